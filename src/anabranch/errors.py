@@ -1,0 +1,82 @@
+"""Every error that Anabranch raises.
+
+::
+
+    AnabranchError
+    ├── GraphError         the program as a whole is wrong; lists every fault at once
+    ├── PlanError          a plan breaks a rule that any plan must keep
+    ├── OperatorError      an operator failed on an item
+    │   └── LateItemError  an item came after its time window had been emitted
+    ├── InputError         a source could not be read: file, row and value
+    ├── OutputError        a sink could not be written
+    ├── CheckpointError    a checkpoint cannot be used with this program
+    └── EngineError        the engine itself could not start or go on
+
+A message says what must hold; what came instead; what to do about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class AnabranchError(Exception):
+    """The base of every error that Anabranch raises."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with a program, and how to mend it."""
+
+    operator: str
+    text: str
+    fix: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file}:{self.line}: operator {self.operator!r}: {self.text}; "
+            f"{self.fix}"
+        )
+
+
+class GraphError(AnabranchError):
+    """The program is not a valid graph; `faults` holds everything that is wrong."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        self.faults = faults
+        noun = "fault" if len(faults) == 1 else "faults"
+        lines = "\n".join(f"  {fault}" for fault in faults)
+        super().__init__(f"the program has {len(faults)} {noun}:\n{lines}")
+
+    def __reduce__(self) -> tuple[type[GraphError], tuple[tuple[Fault, ...]]]:
+        return type(self), (self.faults,)
+
+
+class PlanError(AnabranchError):
+    """A plan breaks a rule that must hold of any plan."""
+
+
+class OperatorError(AnabranchError):
+    """An operator failed on an item; the user's own exception is its cause."""
+
+
+class LateItemError(OperatorError):
+    """An item arrived after the time window that it belongs to had been emitted."""
+
+
+class InputError(AnabranchError):
+    """A source could not be read; the message names the file, the row and the value."""
+
+
+class OutputError(AnabranchError):
+    """A sink could not be written."""
+
+
+class CheckpointError(AnabranchError):
+    """A checkpoint cannot be used: it is of another program, or damaged."""
+
+
+class EngineError(AnabranchError):
+    """The engine could not start or could not go on."""

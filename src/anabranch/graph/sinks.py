@@ -1,0 +1,61 @@
+"""What a program writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from anabranch.graph.kinds import Kind, UserCode
+
+
+@dataclass(frozen=True, eq=False)
+class SinkKind(Kind):
+    """The base of every kind of sink."""
+
+    label: ClassVar[str] = "sink"
+
+    @property
+    def outputs(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True, eq=False)
+class ToList(SinkKind):
+    """Collect the items in memory, in order."""
+
+    items: list[Any] = field(default_factory=list)
+    label: ClassVar[str] = "to_list"
+
+
+@dataclass(frozen=True, eq=False)
+class ForEach(SinkKind):
+    """Call `function(item)` for each item, in order, in the process of the caller."""
+
+    function: Callable[[Any], Any]
+    label: ClassVar[str] = "for_each"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("function", self.function),)
+
+
+@dataclass(frozen=True, eq=False)
+class WriteFiles(SinkKind):
+    """Write the items to a directory of parts, or to one file.
+
+    A path that ends in the format's own ending is one file; any other is a directory
+    whose parts, in the order of their names, are the output.
+    """
+
+    path: str
+    format: Literal["csv", "jsonl", "parquet"]
+
+    @property
+    def single(self) -> bool:
+        """Whether the output is one file."""
+        return self.path.endswith(f".{self.format}")
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"write_{self.format}"

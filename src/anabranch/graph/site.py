@@ -1,0 +1,65 @@
+"""Where in the user's code something was written.
+
+Every operator remembers the line that made it, so that any later word about it, an
+error or an explanation, can point there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+
+
+@dataclass(frozen=True)
+class Site:
+    """A file and a line of the user's.
+
+    >>> str(Site("jobs/cool.py", 11))
+    'jobs/cool.py:11'
+    """
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def call_site() -> Site:
+    """Return the innermost line outside this package that led to the call."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return Site(_shown(frame.f_code.co_filename), frame.f_lineno)
+
+
+def site_of(function: Any) -> Site:
+    """Return where `function` (or class, method, partial) was written.
+
+    >>> site_of(len)
+    Site(file='<builtin>', line=0)
+    """
+    while hasattr(function, "func"):  # functools.partial
+        function = function.func
+    function = getattr(function, "__func__", function)
+    function = getattr(function, "__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    if code is None and not isinstance(function, type):
+        code = getattr(getattr(type(function), "__call__", None), "__code__", None)
+    if code is not None:
+        return Site(_shown(code.co_filename), code.co_firstlineno)
+    return Site("<builtin>", 0)
+
+
+def _shown(path: str) -> str:
+    """Shorten `path` to be relative to the working directory where it lies below."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:  # another drive
+        return path
+    return path if relative.startswith("..") else relative

@@ -1,0 +1,103 @@
+"""The plan: what the compiler decided, as frozen data that prints, diffs and pickles.
+
+The words are those of *Safe Data Parallelism for General Streaming*: a *region* is a
+chain of operators that may be replicated, a *joint* is what happens at its two ends,
+and an *element* is what runs in one thread of control.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+State = Literal["stateless", "keyed", "global"]
+Ordering = Literal["contiguous", "round_robin", "seqno", "strict", "relaxed", "none"]
+FirstJoint = Literal["parallel_source", "split", "shuffle"]
+LastJoint = Literal["parallel_sink", "merge", "shuffle"]
+
+
+class Reason(NamedTuple):
+    """Why something was decided, and the line of the user's that it rests on."""
+
+    trait: str
+    text: str
+    file: str
+    line: int
+
+
+class Push(NamedTuple):
+    """How many items come out for what goes in; `most` is None if there is no bound."""
+
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What is known about an operator. `forwards` is None if it forwards everything."""
+
+    name: str
+    state: State
+    key: tuple[str, ...]
+    pop: int | None
+    push: Push
+    forwards: tuple[str, ...] | None
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Operators of fixed rates with their schedule: how often each fires in a round."""
+
+    operators: tuple[str, ...]
+    repetitions: tuple[tuple[str, int], ...]
+    compiled: Literal["numba", "python"]
+    why: str
+
+
+@dataclass(frozen=True)
+class Region:
+    """A chain of operators that may be replicated."""
+
+    name: str
+    operators: tuple[str, ...]
+    key: tuple[str, ...]
+    push: Push
+    ordering: Ordering
+    first_joint: FirstJoint
+    last_joint: LastJoint
+    why: str
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """An operator that runs once, and what forces that."""
+
+    operator: str
+    why: str
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True)
+class Element:
+    """Operators that run in one thread of control, producers first.
+
+    An element of a region has its replicas; any other runs once. Elements of one
+    `level` do not depend on one another, and depend only on lower levels.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    region: str | None
+    level: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that was decided about a program, in the order of its operators."""
+
+    operators: tuple[Operator, ...]
+    subgraphs: tuple[Subgraph, ...]
+    regions: tuple[Region, ...]
+    sequential: tuple[Sequential, ...]
+    elements: tuple[Element, ...]

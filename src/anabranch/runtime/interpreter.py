@@ -1,0 +1,155 @@
+"""The meaning of a graph: items go through it depth-first, one at a time.
+
+This is the reference that every engine is compared with, so it does nothing clever.
+Outputs of an operator are complete before the first of them goes on; each then goes
+down every branch, the branch that was connected first going first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.sinks import SinkKind
+from anabranch.graph.sources import Source
+from anabranch.runtime.failures import OnError, failure_of, stop
+from anabranch.runtime.kernels.kernel import Kernel, State
+from anabranch.runtime.kernels.make import make_kernel
+from anabranch.runtime.keys import in_key_order, key_bytes, key_getter
+from anabranch.runtime.punctuation import WINDOW, Punctuation
+
+Deliver = Callable[[Op, Any], None]  # what a sink does with an item
+
+
+class Interpreter:
+    """Runs a graph that is fed from outside: `push` items, then `finish` once."""
+
+    def __init__(
+        self, graph: Graph, deliver: Deliver, on_error: OnError = stop
+    ) -> None:
+        self._deliver = deliver
+        self._on_error = on_error
+        self._where = ""
+        self._cells = {op.name: _Cell(op) for op in graph}
+        for op in graph:
+            cell = self._cells[op.name]
+            cell.branches = [
+                [
+                    (self._cells[edge.consumer.operator], edge.consumer.port)
+                    for edge in graph.out_edges(op.name)
+                    if edge.producer.port == port
+                ]
+                for port in range(op.kind.outputs)
+            ]
+
+    def push(self, source: str, item: Any, where: str = "") -> None:
+        """Send an item of a source through the graph, as far as it leads."""
+        self._where = where
+        self._flow(self._cells[source], [item])
+
+    def finish(self) -> None:
+        """End the stream: operators finish one by one, producers first."""
+        self._where = "the end of the stream"
+        for cell in self._cells.values():
+            if cell.kernel is None or not cell.kernel.stateful:
+                continue
+            for key in in_key_order(cell.states):
+                self._flow(cell, self._ask(cell, cell.kernel.finish, cell.states[key]))
+
+    def _flow(self, cell: _Cell, outputs: Any) -> None:
+        waiting: list[tuple[_Cell, int, Any]] = []
+        cell.spread(outputs, waiting)
+        while waiting:
+            consumer, port, item = waiting.pop()
+            if consumer.kernel is None:
+                if not isinstance(item, Punctuation):
+                    self._sink(consumer, item)
+            elif isinstance(item, Punctuation):
+                consumer.spread(self._at_punctuation(consumer), waiting)
+            else:
+                consumer.spread(self._at_item(consumer, item, port), waiting)
+
+    def _at_item(self, cell: _Cell, item: Any, port: int) -> Any:
+        assert cell.kernel is not None  # noqa: S101
+        try:
+            state = cell.state(item)
+            return cell.kernel.process(state, item, port)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self._on_error(failure_of(cell.op, item, self._where, error))
+            return ()
+
+    def _at_punctuation(self, cell: _Cell) -> list[Any]:
+        kernel = cell.kernel
+        assert kernel is not None  # noqa: S101
+        outputs: list[Any] = []
+        if kernel.handles_punctuation:
+            for key in in_key_order(cell.states):
+                outputs += self._ask(cell, kernel.punctuation, cell.states[key])
+        if kernel.forwards_punctuation:
+            if kernel.routed:
+                outputs += [(port, WINDOW) for port in range(len(cell.branches))]
+            else:
+                outputs.append(WINDOW)
+        return outputs
+
+    def _ask(self, cell: _Cell, method: Callable[[State], Any], state: State) -> Any:
+        try:
+            return method(state)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self._on_error(failure_of(cell.op, WINDOW, self._where, error))
+            return ()
+
+    def _sink(self, cell: _Cell, item: Any) -> None:
+        try:
+            self._deliver(cell.op, item)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self._on_error(failure_of(cell.op, item, self._where, error))
+
+
+class _Cell:
+    """An operator with its kernel, its states and the consumers of its outputs."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.kernel: Kernel | None = None
+        if not isinstance(op.kind, Source | SinkKind):
+            self.kernel = kernel_of(op)
+        self.states: dict[Any, State] = {}
+        if self.kernel is not None and self.kernel.stateful and not op.state_key:
+            self.states[()] = self.kernel.open()  # there even if no item ever comes
+        self.branches: list[list[tuple[_Cell, int]]] = []
+        self._key = key_getter(op.state_key) if op.state_key else None
+
+    def state(self, item: Any) -> State:
+        """Return the state that belongs to an item."""
+        assert self.kernel is not None  # noqa: S101
+        key = () if self._key is None else self._key(item)
+        if key not in self.states:
+            key_bytes(key)  # refuses what cannot be a key on any engine
+            self.states[key] = self.kernel.open()
+        return self.states[key]
+
+    def spread(self, outputs: Any, waiting: list[tuple[_Cell, int, Any]]) -> None:
+        """Put outputs on the stack for their consumers, the first to go on top."""
+        routed = self.kernel is not None and self.kernel.routed
+        for output in reversed(outputs):
+            port, item = output if routed else (0, output)
+            for consumer, input_port in reversed(self.branches[port]):
+                waiting.append((consumer, input_port, item))
+
+
+def run_graph(graph: Graph, items: list[Any]) -> list[Any]:
+    """Run a graph with one `Given` source and one sink on a list, to its end."""
+    outputs: list[Any] = []
+    interpreter = Interpreter(graph, lambda _, item: outputs.append(item))
+    (given,) = graph.sources
+    for item in items:
+        interpreter.push(given.name, item)
+    interpreter.finish()
+    return outputs
+
+
+def kernel_of(op: Op) -> Kernel:
+    """Return the kernel of an operator."""
+    return make_kernel(op, run_graph)

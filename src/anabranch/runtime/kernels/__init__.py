@@ -1,0 +1,1 @@
+"""How each kind of operator is executed: one kernel per kind."""

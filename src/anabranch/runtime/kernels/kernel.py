@@ -1,0 +1,45 @@
+"""How an operator is executed, one item at a time.
+
+A kernel is the executable side of a kind. It holds no data between items: whatever an
+operator remembers is in a *state* that the engine keeps (one per key, or one in all),
+hands in, and may store away between two items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeAlias
+
+State: TypeAlias = Any  # picklable; changed in place by the kernel
+Outputs: TypeAlias = Sequence[Any]  # items; (output port, item) if the kernel is routed
+
+
+class Kernel:
+    """The base: without state, punctuations pass through.
+
+    `stateful`: `open` gives a fresh state and `finish` has something to say.
+    `routed`: outputs are pairs of an output port and an item.
+    `forwards_punctuation`: a punctuation goes on to the consumers.
+    `handles_punctuation`: `punctuation(state)` is asked at each of them, by key order.
+    """
+
+    stateful: ClassVar[bool] = False
+    routed: ClassVar[bool] = False
+    forwards_punctuation: bool = True
+    handles_punctuation: bool = False
+
+    def open(self) -> State:
+        """Return the state before the first item."""
+        return None
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        """Return the outputs for one item that came in on `port`."""
+        raise NotImplementedError
+
+    def punctuation(self, state: State) -> Outputs:
+        """Return the outputs at a window punctuation."""
+        return ()
+
+    def finish(self, state: State) -> Outputs:
+        """Return the outputs at the end of the stream."""
+        return ()

@@ -1,0 +1,99 @@
+"""Keys: how to take one from an item, and a form of it that is the same everywhere.
+
+Python's own `hash` differs from process to process, so routing and storage use bytes
+that depend on the value alone. Values that Python calls equal (1, 1.0, True) have the
+same bytes, since a dictionary of states would not tell them apart either.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import operator
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import xxhash
+
+from anabranch.errors import OperatorError
+
+
+def key_getter(attributes: tuple[str, ...]) -> Callable[[Any], Any]:
+    """Return the function from an item to its key.
+
+    >>> key_getter(("real", "imag"))(1 + 2j)
+    (1.0, 2.0)
+    """
+    return operator.attrgetter(*attributes)
+
+
+def key_bytes(key: Any) -> bytes:
+    """Return the canonical bytes of a key.
+
+    >>> key_bytes("A"), key_bytes(1) == key_bytes(1.0) == key_bytes(True)
+    (b's1:A', True)
+    """
+    match key:
+        case str():
+            raw = key.encode("utf-8", "surrogatepass")
+            return b"s%d:%s" % (len(raw), raw)
+        case enum.Enum():
+            return b"e" + key_bytes((type(key).__qualname__, key.name))
+        case bool() | int():
+            return b"i%d;" % key
+        case float():
+            if key != key:  # noqa: PLR0124 - the test for NaN
+                break_ = "a key must equal itself; got NaN; filter such items out first"
+                raise OperatorError(break_)
+            return b"i%d;" % int(key) if key.is_integer() else f"f{key!r};".encode()
+        case bytes():
+            return b"b%d:%s" % (len(key), key)
+        case None:
+            return b"n"
+        case tuple():
+            return b"(" + b"".join(map(key_bytes, key)) + b")"
+        case datetime.date() | datetime.time():
+            return b"d" + key_bytes((type(key).__name__, key.isoformat()))
+        case uuid.UUID():
+            return b"u" + key.bytes
+    msg = (
+        f"a key must be made of numbers, strings, bytes, dates, enums or tuples of "
+        f"these; got {key!r} of type {type(key).__name__}; key by an attribute of it"
+    )
+    raise OperatorError(msg)
+
+
+def key_hash(key: Any) -> int:
+    """Return a stable 64-bit hash of a key.
+
+    >>> key_hash("A") == key_hash("A"), key_hash(1) == key_hash(1.0)
+    (True, True)
+    """
+    return xxhash.xxh3_64_intdigest(key_bytes(key))
+
+
+def in_key_order(keys: Iterable[Any]) -> list[Any]:
+    """Return keys in the order in which they finish: by type, then by value.
+
+    >>> in_key_order(["b", 2, None, "a", 1.5])
+    [None, 1.5, 2, 'a', 'b']
+    """
+    return sorted(keys, key=_rank)
+
+
+def _rank(key: Any) -> tuple[Any, ...]:
+    match key:
+        case None:
+            return (0,)
+        case enum.Enum():
+            return (4, key_bytes(key))
+        case bool() | int() | float():
+            return (1, key)
+        case str():
+            return (2, key)
+        case bytes():
+            return (3, key)
+        case tuple():
+            return (5, tuple(map(_rank, key)))
+    return (6, key_bytes(key))
