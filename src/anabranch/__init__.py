@@ -1,0 +1,1 @@
+"""Anabranch: stream programs that parallelise themselves, safely."""

@@ -1,0 +1,177 @@
+"""`run` and `start`: check a program, compile it, and hand it to an engine.
+
+The only place where the language, the compiler and the engines meet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from anabranch.compiler.compile import Compilation, Target, compile_graph
+from anabranch.engines.engine import Change, Engine, Options, Running, Status
+from anabranch.engines.sequential import SequentialEngine
+from anabranch.graph.graph import Graph
+from anabranch.graph.stream import Sink, build_graph
+from anabranch.graph.validate import validate
+from anabranch.plan.plan import Plan
+from anabranch.runtime.failures import OnError, policy
+
+EngineName = Literal["spark", "local", "sequential"]
+
+
+class Job:
+    """A program that runs, or has run; made by `ab.run` and `ab.start`.
+
+    >>> import anabranch as ab
+    >>> job = ab.run(ab.from_iterable([1, 2]).to_list(), on="sequential")
+    >>> job.status, job.metrics()["read"]
+    ('finished', {'from_iterable': 2})
+    """
+
+    def __init__(self, compilation: Compilation, running: Running) -> None:
+        self._running = running
+        self.compilation = compilation
+
+    @property
+    def plan(self) -> Plan:
+        """What the compiler decided."""
+        return self.compilation.plan
+
+    @property
+    def status(self) -> Status:
+        """One of running, finished, stopped and failed."""
+        return self._running.status
+
+    @property
+    def history(self) -> tuple[Change, ...]:
+        """Every adaptation: when, what, why, and the measured effect."""
+        return self._running.history
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; tell whether it came within `timeout` seconds.
+
+        An error of the program is raised here.
+        """
+        return self._running.wait(timeout)
+
+    def stop(self) -> None:
+        """End the job early and cleanly."""
+        self._running.stop()
+
+    def metrics(self) -> dict[str, Any]:
+        """Return what was measured so far, as plain data."""
+        return self._running.metrics()
+
+
+def compile_sinks(*sinks: Sink, on: EngineName = "spark") -> Compilation:
+    """Check a program and return what the compiler makes of it.
+
+    >>> import anabranch as ab
+    >>> made = ab.compile(ab.from_iterable([1, 2]).map(abs).to_list())
+    >>> [region.operators for region in made.plan.regions]
+    [('from_iterable', 'map')]
+    """
+    graph = graph_of(sinks)
+    return compile_graph(graph, Target(batched=on == "spark"))
+
+
+def explain(*sinks: Sink, on: EngineName = "spark") -> str:
+    """Return what is parallel in a program, what is not, and why, as text.
+
+    >>> import anabranch as ab
+    >>> "map" in ab.explain(ab.from_iterable([1, 2]).map(abs).to_list())
+    True
+    """
+    return compile_sinks(*sinks, on=on).explain()
+
+
+def start(
+    *sinks: Sink,
+    on: EngineName = "spark",
+    checkpoint: str | os.PathLike[str] | None = None,
+    degree: int | None = None,
+    on_error: str | OnError = "stop",
+    master: str | None = None,
+    epoch_items: int | None = None,
+    progress: bool = False,
+) -> Job:
+    """Start a program and return its `Job` at once.
+
+    >>> import anabranch as ab
+    >>> job = ab.start(ab.from_iterable([1]).to_list(), on="sequential")
+    >>> job.wait(timeout=60)
+    True
+    """
+    if degree is not None and degree < 1:
+        msg = f"degree must be at least 1; got {degree}"
+        raise ValueError(msg)
+    options = Options(
+        on_error=policy(on_error),
+        degree=degree,
+        checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+        master=master,
+        epoch_items=epoch_items,
+        progress=progress,
+    )
+    compilation = compile_sinks(*sinks, on=on)
+    running = engine_named(on).start(compilation.graph, compilation.plan, options)
+    return Job(compilation, running)
+
+
+def run(
+    *sinks: Sink,
+    on: EngineName = "spark",
+    checkpoint: str | os.PathLike[str] | None = None,
+    degree: int | None = None,
+    on_error: str | OnError = "stop",
+    master: str | None = None,
+    epoch_items: int | None = None,
+    progress: bool = False,
+) -> Job:
+    """Run a bounded program to its end and return its `Job`.
+
+    `on` names the engine, `degree` fixes the number of replicas (otherwise the engine
+    chooses), `on_error` is "stop", "skip" or `ab.dead_letter(...)`. Ctrl-C stops the
+    job cleanly.
+
+    >>> import anabranch as ab
+    >>> squares = ab.from_iterable([1, 2, 3]).map(lambda n: n * n).to_list()
+    >>> _ = ab.run(squares, on="sequential")
+    >>> squares.items
+    [1, 4, 9]
+    """
+    job = start(
+        *sinks,
+        on=on,
+        checkpoint=checkpoint,
+        degree=degree,
+        on_error=on_error,
+        master=master,
+        epoch_items=epoch_items,
+        progress=progress,
+    )
+    try:
+        while not job.wait(timeout=0.2):
+            pass
+    except KeyboardInterrupt:
+        job.stop()
+        raise
+    return job
+
+
+def graph_of(sinks: Sequence[Sink]) -> Graph:
+    """Return the checked graph of a program."""
+    graph = build_graph(sinks)
+    validate(graph)
+    return graph
+
+
+def engine_named(name: EngineName) -> Engine:
+    """Return the engine of that name."""
+    match name:
+        case "sequential":
+            return SequentialEngine()
+    msg = f"on must be 'spark', 'local' or 'sequential'; got {name!r}"
+    raise ValueError(msg)
