@@ -15,7 +15,9 @@ from anabranch.graph.graph import Op
 from anabranch.graph.site import Site
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
-_short = reprlib.Repr(maxstring=200, maxother=200, maxtuple=20, maxlist=20)
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 200
+_short.maxtuple = _short.maxlist = 20
 
 
 @dataclass(frozen=True)
