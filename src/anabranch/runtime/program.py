@@ -1,0 +1,214 @@
+"""Fused programs: the operators of one element as one piece of generated Python.
+
+Inside an element an item goes from operator to operator by nested loops and direct
+calls; there is no queue and no dispatch. Outputs are appended to one list per stream
+that leaves the element. With positions, every output carries the position of the item
+that caused it (see `positions`), so that its place in the order is never lost.
+
+Each generated line belongs to one operator. That line table names the operator when
+user code raises, and tells the profiler where a thread is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, TypeAlias
+
+from anabranch.graph.graph import Edge, Graph, Op
+from anabranch.graph.sinks import SinkKind
+from anabranch.graph.sources import Source
+from anabranch.graph.windows import Aggregate
+from anabranch.runtime.failures import Failure, OnError, failure_of, stop
+from anabranch.runtime.fusion import Entry, write_program
+from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.kernels.kernel import Kernel, State
+from anabranch.runtime.kernels.windows import summary_of
+from anabranch.runtime.keys import in_key_order, key_getter
+from anabranch.runtime.positions import Positions
+from anabranch.runtime.punctuation import WINDOW
+from anabranch.runtime.state import States
+
+Columns: TypeAlias = list[list[int]]  # positions, one list per number in them
+StatesOf: TypeAlias = Mapping[str, dict[Any, State]]  # operator -> states by key
+
+_serial = itertools.count()
+
+
+@dataclass(frozen=True)
+class Exit:
+    """What left an element on one stream: items, and their positions column-wise."""
+
+    items: list[Any] = field(default_factory=list)
+    positions: Columns = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget what has left, once it has been taken on."""
+        self.items.clear()
+        for column in self.positions:
+            column.clear()
+
+
+class Program:
+    """The fused operators of one element.
+
+    `entries` are where items come in: streams from outside (an `Edge`) and operators
+    after which items are put in (their name), such as a source or an operator that
+    finishes. `run` takes a batch; `exits` then holds what left, by stream. Sinks are
+    outside every program: the stream to a sink is an exit.
+
+    Not thread-safe; the element that owns it is its only caller.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        operators: Iterable[str],
+        entries: Sequence[Entry],
+        *,
+        positions: Positions | None = None,
+        states: StatesOf | None = None,
+        on_error: OnError = stop,
+    ) -> None:
+        self.graph = graph
+        self.entries = tuple(entries)
+        self._on_error = on_error
+        inside = tuple(operators)
+        kernels = {
+            op.name: kernel_of(op)
+            for op in (graph[name] for name in inside)
+            if not isinstance(op.kind, Source | SinkKind)
+        }
+        self.states: StatesOf = states or {
+            name: States(graph[name], kernel)
+            for name, kernel in kernels.items()
+            if kernel.stateful
+        }
+        resilient = on_error is not stop
+        text = write_program(graph, inside, entries, positions, resilient=resilient)
+        self.exits = {
+            edge: Exit([], [[] for _ in range(width)])
+            for edge, width in text.widths.items()
+        }
+        self.filename = f"<anabranch {'+'.join(inside)[:60]} {next(_serial)}>"
+        self._text = text
+        self._run = self._compiled(kernels)
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        return self._text.source
+
+    def run(
+        self,
+        items: Sequence[Any],
+        positions: Columns | None = None,
+        entries: Sequence[int] | None = None,
+    ) -> None:
+        """Send a batch through; `entries[i]` tells where item i comes in (default 0).
+
+        An error of the user's code is told to `on_error`.
+        """
+        try:
+            self._run(items, positions, entries)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self._on_error(self._failure(error))
+
+    def finish(self, operator: str) -> list[tuple[Any, list[Any]]]:
+        """Return what an operator gives at the end of the stream, by key."""
+        op = self.graph[operator]
+        kernel = kernel_of(op)
+        outputs = []
+        for key, state in self.states[operator].items():
+            try:
+                outputs.append((key, list(kernel.finish(state))))
+            except Exception as error:  # noqa: BLE001 - as above
+                where = "the end of the stream"
+                self._on_error(failure_of(op, key, where, error))
+        return outputs
+
+    def operator_at(self, frame: FrameType | None) -> str | None:
+        """Return the operator that a thread is in, given its innermost frame."""
+        while frame is not None:
+            if frame.f_code.co_filename == self.filename:
+                return self._text.line_table.get(frame.f_lineno)
+            frame = frame.f_back
+        return None
+
+    def _compiled(self, kernels: Mapping[str, Kernel]) -> Callable[..., None]:
+        source = self._text.source
+        lines = source.splitlines(keepends=True)
+        linecache.cache[self.filename] = (len(source), None, lines, self.filename)
+        names: dict[str, Any] = {}
+        exec(compile(source, self.filename, "exec"), names)  # noqa: S102 - our own text
+        made: Callable[..., None] = names["make"](self._bindings(kernels))
+        return made
+
+    def _bindings(self, kernels: Mapping[str, Kernel]) -> dict[str, Any]:
+        """Return the values of the names that the text uses."""
+        names: dict[str, Any] = {"fail": self._fail}
+        for name, kernel in kernels.items():
+            op, number = self.graph[name], self._text.numbers[name]
+            states = self.states.get(name)
+            names[f"k{number}"] = kernel.process
+            names[f"g{number}"] = _on_marked_stream(op, kernel, states)
+            names[f"S{number}"] = states
+            if op.state_key:
+                names[f"key{number}"] = key_getter(op.state_key)
+            if isinstance(op.kind, Aggregate):
+                names[f"f{number}"] = summary_of(op.kind)
+            elif op.kind.user_code:
+                names[f"f{number}"] = op.kind.user_code[0].function
+        for edge, number in self._text.exits.items():
+            left = self.exits[edge]
+            names[f"out{number}"] = left.items
+            for index, column in enumerate(left.positions):
+                names[f"out{number}_{index}"] = column
+        return names
+
+    def _fail(self, operator: str, item: Any, place: Any, error: Exception) -> None:
+        where = "an item" if place is None else f"position {place}"
+        self._on_error(failure_of(self.graph[operator], item, where, error))
+
+    def _failure(self, error: Exception) -> Failure:
+        """Find the operator and the item by the line at which the program stood."""
+        trace, operator, item, place = error.__traceback__, "", None, None
+        while trace is not None:
+            frame = trace.tb_frame
+            if frame.f_code.co_filename == self.filename:
+                operator = self._text.line_table.get(trace.tb_lineno, operator)
+                variable = self._text.items.get(trace.tb_lineno)
+                item = frame.f_locals.get(variable, item) if variable else item
+                place = frame.f_locals.get("p0", place)
+            trace = trace.tb_next
+        if operator not in self.graph:
+            raise error
+        where = "an item" if place is None else f"position {place}"
+        return failure_of(self.graph[operator], item, where, error)
+
+
+def _on_marked_stream(
+    op: Op, kernel: Kernel, states: Mapping[Any, State] | None
+) -> Callable[[Any, int], Any]:
+    """Return the function from an item or a punctuation to the outputs."""
+    get_key = key_getter(op.state_key) if op.state_key else None
+
+    def take(item: Any, port: int) -> Any:
+        if item is not WINDOW:
+            if states is None:
+                return kernel.process(None, item, port)
+            key = () if get_key is None else get_key(item)
+            return kernel.process(states[key], item, port)
+        outputs: list[Any] = []
+        if kernel.handles_punctuation and states is not None:
+            for key in in_key_order(states):
+                outputs += kernel.punctuation(states[key])
+        if kernel.forwards_punctuation:
+            ports = range(op.kind.outputs)
+            outputs += [(p, WINDOW) for p in ports] if kernel.routed else [WINDOW]
+        return outputs
+
+    return take
