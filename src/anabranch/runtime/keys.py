@@ -7,7 +7,7 @@ same bytes, since a dictionary of states would not tell them apart either.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import enum
 import operator
 import uuid
@@ -28,7 +28,7 @@ def key_getter(attributes: tuple[str, ...]) -> Callable[[Any], Any]:
     return operator.attrgetter(*attributes)
 
 
-def key_bytes(key: Any) -> bytes:
+def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type
     """Return the canonical bytes of a key.
 
     >>> key_bytes("A"), key_bytes(1) == key_bytes(1.0) == key_bytes(True)
@@ -38,8 +38,6 @@ def key_bytes(key: Any) -> bytes:
         case str():
             raw = key.encode("utf-8", "surrogatepass")
             return b"s%d:%s" % (len(raw), raw)
-        case enum.Enum():
-            return b"e" + key_bytes((type(key).__qualname__, key.name))
         case bool() | int():
             return b"i%d;" % key
         case float():
@@ -53,10 +51,13 @@ def key_bytes(key: Any) -> bytes:
             return b"n"
         case tuple():
             return b"(" + b"".join(map(key_bytes, key)) + b")"
-        case datetime.date() | datetime.time():
-            return b"d" + key_bytes((type(key).__name__, key.isoformat()))
+        case dt.date() | dt.time():
+            return b"d" + key_bytes(_instant(key))
         case uuid.UUID():
             return b"u" + key.bytes
+        case enum.Enum():  # last: an IntEnum equals its number
+            kind = type(key)
+            return b"e" + key_bytes((kind.__module__, kind.__qualname__, key.name))
     msg = (
         f"a key must be made of numbers, strings, bytes, dates, enums or tuples of "
         f"these; got {key!r} of type {type(key).__name__}; key by an attribute of it"
@@ -86,8 +87,6 @@ def _rank(key: Any) -> tuple[Any, ...]:
     match key:
         case None:
             return (0,)
-        case enum.Enum():
-            return (4, key_bytes(key))
         case bool() | int() | float():
             return (1, key)
         case str():
@@ -95,5 +94,25 @@ def _rank(key: Any) -> tuple[Any, ...]:
         case bytes():
             return (3, key)
         case tuple():
-            return (5, tuple(map(_rank, key)))
-    return (6, key_bytes(key))
+            return (4, tuple(map(_rank, key)))
+    return (5, key_bytes(key))
+
+
+def _instant(key: dt.date | dt.time) -> tuple[str, str]:
+    """Return a date or time as text that is the same for all that are equal."""
+    if isinstance(key, dt.datetime):
+        if key.utcoffset() is not None:
+            return "instant", key.astimezone(dt.UTC).isoformat()
+        return "datetime", key.isoformat()
+    if isinstance(key, dt.date):
+        return "date", key.isoformat()
+    offset = key.utcoffset()
+    if offset is None:
+        return "time", key.isoformat()
+    since_midnight = dt.timedelta(
+        hours=key.hour,
+        minutes=key.minute,
+        seconds=key.second,
+        microseconds=key.microsecond,
+    )
+    return "instant of a day", str(since_midnight - offset)

@@ -27,14 +27,15 @@ class BlockKernel(Kernel):
         state.append(item)
         if len(state) < self.kind.peek:
             return ()
-        outputs = finite(self.kind.function(state[:]), self.kind.function)
+        seen = state[:]
+        del state[: self.kind.pop]  # first: items that fail must not come again
+        outputs = finite(self.kind.function(seen), self.kind.function)
         if len(outputs) != self.kind.push:
             msg = (
                 f"a block that declares push={self.kind.push} must give that many "
                 f"items; got {len(outputs)}; see {shown(self.kind.function)}"
             )
             raise OperatorError(msg)
-        del state[: self.kind.pop]
         return outputs
 
 

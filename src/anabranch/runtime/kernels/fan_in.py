@@ -12,7 +12,7 @@ from anabranch.runtime.kernels.kernel import Kernel, Outputs, State
 
 
 class MergeKernel(Kernel):
-    """The state is one queue per input."""
+    """The state is one queue of (value of `by`, item) per input."""
 
     stateful = True
     forwards_punctuation = False
@@ -25,7 +25,7 @@ class MergeKernel(Kernel):
         return [deque() for _ in range(self.inputs)]
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
-        state[port].append(item)
+        state[port].append((self.by(item), item))
         outputs = []
         while all(state):
             outputs.append(self._least(state))
@@ -39,7 +39,7 @@ class MergeKernel(Kernel):
 
     def _least(self, queues: list[deque[Any]]) -> Any:
         # min() takes the first of equals: on a tie the earlier input goes first.
-        return min(queues, key=lambda queue: self.by(queue[0])).popleft()
+        return min(queues, key=lambda queue: queue[0][0]).popleft()[1]
 
 
 class BarrierKernel(Kernel):
@@ -78,6 +78,8 @@ class CollectKernel(Kernel):
         return state
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
+        if self.weights[port] == 0:  # its turn never comes
+            return ()
         state[0][port].append(item)
         outputs: list[Any] = []
         while state[0][state[1]]:

@@ -46,7 +46,7 @@ def _eviction(window: Window) -> Callable[[list[Any], Any], None]:
     if window.count is not None:
         size = window.count
 
-        def by_count(items: list[Any], newest: Any) -> None:
+        def by_count(items: list[Any], _newest: Any) -> None:
             del items[: max(0, len(items) - size)]
 
         return by_count
@@ -56,7 +56,6 @@ def _eviction(window: Window) -> Callable[[list[Any], Any], None]:
 
     def by_value(items: list[Any], newest: Any) -> None:
         now = value(newest)
-        if items and now - value(items[0]) >= length:
-            items[:] = [item for item in items if now - value(item) < length]
+        items[:] = [item for item in items if now - value(item) < length]
 
     return by_value

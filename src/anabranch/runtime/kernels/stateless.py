@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from anabranch.errors import OperatorError
@@ -86,7 +87,7 @@ def finite(outputs: Any, function: Any) -> list[Any]:
 def routes(kind: Split, item: Any) -> tuple[int, ...]:
     """Return the output streams that `route` names for an item."""
     named = kind.route(item)
-    chosen = (named,) if isinstance(named, int) else tuple(named)
+    chosen = (named,) if isinstance(named, Integral) else tuple(named)
     for branch in chosen:
         if not 0 <= branch < kind.branches:
             msg = (

@@ -110,14 +110,16 @@ class TimeSliding(Shape):
                 return []
             if self.window.late == "error":
                 self._refuse(item, time, state[2])
-            time = (state[2] - 1) * self.every
+            end = state[2]
+            time = max((end - 1) * self.every, end * self.every - self.size)
         closed = []
         while state[0] and end > state[2]:
             closed.append(state[0][:])
             self._advance(state)
-        state[2] = max(state[2], end)
-        state[0].append(item)
-        state[1].append(time)
+        state[2] = end
+        if time >= end * self.every - self.size:  # else it lies between two windows
+            state[0].append(item)
+            state[1].append(time)
         return closed
 
     def finish(self, state: State) -> list[Items]:
@@ -173,13 +175,18 @@ class Delta(Shape):
             state[2] = value
             if self.tumbling:
                 state[0], state[1] = [], []
+        if not self.tumbling:
+            self._evict(state, value)
+        state[0].append(item)
+        state[1].append(value)
+        return closed
+
+    def _evict(self, state: State, value: Any) -> None:
+        """Drop what lies `delta` or more below the newest value."""
         kept = [i for i, old in enumerate(state[1]) if value - old < self.size]
         if len(kept) < len(state[1]):
             state[0] = [state[0][i] for i in kept]
             state[1] = [state[1][i] for i in kept]
-        state[0].append(item)
-        state[1].append(value)
-        return closed
 
     def finish(self, state: State) -> list[Items]:
         return [state[0][:]] if state[0] else []
@@ -252,7 +259,7 @@ def summary_of(kind: Aggregate) -> Callable[[Items], Any]:
     )
 
 
-def _column(column: Column) -> Callable[[Items], Any]:
+def _column(column: Column) -> Callable[[Items], Any]:  # noqa: PLR0911 - a table
     if column.attribute is None:
         return len
     get = operator.attrgetter(column.attribute)
