@@ -1,0 +1,148 @@
+"""Read a source: its items in order, each with a number that tells where it stood.
+
+The number costs nothing; `Reader.where` makes words of it when there is something to
+say about the item.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from anabranch.errors import InputError
+from anabranch.graph.graph import Op
+from anabranch.graph.sources import FromIterable, Generate, ReadFiles
+from anabranch.runtime.failures import OnError, failure_of
+from anabranch.runtime.reading.files import input_files, read_pieces
+from anabranch.runtime.reading.opening import opening_in, row_parser
+from anabranch.runtime.reading.parquet import parse_parquet
+from anabranch.runtime.reading.rows import BadRow, Position, Unreadable
+from anabranch.runtime.reading.splits import layout_of
+
+
+class Reader(ABC):
+    """The items of a source, in order, numbered from 1.
+
+    A row that cannot be read has a number too, so numbers may be left out.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        """Read from the beginning: the items alone."""
+        return map(operator.itemgetter(0), self.numbered())
+
+    @abstractmethod
+    def numbered(self) -> Iterator[tuple[Any, int]]:
+        """Read from the beginning: the items with their numbers."""
+
+    @abstractmethod
+    def where(self, number: int) -> str:
+        """Return where an item that has been read stood, in words."""
+
+
+def open_reader(op: Op, on_error: OnError) -> Reader:
+    """Return the reader of a source; rows that cannot be read go to `on_error`.
+
+    >>> reader = open_reader(Op("n", FromIterable("ab")), print)
+    >>> list(reader), list(reader.numbered()), reader.where(2)
+    (['a', 'b'], [('a', 1), ('b', 2)], 'item 2 of n')
+    """
+    match op.kind:
+        case FromIterable(items):
+            return ItemReader(op, lambda: items)
+        case Generate(factory):
+            return ItemReader(op, factory)
+        case ReadFiles():
+            return FileReader(op, on_error)
+    msg = f"no reader for {op.kind!r}"
+    raise TypeError(msg)
+
+
+class ItemReader(Reader):
+    """Reads a collection or a generator of the user's."""
+
+    def __init__(self, op: Op, items: Callable[[], Iterable[Any]]) -> None:
+        self._op = op
+        self._items = items
+
+    def numbered(self) -> Iterator[tuple[Any, int]]:
+        number = 0
+        items = self._guarded_start()
+        while True:
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise self._failed(number, error) from error
+            number += 1
+            yield item, number
+
+    def where(self, number: int) -> str:
+        return f"item {number} of {self._op.name}"
+
+    def _guarded_start(self) -> Iterator[Any]:
+        try:
+            return iter(self._items())
+        except Exception as error:
+            raise self._failed(0, error) from error
+
+    def _failed(self, number: int, error: Exception) -> InputError:
+        return InputError(
+            f"source {self._op.name!r} ({self._op.site}) must give items to its end; "
+            f"it failed after {number} of them: {type(error).__name__}: {error}"
+        )
+
+
+class FileReader(Reader):
+    """Reads files one after another; the rows of each are counted from 1."""
+
+    def __init__(self, op: Op, on_error: OnError) -> None:
+        assert isinstance(op.kind, ReadFiles)  # noqa: S101
+        self._op = op
+        self._kind = op.kind
+        self._on_error = on_error
+        self._firsts: list[int] = []  # the number of each file's first row
+        self._files: list[Path] = []
+
+    def numbered(self) -> Iterator[tuple[Any, int]]:
+        self._firsts, self._files = [], []
+        first = 1
+        for path in input_files(self._kind.path):
+            self._firsts.append(first)
+            self._files.append(path)
+            first = yield from self._read(path, first)
+
+    def where(self, number: int) -> str:
+        file = bisect.bisect_right(self._firsts, number) - 1
+        return f"{self._files[file]}, row {number - self._firsts[file] + 1}"
+
+    def _read(self, path: Path, first: int) -> Generator[tuple[Any, int], None, int]:
+        kind = self._kind
+        if kind.format == "parquet":
+            end = yield from parse_parquet(path, kind.type, first, self._refuse)
+            return end.row
+        pieces = read_pieces(path, layout_of(kind))
+        head = next(pieces, b"")
+        begun = opening_in(kind, path, head)
+        parser = row_parser(kind, begun.columns, path)
+        at = Position(first, begun.line)
+        for data in itertools.chain((head[begun.offset :],), pieces):
+            at = yield from parser.parse(data, at, self._refuse)
+        return at.row
+
+    def _refuse(self, bad: BadRow) -> None:
+        where = self.where(bad.at.row)
+        if self._kind.format != "parquet":
+            where += f" (line {bad.at.line})"
+        error = InputError(
+            f"{where}: {bad.text}; correct the file, or leave such rows out with "
+            f'on_error="skip" or ab.dead_letter(...); read by {self._op.name!r} '
+            f"({self._op.site})"
+        )
+        error.__cause__ = None if isinstance(bad.error, Unreadable) else bad.error
+        self._on_error(failure_of(self._op, bad.raw, where, error))

@@ -1,0 +1,48 @@
+"""What the formats of rows have in common: numbered rows, some of them bad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+
+class Position(NamedTuple):
+    """The next row: its number within the source, and its line within the file."""
+
+    row: int
+    line: int
+
+
+class Unreadable(Exception):  # noqa: N818 - never leaves the package
+    """What is wrong with a row, as a phrase that follows its place."""
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be read: its place, what stands there and what is wrong."""
+
+    at: Position
+    raw: Any
+    error: Exception
+
+    @property
+    def text(self) -> str:
+        """What is wrong, as a phrase that follows the place of the row."""
+        if isinstance(self.error, Unreadable):
+            return str(self.error)
+        return f"cannot be read: {type(self.error).__name__}: {self.error}"
+
+
+Refuse: TypeAlias = Callable[[BadRow], None]  # returns to go on without the row
+Numbered: TypeAlias = Generator[
+    tuple[Any, int], None, Position
+]  # items with row numbers
+
+
+class RowParser(Protocol):
+    """Parses pieces of a file, each made of whole rows."""
+
+    def parse(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
+        """Give the items of the rows that begin at `at`; return what comes next."""
+        ...

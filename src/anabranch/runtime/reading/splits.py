@@ -1,0 +1,153 @@
+"""Where the rows of a file end, so that a part of it can be read on its own.
+
+A row ends with a newline that does not stand in a quoted field, so a piece of a file
+that begins and ends at row ends gives the same rows as it does within the whole file.
+"""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from anabranch.graph.sources import ReadFiles
+from anabranch.runtime.reading.quotes import toggles_of
+
+_NEWLINE, _RETURN = ord("\n"), ord("\r")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How rows are set in a file: may fields be quoted, and do blank lines count."""
+
+    quoted: bool = False
+    delimiter: str = ","
+    blank_rows: bool = False
+
+
+LINES = Layout(blank_rows=True)
+JSON_LINES = Layout()
+
+
+@dataclass(frozen=True)
+class Split:
+    """The bytes `start` to `end` of a file: whole rows, beginning with number `row`."""
+
+    path: str
+    start: int
+    end: int
+    row: int = 1
+    rows: int | None = None
+
+
+def layout_of(kind: ReadFiles) -> Layout:
+    """Return how the rows are set in the files of a source."""
+    if kind.format == "csv":
+        return Layout(quoted=True, delimiter=kind.delimiter)
+    return LINES if kind.format == "text" else JSON_LINES
+
+
+def last_row_end(data: bytes, layout: Layout) -> int:
+    r"""Return the offset behind the last whole row of `data`; 0 if there is none.
+
+    `data` begins where a row begins.
+
+    >>> last_row_end(b'a,"1\n2"\nb,"', Layout(quoted=True))
+    8
+    """
+    end = data.rfind(b"\n") + 1
+    if not layout.quoted or b'"' not in data:
+        return end
+    toggles = toggles_of(data, layout.delimiter)
+    while end and (before := int(np.searchsorted(toggles, end - 1))) % 2:
+        end = data.rfind(b"\n", 0, int(toggles[before - 1])) + 1
+    return end
+
+
+def count_rows(data: bytes, layout: Layout) -> int:
+    r"""Return the number of rows in `data`, which begins where a row begins.
+
+    >>> count_rows(b'a,"1\n2"\n\nb,3', Layout(quoted=True))
+    2
+    """
+    ends = data.count(b"\n")
+    rows = ends + (not data.endswith(b"\n") and data != b"")
+    if layout.blank_rows:
+        return rows
+    quoted = layout.quoted and b'"' in data
+    blank = data.startswith((b"\n", b"\r")) or b"\n\n" in data or b"\n\r" in data
+    return _count_exactly(data, layout, quoted=quoted) if quoted or blank else rows
+
+
+def _count_exactly(data: bytes, layout: Layout, *, quoted: bool) -> int:
+    """Count the lines that are not blank and do not end within quotes."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+    if quoted:
+        toggles = toggles_of(data, layout.delimiter)
+        ends = ends[np.searchsorted(toggles, ends) % 2 == 0]
+    if not data.endswith(b"\n") or not ends.size or ends[-1] != len(data) - 1:
+        ends = np.append(ends, len(data))  # a last row without a newline
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    rows = int((ends > starts).sum())
+    content = np.frombuffer(data + b"\n", np.uint8)
+    doubtful = np.flatnonzero((content[starts] == _RETURN) & (ends > starts))
+    for index in doubtful:
+        rows -= data[starts[index] : ends[index]].strip(b"\r") == b""
+    return rows
+
+
+def split_end(file: BinaryIO, start: int, target_bytes: int, layout: Layout) -> int:
+    """Return where a split that begins at `start` ends.
+
+    That is behind the last row that ends within `target_bytes`, or, where the first
+    row is longer, behind that row; at the end of the file a row may lack its newline.
+    """
+    size = target_bytes
+    while True:
+        file.seek(start)
+        data = file.read(size)
+        if len(data) < size:
+            return start + len(data)
+        end = last_row_end(data, layout)
+        if end:
+            return start + end
+        size *= 2
+
+
+def split_points(
+    path: str, layout: Layout, start: int, target_bytes: int, *, counted: bool = False
+) -> Iterator[Split]:
+    """Cut a file, from `start` on, into splits of whole rows.
+
+    `start` is where the first row begins, behind the header. `counted` numbers the
+    rows, so that a split can be read anywhere and still name the row of a fault.
+    """
+    row = 1
+    with Path(path).open("rb") as file:
+        while (end := split_end(file, start, target_bytes, layout)) > start:
+            rows = None
+            if counted:
+                file.seek(start)
+                rows = count_rows(file.read(end - start), layout)
+            yield Split(path, start, end, row, rows)
+            start, row = end, row + (rows or 0)
+
+
+def pieces(file: BinaryIO, layout: Layout, size: int = 1 << 20) -> Iterator[bytes]:
+    """Read a file from its beginning, piece by piece; each piece holds whole rows."""
+    held = file.read(len(BOM_UTF8)).removeprefix(BOM_UTF8)
+    wanted = size
+    while block := file.read(wanted):
+        held += block
+        end = last_row_end(held, layout)
+        if end:
+            yield held[:end]
+            held, wanted = held[end:], size
+        else:
+            wanted = max(size, len(held))  # doubles: a huge row is scanned a few times
+    if held:
+        yield held
