@@ -57,7 +57,11 @@ class Subgraph:
 
 @dataclass(frozen=True)
 class Region:
-    """A chain of operators that may be replicated."""
+    """A chain of operators that may be replicated.
+
+    `push` is of the region alone, `why` tells why its ordering is the cheapest safe
+    one, and `ends` why it does not go on ("" at the end of the program).
+    """
 
     name: str
     operators: tuple[str, ...]
@@ -67,6 +71,7 @@ class Region:
     first_joint: FirstJoint
     last_joint: LastJoint
     why: str
+    ends: str = ""
 
 
 @dataclass(frozen=True)

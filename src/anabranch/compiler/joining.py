@@ -1,0 +1,103 @@
+"""Whether a growing region may take in the next operator.
+
+Section 3.1 of the paper: the keys must be compatible, the region key being what they
+have in common, and it must reach every keyed operator as it was at the entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anabranch.analysis.traits import Traits
+from anabranch.compiler.marks import passes_marks
+from anabranch.compiler.options import Target
+from anabranch.graph.graph import Op
+from anabranch.graph.sinks import SinkKind
+from anabranch.graph.sources import Source
+
+
+@dataclass(frozen=True)
+class Front:
+    """What must be known of a region to tell which operators may join its end.
+
+    `kept` are the attributes that are still as they were at the entry (None: all),
+    `by_range` holds if its source hands out ranges whatever the keys in them, and
+    `marked` if punctuations from outside reach its end.
+    """
+
+    key: tuple[str, ...] = ()
+    kept: frozenset[str] | None = None
+    by_range: bool = False
+    marked: bool = False
+
+    def contiguous(self, target: Target) -> bool:
+        """Tell whether each replica has a contiguous part of the stream."""
+        return not self.key and (self.by_range or target.batched)
+
+
+def joined_key(front: Front, traits: Traits) -> tuple[str, ...]:
+    """Return the region key once an operator has joined; empty if there is none.
+
+    >>> joined_key(Front(key=("k",)), Traits("keyed", key=("l", "k")))
+    ('k',)
+    >>> joined_key(Front(kept=frozenset({"l"})), Traits("keyed", key=("k", "l")))
+    ('l',)
+
+    A coarser key than an operator's own is safe: equal keys still meet in one replica.
+    """
+    if traits.state != "keyed":
+        return front.key
+    common = traits.key
+    if front.key:
+        common = tuple(name for name in front.key if name in traits.key)
+    return tuple(name for name in common if front.kept is None or name in front.kept)
+
+
+def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str | None:
+    """Return why an operator cannot go on a region that ends in `front`, or None."""
+    if traits.expects_punctuation and front.marked:
+        return "acts on punctuations, of which every replica would get a copy"
+    if isinstance(op.kind, Source):
+        return None
+    if traits.state == "keyed" and front.by_range:
+        return f"needs its items by {_listed(traits.key)}, but they are read by range"
+    if traits.state == "keyed" and not joined_key(front, traits):
+        return _why_no_key(front, traits)
+    if isinstance(op.kind, SinkKind) and traits.needs_order:
+        return _why_not_in_order(front, target)
+    return None
+
+
+def joined(front: Front, op: Op, traits: Traits) -> Front:
+    """Return the front of a region after an operator has joined."""
+    if isinstance(op.kind, Source):
+        key = traits.key if traits.state == "keyed" else ()
+        return Front(key=key, by_range=not key)
+    kept = front.kept
+    if traits.forwards is not None:
+        kept = traits.forwards if kept is None else kept & traits.forwards
+    return Front(
+        joined_key(front, traits),
+        kept,
+        front.by_range,
+        front.marked and passes_marks(traits),
+    )
+
+
+def _why_no_key(front: Front, traits: Traits) -> str:
+    own = _listed(traits.key)
+    if front.key and not set(front.key) & set(traits.key):
+        return f"keeps state by {own}, which has nothing in common with {_listed(front.key)}"
+    return f"keeps state by {own}, which is not forwarded unchanged to it"
+
+
+def _why_not_in_order(front: Front, target: Target) -> str | None:
+    if front.contiguous(target):
+        return None
+    if front.key:
+        return f"is written in order, but the items are divided by {_listed(front.key)}"
+    return "is written in order, but the items are dealt out one by one"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,100 @@
+"""The conditions for replicating one operator, whatever its neighbours are.
+
+Section 3.1 of the paper: no state or state per key, one stream in and one stream out;
+and, for now, one item at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from anabranch.analysis.traits import Evidence, Trait, Traits
+from anabranch.compiler.options import Target
+from anabranch.graph.blocks import Block
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.sinks import SinkKind
+from anabranch.graph.sources import Source
+
+
+class Refusal(NamedTuple):
+    """Why an operator is not in a region, and the trait that this rests on, if any."""
+
+    text: str
+    trait: Trait | None = None
+
+
+def refusal_of(
+    graph: Graph, op: Op, traits: Traits, target: Target | None = None
+) -> Refusal | None:
+    """Return why an operator cannot be in any region, or None.
+
+    >>> from anabranch.graph.kinds import Kind
+    >>> op = Op("count", Kind())
+    >>> refusal_of(Graph((op,)), op, Traits("global"))
+    Refusal(text='has one state for all items', trait='state')
+    """
+    target = target or Target()
+    why = why_not_an_end(op, traits, target)
+    if why is not None:
+        return Refusal(why, "order" if _evidence(traits, "order") else None)
+    if (why := why_not_by_state(traits)) is not None:
+        return Refusal(why, "state")
+    if (why := why_not_one_stream(graph, op)) is not None:
+        return Refusal(why)
+    if (why := why_not_one_item(op, traits)) is not None:
+        return Refusal(why, "rate")
+    return None
+
+
+def why_not_an_end(op: Op, traits: Traits, target: Target) -> str | None:
+    """Return why a source or sink cannot have several workers, or None."""
+    if not isinstance(op.kind, Source | SinkKind):
+        return None
+    verb = "read" if isinstance(op.kind, Source) else "written"
+    if not traits.in_parallel:
+        return f"can only be {verb} by one worker"
+    if not target.parallel_ends:
+        return f"is {verb} by one worker on this engine"
+    return None
+
+
+def why_not_by_state(traits: Traits) -> str | None:
+    """Return why the state of an operator cannot be divided among replicas, or None.
+
+    A punctuation closes the state of every key, but a replica has only its own keys.
+    """
+    if traits.state == "global":
+        found = _evidence(traits, "state")
+        return found.text if found else "has one state for all items"
+    if traits.state == "keyed" and not traits.key:
+        return "has state per key but no key"
+    if traits.state == "keyed" and traits.expects_punctuation:
+        return "a punctuation closes its state of every key at once"
+    return None
+
+
+def why_not_one_stream(graph: Graph, op: Op) -> str | None:
+    """Return why an operator has more than one entry or exit, or None."""
+    if len(op.inputs) > 1:
+        return f"brings {len(op.inputs)} streams together"
+    if op.kind.outputs > 1:
+        return f"divides its input into {op.kind.outputs} streams"
+    consumers = len(graph.out_edges(op.name))
+    if consumers > 1:
+        return f"feeds {consumers} streams"
+    return None
+
+
+def why_not_one_item(op: Op, traits: Traits) -> str | None:
+    """Return why an operator needs more than the item at hand, or None."""
+    if isinstance(op.kind, Block) and max(op.kind.pop, op.kind.peek) > 1:
+        return f"takes {op.kind.pop} items at a time and sees {op.kind.peek}"
+    if isinstance(op.kind, Source | SinkKind) or traits.pop == 1:
+        return None
+    if traits.pop is None:
+        return "takes a varying number of items at a time"
+    return f"takes {traits.pop} items at a time"
+
+
+def _evidence(traits: Traits, trait: Trait) -> Evidence | None:
+    return next((e for e in traits.evidence if e.trait == trait), None)

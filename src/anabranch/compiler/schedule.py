@@ -1,0 +1,115 @@
+"""Find the static subgraphs: operators of fixed rates, with their schedule.
+
+As in section 4.1 of *Dynamic Expressivity with Static Optimization for Streaming
+Languages*: streams whose producer or consumer has a dynamic rate are cut, and what is
+still connected can be scheduled ahead of time by its balance equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from anabranch.analysis.traits import Traits
+from anabranch.errors import PlanError
+from anabranch.graph.balance import Flow, Rates, balance, rates_of
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.sinks import SinkKind
+from anabranch.graph.sources import Source
+from anabranch.plan.plan import Subgraph
+
+NOT_NUMERIC = "not numeric: its items are Python objects"
+
+
+def schedule(graph: Graph, traits: Mapping[str, Traits]) -> tuple[Subgraph, ...]:
+    """Return the static subgraphs, each with how often its operators fire in a round.
+
+    >>> from anabranch.graph.blocks import Block
+    >>> from anabranch.graph.graph import Output
+    >>> a = Op("a", Block(list, pop=1, push=2, peek=1))
+    >>> b = Op("b", Block(list, pop=3, push=1, peek=3), (Output("a"),))
+    >>> known = {"a": Traits("stateless"), "b": Traits("global", pop=3)}
+    >>> [s.repetitions for s in schedule(Graph((a, b)), known)]
+    [(('a', 3), ('b', 2))]
+    """
+    rates = {op.name: fixed_rates(op, traits[op.name]) for op in graph}
+    static = {name: found for name, found in rates.items() if found is not None}
+    flows = _flows(graph, static)
+    solved = balance([name for name in graph.names if name in static], flows)
+    if solved.conflicts:
+        flow = solved.conflicts[0]
+        msg = (
+            f"the rates of {flow.producer!r} and {flow.consumer!r} must balance; "
+            f"{flow.producer!r} gives {flow.push} where {flow.consumer!r} takes "
+            f"{flow.pop}, and another path demands otherwise; change pop, push or "
+            f"weights ({graph[flow.consumer].site})"
+        )
+        raise PlanError(msg)
+    return tuple(
+        Subgraph(
+            tuple(part),
+            tuple((name, solved.repetitions[name]) for name in part),
+            "python",
+            NOT_NUMERIC,
+        )
+        for part in _connected(graph, static, flows)
+    )
+
+
+def fixed_rates(op: Op, traits: Traits) -> Rates | None:
+    """Return the rates of an operator if they are the same at every firing.
+
+    >>> from anabranch.analysis.traits import Push
+    >>> from anabranch.graph.kinds import FlatMap
+    >>> twice = Op("twice", FlatMap(lambda item: [item, item]))
+    >>> fixed_rates(twice, Traits("stateless", push=Push(2, 2)))
+    Rates(pops=(1,), pushes=(2,))
+    >>> fixed_rates(twice, Traits("stateless", push=Push(0, 2))) is None
+    True
+    """
+    if isinstance(op.kind, Source | SinkKind):
+        return None
+    declared = rates_of(op)
+    if declared is not None:
+        return declared
+    one_stream = len(op.inputs) == 1 and op.kind.outputs == 1
+    if not one_stream or traits.pop is None or traits.push.least != traits.push.most:
+        return None
+    if traits.pop != 1 and op.state_key:
+        return None  # taken key by key: over the whole stream the rate varies
+    return Rates((traits.pop,), (traits.push.least,))
+
+
+def _flows(graph: Graph, static: Mapping[str, Rates]) -> list[Flow]:
+    return [
+        Flow(
+            edge.producer.operator,
+            static[edge.producer.operator].pushes[edge.producer.port],
+            edge.consumer.operator,
+            static[edge.consumer.operator].pops[edge.consumer.port],
+        )
+        for edge in graph.edges
+        if edge.producer.operator in static and edge.consumer.operator in static
+    ]
+
+
+def _connected(
+    graph: Graph, static: Mapping[str, Rates], flows: list[Flow]
+) -> Iterator[list[str]]:
+    """Yield the static operators that fixed rates connect, in program order."""
+    neighbours: dict[str, list[str]] = {name: [] for name in static}
+    for flow in flows:
+        if flow.push and flow.pop:
+            neighbours[flow.producer].append(flow.consumer)
+            neighbours[flow.consumer].append(flow.producer)
+    place = {name: index for index, name in enumerate(graph.names)}
+    seen: set[str] = set()
+    for name in graph.names:
+        if name not in static or name in seen:
+            continue
+        seen.add(name)
+        part = [name]
+        for member in part:  # grows while it is walked
+            new = [other for other in neighbours[member] if other not in seen]
+            seen.update(new)
+            part += dict.fromkeys(new)
+        yield sorted(part, key=place.__getitem__)

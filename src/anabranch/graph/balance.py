@@ -1,0 +1,117 @@
+"""Balance equations: how often operators of fixed rates fire in one steady round.
+
+Over a stream, what the producer gives in a round must be what the consumer takes:
+`push * repetitions[producer] == pop * repetitions[consumer]`. The smallest whole
+numbers that solve this are the repetitions; where there are none, items would pile up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import gcd, lcm
+from typing import NamedTuple
+
+from anabranch.graph.blocks import Block, Collect, Deal
+from anabranch.graph.custom import Scan
+from anabranch.graph.graph import Op
+from anabranch.graph.kinds import Barrier, Map, Punctuate
+
+
+class Flow(NamedTuple):
+    """A stream of fixed rates: `push` items in a firing, `pop` items out of it."""
+
+    producer: str
+    push: int
+    consumer: str
+    pop: int
+
+
+class Balance(NamedTuple):
+    """The repetitions of every operator, and the streams that contradict them."""
+
+    repetitions: dict[str, int]
+    conflicts: tuple[Flow, ...]
+
+
+class Rates(NamedTuple):
+    """How many items a firing takes of each input and gives on each output."""
+
+    pops: tuple[int, ...]
+    pushes: tuple[int, ...]
+
+
+def balance(operators: Sequence[str], flows: Iterable[Flow]) -> Balance:
+    """Solve the balance equations of connected operators.
+
+    >>> balance("ab", [Flow("a", 2, "b", 3)]).repetitions
+    {'a': 3, 'b': 2}
+    >>> balance("ab", [Flow("a", 1, "b", 1), Flow("a", 2, "b", 1)]).conflicts
+    (Flow(producer='a', push=2, consumer='b', pop=1),)
+
+    Operators that no flow connects are balanced apart from one another. A flow that
+    never carries an item (a rate of 0) connects nothing.
+    """
+    carrying = [flow for flow in flows if flow.push and flow.pop]
+    neighbours: dict[str, list[tuple[str, Fraction]]] = {name: [] for name in operators}
+    for flow in carrying:
+        ratio = Fraction(flow.push, flow.pop)
+        neighbours[flow.producer].append((flow.consumer, ratio))
+        neighbours[flow.consumer].append((flow.producer, 1 / ratio))
+    repetitions: dict[str, int] = {}
+    for name in operators:
+        if name not in repetitions:
+            repetitions |= _in_whole_numbers(_shares_from(name, neighbours))
+    conflicts = tuple(
+        flow
+        for flow in carrying
+        if flow.push * repetitions[flow.producer]
+        != flow.pop * repetitions[flow.consumer]
+    )
+    return Balance({name: repetitions[name] for name in operators}, conflicts)
+
+
+def rates_of(op: Op) -> Rates | None:
+    """Return the rates that an operator has by its kind alone; None: they may vary.
+
+    >>> rates_of(Op("sum", Block(sum, pop=4, push=1, peek=4)))
+    Rates(pops=(4,), pushes=(1,))
+
+    An operator with state per key takes its items key by key, so its rates over the
+    whole stream are fixed only if it answers every single item.
+    """
+    match op.kind:
+        case Map() | Scan() | Punctuate():
+            return Rates((1,), (1,))
+        case Block(pop=pop, push=push) if pop == 1 or not op.state_key:
+            return Rates((pop,), (push,))
+        case Deal(weights=weights):
+            return Rates((sum(weights),), weights)
+        case Collect(weights=weights):
+            return Rates(weights, (sum(weights),))
+        case Barrier():
+            return Rates((1,) * len(op.inputs), (1,))
+        case _:
+            return None
+
+
+def _shares_from(
+    start: str, neighbours: dict[str, list[tuple[str, Fraction]]]
+) -> dict[str, Fraction]:
+    """Return how often each connected operator fires for one firing of `start`."""
+    shares = {start: Fraction(1)}
+    waiting = [start]
+    while waiting:
+        name = waiting.pop()
+        for neighbour, ratio in neighbours[name]:
+            if neighbour not in shares:
+                shares[neighbour] = shares[name] * ratio
+                waiting.append(neighbour)
+    return shares
+
+
+def _in_whole_numbers(shares: dict[str, Fraction]) -> dict[str, int]:
+    scale = lcm(*{share.denominator for share in shares.values()})
+    whole = {name: int(share * scale) for name, share in shares.items()}
+    common = gcd(*set(whole.values()))
+    return {name: count // common for name, count in whole.items()}

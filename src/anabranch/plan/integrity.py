@@ -1,0 +1,222 @@
+"""What must hold of any plan, whichever passes made it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+from anabranch.errors import PlanError
+from anabranch.graph.graph import Graph
+from anabranch.graph.sinks import SinkKind
+from anabranch.graph.sources import Source
+from anabranch.plan.plan import Operator, Plan, Push, Region
+
+
+def check(graph: Graph, plan: Plan) -> None:
+    """Raise `PlanError` with everything that is wrong with a plan.
+
+    >>> from anabranch.graph.graph import Op
+    >>> from anabranch.graph.kinds import Kind
+    >>> check(Graph((Op("a", Kind()),)), Plan((), (), (), (), ()))
+    Traceback (most recent call last):
+    anabranch.errors.PlanError: a plan must be whole; it is not:
+      operator a is in 0 elements; it must be in exactly one
+      the plan knows the operators (); the program has ('a',)
+      operator a must be either in a region or sequential
+    """
+    faults = [fault for rule in RULES for fault in rule(_Look(graph, plan))]
+    if faults:
+        listed = "".join(f"\n  {fault}" for fault in faults)
+        msg = f"a plan must be whole; it is not:{listed}"
+        raise PlanError(msg)
+
+
+class _Look:
+    """A plan with the look-ups that the rules share."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph = graph
+        self.plan = plan
+
+    @cached_property
+    def known(self) -> dict[str, Operator]:
+        return {operator.name: operator for operator in self.plan.operators}
+
+    @cached_property
+    def region_of(self) -> dict[str, Region]:
+        return {name: r for r in self.plan.regions for name in r.operators}
+
+    def before(self, region: Region) -> Region | None:
+        """Return the region that feeds a region directly."""
+        producers = self.graph.producers(region.operators[0])
+        return self.region_of.get(producers[0]) if producers else None
+
+    def after(self, region: Region) -> Region | None:
+        """Return the region that a region feeds directly."""
+        consumers = self.graph.consumers(region.operators[-1])
+        return self.region_of.get(consumers[0]) if consumers else None
+
+
+def _operators_have_one_element(look: _Look) -> Iterator[str]:
+    count = Counter(n for e in look.plan.elements for n in e.operators)
+    for name in look.graph.names:
+        if count[name] != 1:
+            yield f"operator {name} is in {count[name]} elements; it must be in exactly one"
+    for name in count:
+        if name not in look.graph:
+            yield f"element operator {name} is not in the program"
+
+
+def _operators_are_those_of_the_program(look: _Look) -> Iterator[str]:
+    names = tuple(operator.name for operator in look.plan.operators)
+    if names != look.graph.names:
+        yield f"the plan knows the operators {names}; the program has {look.graph.names}"
+
+
+def _operators_are_parallel_or_sequential(look: _Look) -> Iterator[str]:
+    sequential = {one.operator for one in look.plan.sequential}
+    for name in look.graph.names:
+        if (name in sequential) == (name in look.region_of):
+            yield f"operator {name} must be either in a region or sequential"
+
+
+def _regions_are_chains(look: _Look) -> Iterator[str]:
+    count = Counter(n for r in look.plan.regions for n in r.operators)
+    yield from (f"operator {n} is in {c} regions" for n, c in count.items() if c > 1)
+    for region in look.plan.regions:
+        if not region.operators:
+            yield f"region {region.name} is empty"
+        for name in region.operators:
+            op = look.graph[name]
+            streams = max(
+                len(op.inputs), op.kind.outputs, len(look.graph.out_edges(name))
+            )
+            if streams > 1:
+                yield f"operator {name} of {region.name} has more than one stream"
+        for one, two in zip(region.operators, region.operators[1:], strict=False):
+            if look.graph.consumers(one) != (two,):
+                yield f"{one} does not lead to {two} in region {region.name}"
+
+
+def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
+    for region in look.plan.regions:
+        key = frozenset(region.key)
+        kept = True
+        for name in region.operators:
+            known = look.known.get(name)
+            if known is None:
+                continue
+            if known.state == "global":
+                yield f"operator {name} of {region.name} has one state for all items"
+            if known.state == "keyed" and not (key and key <= set(known.key)):
+                yield f"the key of {region.name} is not a part of the key of {name}"
+            if known.state == "keyed" and not kept:
+                yield f"the key of {region.name} does not reach {name} unchanged"
+            if known.forwards is not None and look.graph[name].inputs:
+                kept = kept and key <= set(known.forwards)
+
+
+def _fused_operators_stay_together(look: _Look) -> Iterator[str]:
+    element_of = {n: e.name for e in look.plan.elements for n in e.operators}
+    for op in look.graph:
+        if op.fuse_with is not None and op.fuse_with in look.graph:
+            one, two = element_of.get(op.name), element_of.get(op.fuse_with)
+            if one != two:
+                yield f"{op.name} and {op.fuse_with} are fused, but not in one element"
+
+
+def _elements_are_regions_or_sequential(look: _Look) -> Iterator[str]:
+    regions = {region.name: region for region in look.plan.regions}
+    for element in look.plan.elements:
+        inside = {
+            look.region_of[n].name for n in element.operators if n in look.region_of
+        }
+        if inside != ({element.region} - {None}):
+            yield f"element {element.name} is of {element.region}; it holds {inside}"
+        elif element.region is not None and (
+            element.operators != regions[element.region].operators
+        ):
+            yield f"element {element.name} is only a part of {element.region}"
+
+
+def _levels_only_depend_on_lower_ones(look: _Look) -> Iterator[str]:
+    element_of = {n: e for e in look.plan.elements for n in e.operators}
+    for edge in look.graph.edges:
+        one = element_of.get(edge.producer.operator)
+        two = element_of.get(edge.consumer.operator)
+        if one and two and one is not two and one.level >= two.level:
+            yield f"{two.name} depends on {one.name}, which is not on a lower level"
+
+
+def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
+    for region in look.plan.regions:
+        head = look.graph[region.operators[0]]
+        tail = look.graph[region.operators[-1]]
+        if isinstance(head.kind, Source) != (region.first_joint == "parallel_source"):
+            yield f"{region.name} starts with {head.name} but {region.first_joint}"
+        if isinstance(tail.kind, SinkKind) != (region.last_joint == "parallel_sink"):
+            yield f"{region.name} ends with {tail.name} but {region.last_joint}"
+        before, after = look.before(region), look.after(region)
+        fed_by_shuffle = before is not None and before.last_joint == "shuffle"
+        if (region.first_joint == "shuffle") != fed_by_shuffle:
+            yield f"{region.name} starts with {region.first_joint}; {before} is before it"
+        feeds_shuffle = after is not None and after.first_joint == "shuffle"
+        if (region.last_joint == "shuffle") != feeds_shuffle:
+            yield f"{region.name} ends with {region.last_joint}; {after} is after it"
+
+
+def _orderings_are_safe(look: _Look) -> Iterator[str]:
+    for region in look.plan.regions:
+        why = why_not_ordered(region, _numbered_push(look, region))
+        if why is not None:
+            yield f"{region.name} cannot be ordered by {region.ordering}: {why}"
+
+
+def why_not_ordered(region: Region, push: Push) -> str | None:
+    """Return why a region's ordering would lose the order of its items, or None.
+
+    `push` counts from where the items were numbered: it goes through all shuffles.
+    """
+    between = (region.first_joint, region.last_joint) == ("split", "merge")
+    dense = push == (1, 1) and region.last_joint != "shuffle"
+    match region.ordering:
+        case "none" if region.last_joint != "parallel_sink":
+            return "it does not end in a parallel sink"
+        case "contiguous" if region.key:
+            return "its items are divided by key"
+        case "round_robin" if region.key or not dense or not between:
+            return "the turns would not come out even"
+        case "seqno" if not dense:
+            return "a number may be missing"
+        case "strict" if push.most is None or push.most > 1:
+            return "a number may come more than once"
+        case _:
+            return None
+
+
+def _numbered_push(look: _Look, region: Region) -> Push:
+    """Return the push of a region and of all that shuffles lead to it from."""
+    least, most = 1, 1
+    unbounded = False
+    at: Region | None = region
+    while at is not None:
+        least *= at.push.least
+        most *= 1 if at.push.most is None else at.push.most
+        unbounded = unbounded or at.push.most is None
+        at = look.before(at) if at.first_joint == "shuffle" else None
+    return Push(least, None if unbounded and most else most)
+
+
+RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
+    _operators_have_one_element,
+    _operators_are_those_of_the_program,
+    _operators_are_parallel_or_sequential,
+    _regions_are_chains,
+    _region_keys_reach_keyed_operators,
+    _fused_operators_stay_together,
+    _elements_are_regions_or_sequential,
+    _levels_only_depend_on_lower_ones,
+    _joints_fit_their_neighbours,
+    _orderings_are_safe,
+)
