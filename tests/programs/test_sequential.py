@@ -1,0 +1,42 @@
+"""The interpreter against a second implementation of the meaning, on whole programs.
+
+`breadth_first` runs operator by operator and orders by position; the sequential engine
+goes depth-first, item by item. That they agree proves, on these programs, that the
+order of positions is the order of the sequential run.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from anabranch.graph.stream import build_graph
+from tests.programs.breadth_first import run_breadth_first
+from tests.programs.generate import (
+    Program,
+    first_difference,
+    program,
+    programs,
+    run_sequential,
+)
+
+
+def assert_both_agree(generated: Program) -> None:
+    expected = run_breadth_first(build_graph(generated.build()))
+    actual = run_sequential(generated)
+
+    for (name, left), right in zip(expected.items(), actual, strict=True):
+        difference = first_difference(left, right)
+        assert difference is None, f"{name}: {difference}\n\n{generated}"
+
+
+@pytest.mark.parametrize("start", range(0, 400, 50))
+def test_position_order_is_depth_first_order(start):
+    for seed in range(start, start + 50):
+        assert_both_agree(program(seed))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(programs())
+def test_position_order_is_depth_first_order_on_shrinkable_programs(generated):
+    assert_both_agree(generated)
