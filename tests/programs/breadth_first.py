@@ -9,6 +9,7 @@ run operators apart from one another and put outputs in order by position.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -77,7 +78,7 @@ def _items(source: Source, given: Sequence[Any]) -> Any:
 def _in_order(deliveries: list[Delivery]) -> list[Delivery]:
     """Sort by position; none may begin with another, or order would be a matter of luck."""
     ordered = sorted(deliveries, key=lambda delivery: delivery[0])
-    for (one, _, _), (two, _, _) in zip(ordered, ordered[1:], strict=False):
+    for (one, _, _), (two, _, _) in itertools.pairwise(ordered):
         assert one != two[: len(one)], f"{one} and {two} cannot be told apart"
     return ordered
 

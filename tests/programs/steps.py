@@ -99,6 +99,18 @@ def punctuate_step(w: Writer) -> None:
     w.let(f"{var.name}.punctuate({when})", var, punctuated=True)
 
 
+def sentences_step(w: Writer) -> None:
+    """Punctuations that pass another operator before they close windows."""
+    var = w.keyed()
+    when = w.rng.choice(("is_rare", "outside", "is_even"))
+    between = w.rng.choice(("", ".filter(is_even)", ".map(bump)", ".apply(Sheaves)"))
+    expression = (
+        f"{var.name}.punctuate({when}){between}"
+        f".window(punctuation=True).aggregate(fingerprint)"
+    )
+    w.let(expression, var, ordered=False, punctuated=False)
+
+
 def split_step(w: Writer) -> None:
     if small := w.small(2):
         var = w.pick(small)
@@ -252,6 +264,7 @@ STEPS: dict[str, tuple[Callable[[Writer], None], int]] = {
     "apply": (apply_step, 4),
     "aggregate": (aggregate_step, 6),
     "punctuate": (punctuate_step, 4),
+    "sentences": (sentences_step, 2),
     "split": (split_step, 2),
     "union": (union_step, 2),
     "merge": (merge_step, 2),

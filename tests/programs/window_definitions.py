@@ -6,6 +6,7 @@ the index of the arrival that triggers them (infinity: the end) and their items.
 
 from __future__ import annotations
 
+import itertools
 import math
 from operator import attrgetter
 from typing import Any
@@ -33,7 +34,7 @@ def punctuated(arrivals: list[Any]) -> Windows:
     bounds = [-1, *cuts, math.inf]
     windows = [
         (high, [a.item for a in arrivals if low < a.index < high])
-        for low, high in zip(bounds, bounds[1:], strict=False)
+        for low, high in itertools.pairwise(bounds)
     ]
     return [(trigger, items) for trigger, items in windows if items]
 
