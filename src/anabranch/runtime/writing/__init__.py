@@ -1,0 +1,1 @@
+"""How items are written to files: whole, or not at all."""
