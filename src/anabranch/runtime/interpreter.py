@@ -117,7 +117,7 @@ class _Cell:
             self.kernel = kernel_of(op)
         self.states: dict[Any, State] = {}
         if self.kernel is not None and self.kernel.stateful and not op.state_key:
-            self.states[()] = self.kernel.open()  # there even if no item ever comes
+            self.states[()] = _opened(op, self.kernel)  # even if no item ever comes
         self.branches: list[list[tuple[_Cell, int]]] = []
         self._key = key_getter(op.state_key) if op.state_key else None
 
@@ -137,6 +137,14 @@ class _Cell:
             port, item = output if routed else (0, output)
             for consumer, input_port in reversed(self.branches[port]):
                 waiting.append((consumer, input_port, item))
+
+
+def _opened(op: Op, kernel: Kernel) -> State:
+    """Return a fresh state; without it there is no operator, so a failure stops the job."""
+    try:
+        return kernel.open()
+    except Exception as error:  # noqa: BLE001 - the user's setup may raise anything
+        return stop(failure_of(op, None, "its setup", error))
 
 
 def run_graph(graph: Graph, items: list[Any]) -> list[Any]:
