@@ -3,6 +3,8 @@
     for seed in range(100):
         assert_same(program(seed), lambda sinks: ab.run(*sinks, on="local", degree=3))
 
+With `failing=True` some operators refuse some items; run these with `on_error="skip"`.
+
 A program is Python text. What runs is what is printed when engines differ, so a
 failure is reproduced by pasting it into a file.
 """
@@ -20,13 +22,15 @@ from anabranch.engines.engine import Options
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.graph.stream import Sink, build_graph
 from anabranch.plan.plan import Plan
-from tests.programs.steps import STEPS
+from anabranch.runtime.failures import policy
+from tests.programs.steps import FRAGILE, STEPS
 from tests.programs.writer import Var, Writer
 
 HEADER = """\
 import anabranch as ab
 from tests.programs.functions import *
 """
+FRAGILE_HEADER = "from tests.programs.fragile import *\n"
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Program:
     """A program as Python text; `build` gives fresh streams each time."""
 
     text: str
+    failing: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -45,9 +50,11 @@ class Program:
         return names["sinks"]
 
 
-def program(seed: int, *, without: Collection[str] = ()) -> Program:
+def program(
+    seed: int, *, without: Collection[str] = (), failing: bool = False
+) -> Program:
     """Return the program of a seed; `without` leaves out steps (names in `STEPS`)."""
-    return write(Random(seed), without)
+    return write(Random(seed), without, failing=failing)
 
 
 def programs(*, without: Collection[str] = ()) -> st.SearchStrategy[Program]:
@@ -56,21 +63,26 @@ def programs(*, without: Collection[str] = ()) -> st.SearchStrategy[Program]:
     return randoms.map(lambda rng: write(rng, without))
 
 
-def write(rng: Random, without: Collection[str] = ()) -> Program:
+def write(
+    rng: Random, without: Collection[str] = (), *, failing: bool = False
+) -> Program:
     """Write a program: up to three sources, a dozen steps, and sinks at the ends."""
-    w = Writer(rng, without)
+    w = Writer(rng)
+    steps = {**STEPS, **FRAGILE} if failing else STEPS
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         _source(w)
-    names = [name for name in STEPS if name not in w.without]
-    weights = [STEPS[name][1] for name in names]
+    names = [name for name in steps if name not in without]
+    weights = [steps[name][1] for name in names]
     for _ in range(rng.randint(2, 14)):
         (name,) = rng.choices(names, weights)
-        STEPS[name][0](w)
+        steps[name][0](w)
     ends = [var for var in w.leaves() if rng.random() < 0.8]
     ends += [var for var in w.streams if var not in ends and rng.random() < 0.1]
     ends = ends or w.streams[-1:]
     sinks = ", ".join(f"{var.name}.to_list()" for var in ends)
-    return Program("\n".join((HEADER, *w.lines, f"sinks = [{sinks}]", "")))
+    header = HEADER + FRAGILE_HEADER if failing else HEADER
+    text = "\n".join((header, *w.lines, f"sinks = [{sinks}]", ""))
+    return Program(text, failing)
 
 
 def _source(w: Writer) -> None:
@@ -91,7 +103,8 @@ def run_sequential(program: Program) -> list[list[Any]]:
     """Return what each sink of a program gets on the sequential engine."""
     sinks = program.build()
     no_plan = Plan((), (), (), (), ())
-    SequentialEngine().start(build_graph(sinks), no_plan, Options()).wait()
+    options = Options(on_error=policy("skip" if program.failing else "stop"))
+    SequentialEngine().start(build_graph(sinks), no_plan, options).wait()
     return [sink.items for sink in sinks]
 
 

@@ -234,6 +234,28 @@ def iterate_step(w: Writer) -> None:
     )
 
 
+def fragile_step(w: Writer) -> None:
+    """An operator that fails on some items."""
+    var = w.keyed()
+    call = w.rng.choice(
+        (
+            "map(fragile_map)",
+            "flat_map(fragile_parts)",
+            "scan(fragile_step, 0)",
+            "window(count=3).aggregate(fragile_total)",
+            "apply(Fragile)",
+        )
+    )
+    if var.items * 2 <= MOST_WINDOWS:
+        w.let(
+            f"{var.name}.{call}",
+            var,
+            ordered=False,
+            punctuated=var.punctuated and "window" not in call,
+            items=var.items * 2,
+        )
+
+
 def _several(w: Writer) -> list[Var]:
     """Choose two or three streams, perhaps one of them twice."""
     small = w.small(3) or [min(w.streams, key=lambda var: var.items)]
@@ -256,6 +278,7 @@ def _together(streams: list[Var]) -> Var:
     )
 
 
+FRAGILE = {"fragile": (fragile_step, 8)}  # only in programs that may fail
 STEPS: dict[str, tuple[Callable[[Writer], None], int]] = {
     "map": (map_step, 4),
     "filter": (filter_step, 3),

@@ -100,6 +100,14 @@ def test_steps_can_be_left_out():
         assert not any(isinstance(op.kind, Iterate | Join) for op in graph)
 
 
+def test_programs_that_may_fail_go_on_without_what_failed():
+    fragile = [program(seed, failing=True) for seed in range(50)]
+    for generated in fragile:
+        run_sequential(generated)
+
+    assert any("Fragile" in str(generated) for generated in fragile)
+
+
 def test_a_difference_shows_the_sink_the_item_and_the_program():
     generated = Program(
         "import anabranch as ab\nsinks = [ab.from_iterable([1, 2]).to_list()]\n"

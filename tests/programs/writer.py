@@ -6,7 +6,6 @@ stream is like; so every program that comes out is valid and ends without an err
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -31,9 +30,8 @@ class Var:
 class Writer:
     """The program so far."""
 
-    def __init__(self, rng: Random, without: Collection[str] = ()) -> None:
+    def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.without = frozenset(without)
         self.lines: list[str] = []
         self.streams: list[Var] = []
         self._used: set[str] = set()
