@@ -59,8 +59,9 @@ def fixed_rates(op: Op, traits: Traits) -> Rates | None:
     """Return the rates of an operator if they are the same at every firing.
 
     >>> from anabranch.analysis.traits import Push
+    >>> from anabranch.graph.graph import Output
     >>> from anabranch.graph.kinds import FlatMap
-    >>> twice = Op("twice", FlatMap(lambda item: [item, item]))
+    >>> twice = Op("twice", FlatMap(lambda item: [item, item]), (Output("a"),))
     >>> fixed_rates(twice, Traits("stateless", push=Push(2, 2)))
     Rates(pops=(1,), pushes=(2,))
     >>> fixed_rates(twice, Traits("stateless", push=Push(0, 2))) is None

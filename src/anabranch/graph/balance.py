@@ -7,7 +7,7 @@ numbers that solve this are the repetitions; where there are none, items would p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
@@ -49,12 +49,13 @@ def balance(operators: Sequence[str], flows: Iterable[Flow]) -> Balance:
     >>> balance("ab", [Flow("a", 1, "b", 1), Flow("a", 2, "b", 1)]).conflicts
     (Flow(producer='a', push=2, consumer='b', pop=1),)
 
-    Operators that no flow connects are balanced apart from one another. A flow that
-    never carries an item (a rate of 0) connects nothing.
+    Where flows contradict one another the earlier ones are believed. Operators that no
+    flow connects are balanced apart. A flow that never carries an item (a rate of 0)
+    connects nothing.
     """
     carrying = [flow for flow in flows if flow.push and flow.pop]
     neighbours: dict[str, list[tuple[str, Fraction]]] = {name: [] for name in operators}
-    for flow in carrying:
+    for flow in _spanning(operators, carrying):
         ratio = Fraction(flow.push, flow.pop)
         neighbours[flow.producer].append((flow.consumer, ratio))
         neighbours[flow.consumer].append((flow.producer, 1 / ratio))
@@ -93,6 +94,23 @@ def rates_of(op: Op) -> Rates | None:
             return Rates((1,) * len(op.inputs), (1,))
         case _:
             return None
+
+
+def _spanning(operators: Sequence[str], flows: Iterable[Flow]) -> Iterator[Flow]:
+    """Yield the flows that connect something new; any later one can only agree or not."""
+    leader = {name: name for name in operators}
+
+    def lead(name: str) -> str:
+        while leader[name] != name:
+            leader[name] = leader[leader[name]]  # halve the path for the next search
+            name = leader[name]
+        return name
+
+    for flow in flows:
+        one, two = lead(flow.producer), lead(flow.consumer)
+        if one != two:
+            leader[two] = one
+            yield flow
 
 
 def _shares_from(

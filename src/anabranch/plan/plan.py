@@ -34,7 +34,11 @@ class Push(NamedTuple):
 
 @dataclass(frozen=True)
 class Operator:
-    """What is known about an operator. `forwards` is None if it forwards everything."""
+    """What is known about an operator. `forwards` is None if it forwards everything.
+
+    `effects` are those of user code that only the process it runs in can keep: what it
+    changes outside its state, or reads from the world. They keep it in one process.
+    """
 
     name: str
     state: State
@@ -43,6 +47,7 @@ class Operator:
     push: Push
     forwards: tuple[str, ...] | None
     reasons: tuple[Reason, ...]
+    effects: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""What holds of the plan of any program."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anabranch.compiler.elements import form_elements
+from anabranch.compiler.make_plan import make_plan
+from anabranch.compiler.options import Rules, Target
+from anabranch.compiler.ordering import order_regions
+from anabranch.compiler.regions import Chain, find_regions
+from anabranch.plan.integrity import check
+from tests.compiler.brute import violations
+from tests.compiler.generate import programs
+from tests.compiler.notation import program
+
+TARGETS = st.builds(Target, batched=st.booleans(), parallel_ends=st.booleans())
+RULES = st.builds(Rules, shuffle_after_prolific=st.booleans())
+THOROUGH = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@THOROUGH
+@given(programs(), TARGETS, RULES)
+def test_every_plan_is_whole_and_safe(made, target, rules):
+    graph, traits = made
+
+    plan = make_plan(graph, traits, target, rules)
+
+    check(graph, plan)
+    assert [] == violations(graph, traits, plan, target, rules)
+
+
+@THOROUGH
+@given(programs(), TARGETS, RULES)
+def test_a_pass_run_on_its_own_result_changes_nothing(made, target, rules):
+    graph, traits = made
+    plan = make_plan(graph, traits, target, rules)
+    chains = [Chain(r.operators, r.key, r.ends) for r in plan.regions]
+
+    assert plan == make_plan(graph, traits, target, rules)
+    assert tuple(chains) == find_regions(graph, traits, target).chains
+    assert plan.regions == order_regions(graph, traits, chains, target, rules)
+    assert plan.elements == form_elements(graph, plan.regions)
+
+
+def test_what_is_sequential_has_the_line_that_forces_it():
+    plan = make_plan(*program("src -> a -> x[global] -> sink"))
+    [found] = [one for one in plan.sequential if one.operator == "x"]
+
+    assert ("x counts", "job.py", 3) == (
+        found.why,
+        found.reason.file,
+        found.reason.line,
+    )

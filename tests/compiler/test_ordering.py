@@ -1,0 +1,138 @@
+"""Joints and orderings, by pairs: a program, and what each region must get."""
+
+import pytest
+
+from anabranch.compiler.make_plan import make_plan
+from anabranch.compiler.options import Rules, Target
+from anabranch.compiler.ordering import order_regions
+from anabranch.compiler.regions import find_regions
+from anabranch.plan.integrity import check
+from tests.compiler.notation import program
+
+
+def orderings(text, target=None, rules=None):
+    """Each region as `first joint, ordering, last joint`."""
+    graph, traits = program(text)
+    plan = make_plan(graph, traits, target, rules)
+    check(graph, plan)
+    return " | ".join(
+        f"{r.first_joint} {r.ordering} {r.last_joint}" for r in plan.regions
+    )
+
+
+TABLE_1 = {
+    "stateless, 1:1": ("src -> a -> b -> sink", "split round_robin merge"),
+    "keyed, 1:1": ("src -> a[key=k] -> sink", "split seqno merge"),
+    "stateless, at most one": ("src -> a[push=0..1] -> sink", "split strict merge"),
+    "keyed, at most one": ("src -> a[key=k, push=0..1] -> sink", "split strict merge"),
+    "stateless, any number": ("src -> a[push=0..*] -> sink", "split relaxed merge"),
+    "keyed, any number": ("src -> a[key=k, push=0..*] -> sink", "split relaxed merge"),
+    "always two": ("src -> a[push=2] -> sink", "split relaxed merge"),
+    "at most one after at least one": (
+        "src -> a[push=1..*] -> b[push=0..1] -> sink",
+        "split relaxed merge",
+    ),
+    "never any": ("src -> a[push=0] -> sink", "split strict merge"),
+}
+
+BEYOND = {
+    "ranges of a parallel source stay ranges, whatever the rate": (
+        "src[parallel] -> a[push=0..*] -> sink",
+        "parallel_source contiguous merge",
+    ),
+    "a sink that minds no order needs no ordering": (
+        "src -> a[key=k, push=0..*] -> sink[parallel, unordered]",
+        "split none parallel_sink",
+    ),
+    "from a parallel source to a parallel sink": (
+        "src[parallel, key=k] -> a[key=k] -> sink[parallel, unordered]",
+        "parallel_source none parallel_sink",
+    ),
+    "ranges are written as ranges": (
+        "src[parallel] -> a -> sink[parallel]",
+        "parallel_source contiguous parallel_sink",
+    ),
+    "incompatible keys meet in a shuffle, whose receivers see gaps": (
+        "src -> a[key=k] -> b[key=l] -> sink",
+        "split strict shuffle | shuffle seqno merge",
+    ),
+    "gaps before a shuffle are gaps after it": (
+        "src -> a[key=k, push=0..1] -> b[key=l] -> sink",
+        "split strict shuffle | shuffle strict merge",
+    ),
+    "duplicates before a shuffle are duplicates after it": (
+        "src -> a[key=k, push=0..*] -> b[key=l] -> sink",
+        "split relaxed shuffle | shuffle relaxed merge",
+    ),
+    "gaps of the first region reach the third": (
+        "src -> a[key=k, push=0..1] -> b[key=l] -> c[key=m] -> sink",
+        "split strict shuffle | shuffle strict shuffle | shuffle strict merge",
+    ),
+    "a sequential operator numbers anew": (
+        "src -> a[key=k, push=0..1] -> x[global] -> b[key=l] -> sink",
+        "split strict merge | split seqno merge",
+    ),
+    "Figure 1": (
+        "src[parallel, key=server] -> a[key=uid, push=0..1] -> f[push=0..1] -> sink",
+        "parallel_source strict shuffle | shuffle strict merge",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [*TABLE_1.values(), *BEYOND.values()],
+    ids=[*(f"Table 1: {title}" for title in TABLE_1), *BEYOND],
+)
+def test_order_regions(text, expected):
+    assert expected == orderings(text)
+
+
+BATCHED = {
+    "any region without state has ranges": (
+        "src -> a[push=0..*] -> sink",
+        "split contiguous merge",
+    ),
+    "a key still scatters the items": ("src -> a[key=k] -> sink", "split seqno merge"),
+    "ordered output of a keyed region is written in ranges": (
+        "src[parallel] -> a[key=k, push=0..1] -> sink[parallel]",
+        "parallel_source contiguous shuffle | shuffle strict shuffle"
+        " | shuffle contiguous parallel_sink",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), BATCHED.values(), ids=BATCHED)
+def test_engine_that_works_in_batches(text, expected):
+    assert expected == orderings(text, Target(batched=True))
+
+
+PROLIFIC = "src -> a[key=k, push=0..*] -> b[key=l] -> c[key=m] -> sink"
+
+
+def test_restriction_on_shuffles_after_prolific_regions_can_be_switched_on():
+    """
+    The paper's rule: the prolific region merges, and what follows starts afresh.
+    """
+    rules = Rules(shuffle_after_prolific=False)
+
+    assert (
+        "split relaxed merge | split strict shuffle | shuffle seqno merge"
+        == orderings(PROLIFIC, rules=rules)
+    )
+
+
+def test_a_prolific_region_reached_by_a_shuffle_may_not_shuffle_either():
+    text = "src -> a[key=k] -> b[key=l, push=2] -> c[key=m] -> sink"
+
+    assert (
+        "split strict shuffle | shuffle relaxed merge | split seqno merge"
+        == orderings(text, rules=Rules(shuffle_after_prolific=False))
+    )
+
+
+def test_why_names_the_rate():
+    graph, traits = program("src -> a[push=0..3] -> sink")
+    [region] = order_regions(graph, traits, find_regions(graph, traits).chains)
+
+    assert "0 to 3 outputs for each item, so numbers repeat and have gaps" == region.why
