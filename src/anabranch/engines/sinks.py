@@ -19,7 +19,8 @@ class Sinks:
             if isinstance(op.kind, ToList):
                 op.kind.items.clear()
             elif isinstance(op.kind, WriteFiles):
-                self._writers[op.name] = open_writer(op)
+                item_type = graph[op.inputs[0].operator].type
+                self._writers[op.name] = open_writer(op, item_type)
 
     def deliver(self, op: Op, item: Any) -> None:
         """Hand an item to its sink."""

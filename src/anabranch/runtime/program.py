@@ -38,6 +38,15 @@ StatesOf: TypeAlias = Mapping[str, dict[Any, State]]  # operator -> states by ke
 _serial = itertools.count()
 
 
+def describe_position(place: int | None) -> str:
+    """Return how the place of an item is told when nothing more is known.
+
+    >>> describe_position(7)
+    'position 7'
+    """
+    return "an item" if place is None else f"position {place}"
+
+
 @dataclass(frozen=True)
 class Exit:
     """What left an element on one stream: items, and their positions column-wise."""
@@ -72,8 +81,10 @@ class Program:
         positions: Positions | None = None,
         states: StatesOf | None = None,
         on_error: OnError = stop,
+        describe: Callable[[int | None], str] = describe_position,
     ) -> None:
         self.graph = graph
+        self._describe = describe
         self.entries = tuple(entries)
         self._on_error = on_error
         inside = tuple(operators)
@@ -89,7 +100,7 @@ class Program:
         }
         resilient = on_error is not stop
         text = write_program(graph, inside, entries, positions, resilient=resilient)
-        self.exits = {
+        self.exits: dict[Edge, Exit] = {
             edge: Exit([], [[] for _ in range(width)])
             for edge, width in text.widths.items()
         }
@@ -170,7 +181,7 @@ class Program:
         return names
 
     def _fail(self, operator: str, item: Any, place: Any, error: Exception) -> None:
-        where = "an item" if place is None else f"position {place}"
+        where = self._describe(place)
         self._on_error(failure_of(self.graph[operator], item, where, error))
 
     def _failure(self, error: Exception) -> Failure:
@@ -186,7 +197,7 @@ class Program:
             trace = trace.tb_next
         if operator not in self.graph:
             raise error
-        where = "an item" if place is None else f"position {place}"
+        where = self._describe(place)
         return failure_of(self.graph[operator], item, where, error)
 
 

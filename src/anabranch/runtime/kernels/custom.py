@@ -45,6 +45,7 @@ class ApplyKernel(Kernel):
     def __init__(self, kind: Apply) -> None:
         self.kind = kind
         self.handles_punctuation = kind.overrides("punctuation")
+        self.finishes = kind.overrides("finish")
 
     def open(self) -> State:
         return self.kind.instance()

@@ -15,6 +15,7 @@ class MergeKernel(Kernel):
     """The state is one queue of (value of `by`, item) per input."""
 
     stateful = True
+    finishes = True
     forwards_punctuation = False
 
     def __init__(self, kind: Merge, inputs: int) -> None:
@@ -67,6 +68,7 @@ class CollectKernel(Kernel):
     """The state is [queues, branch whose turn it is, items left in its turn]."""
 
     stateful = True
+    finishes = True
     forwards_punctuation = False
 
     def __init__(self, kind: Collect) -> None:

@@ -16,6 +16,7 @@ class IterateKernel(Kernel):
     """The state is the items of the window so far."""
 
     stateful = True
+    finishes = True
     handles_punctuation = True
 
     def __init__(self, kind: Iterate, run_body: RunBody) -> None:

@@ -17,16 +17,18 @@ Outputs: TypeAlias = Sequence[Any]  # items; (output port, item) if the kernel i
 class Kernel:
     """The base: without state, punctuations pass through.
 
-    `stateful`: `open` gives a fresh state and `finish` has something to say.
+    `stateful`: `open` gives a fresh state.
     `routed`: outputs are pairs of an output port and an item.
     `forwards_punctuation`: a punctuation goes on to the consumers.
     `handles_punctuation`: `punctuation(state)` is asked at each of them, by key order.
+    `finishes`: `finish(state)` may have outputs.
     """
 
     stateful: ClassVar[bool] = False
     routed: ClassVar[bool] = False
     forwards_punctuation: bool = True
     handles_punctuation: bool = False
+    finishes: bool = False
 
     def open(self) -> State:
         """Return the state before the first item."""

@@ -227,6 +227,7 @@ def shape_of(window: Window) -> Shape:
 
 class AggregateKernel(Kernel):
     stateful = True
+    finishes = True
     forwards_punctuation = False
 
     def __init__(self, kind: Aggregate) -> None:

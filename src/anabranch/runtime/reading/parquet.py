@@ -32,10 +32,26 @@ _BATCH_ROWS = 16_384
 
 def parse_parquet(path: Path, kind: Any, first_row: int, refuse: Refuse) -> Numbered:
     """Give the items of a file; return the position behind it."""
+    batches = _batches(path, attributes_of(kind))
+    return (yield from _parse(batches, kind, first_row, refuse))
+
+
+def parse_parquet_rows(
+    path: Path, rows: range, kind: Any, first_row: int, refuse: Refuse
+) -> Numbered:
+    """Give the items of some rows of a file; only their row groups are read."""
+    attributes = attributes_of(kind)
+    batches = _some_batches(path, rows, attributes)
+    return (yield from _parse(batches, kind, first_row, refuse))
+
+
+def _parse(
+    batches: Iterator[Any], kind: Any, first_row: int, refuse: Refuse
+) -> Numbered:
     attributes = attributes_of(kind)
     make = maker(kind)
     row = first_row
-    for batch in _batches(path, attributes):
+    for batch in batches:
         columns = [
             _values(column, annotation)
             for column, annotation in zip(
@@ -60,6 +76,28 @@ def _batches(path: Path, attributes: dict[str, Any]) -> Iterator[Any]:
             _check_schema(file.schema_arrow, attributes, path)
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(attributes)):
                 yield batch.select(list(attributes))
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{path} must be a readable Parquet file; {error}; write it again"
+        raise InputError(msg) from error
+
+
+def _some_batches(
+    path: Path, rows: range, attributes: dict[str, Any]
+) -> Iterator[Any]:
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_schema(file.schema_arrow, attributes, path)
+            groups, start, skipped = [], 0, 0
+            for group in range(file.num_row_groups):
+                end = start + file.metadata.row_group(group).num_rows
+                if end <= rows.start:
+                    skipped = end
+                elif start < rows.stop:
+                    groups.append(group)
+                start = end
+            table = file.read_row_groups(groups, columns=list(attributes))
+            part = table.select(list(attributes))
+            yield from part.slice(rows.start - skipped, len(rows)).to_batches()
     except (pa.ArrowException, OSError) as error:
         msg = f"{path} must be a readable Parquet file; {error}; write it again"
         raise InputError(msg) from error

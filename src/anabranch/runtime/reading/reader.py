@@ -17,7 +17,7 @@ from typing import Any
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import FromIterable, Generate, ReadFiles
-from anabranch.runtime.failures import OnError, failure_of
+from anabranch.runtime.failures import Failure, OnError, failure_of
 from anabranch.runtime.reading.files import input_files, read_pieces
 from anabranch.runtime.reading.opening import opening_in, row_parser
 from anabranch.runtime.reading.parquet import parse_parquet
@@ -136,13 +136,20 @@ class FileReader(Reader):
         return at.row
 
     def _refuse(self, bad: BadRow) -> None:
-        where = self.where(bad.at.row)
-        if self._kind.format != "parquet":
-            where += f" (line {bad.at.line})"
-        error = InputError(
-            f"{where}: {bad.text}; correct the file, or leave such rows out with "
-            f'on_error="skip" or ab.dead_letter(...); read by {self._op.name!r} '
-            f"({self._op.site})"
-        )
-        error.__cause__ = None if isinstance(bad.error, Unreadable) else bad.error
-        self._on_error(failure_of(self._op, bad.raw, where, error))
+        file = bisect.bisect_right(self._firsts, bad.at.row) - 1
+        row = bad.at.row - self._firsts[file] + 1
+        self._on_error(refusal(self._op, str(self._files[file]), row, bad))
+
+
+def refusal(op: Op, path: str, row: int, bad: BadRow) -> Failure:
+    """Return the failure of a source on a row of a file that cannot be read."""
+    assert isinstance(op.kind, ReadFiles)  # noqa: S101
+    where = f"{path}, row {row}"
+    if op.kind.format != "parquet":
+        where += f" (line {bad.at.line})"
+    error = InputError(
+        f"{where}: {bad.text}; correct the file, or leave such rows out with "
+        f'on_error="skip" or ab.dead_letter(...); read by {op.name!r} ({op.site})'
+    )
+    error.__cause__ = None if isinstance(bad.error, Unreadable) else bad.error
+    return failure_of(op, bad.raw, where, error)

@@ -1,0 +1,316 @@
+"""What an epoch takes in: each source is cut into pieces that tasks read themselves.
+
+The driver decides which rows belong to an epoch, and hands out descriptors: a range
+of a file, rows of a Parquet file. Only what cannot be read from elsewhere (a generator,
+a compressed file) is read here and shipped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from anabranch.engines.spark.pickling import Pickler
+from anabranch.graph.graph import Op
+from anabranch.graph.sources import FromIterable, ReadFiles
+from anabranch.runtime.failures import OnError
+from anabranch.runtime.reading.files import input_files
+from anabranch.runtime.reading.opening import opening_of
+from anabranch.runtime.reading.reader import open_reader
+from anabranch.runtime.reading.splits import (
+    Layout,
+    count_rows,
+    last_row_end,
+    layout_of,
+)
+
+_FIRST_ROW_BYTES = 64  # a guess, until rows have been seen
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a source, numbered from `first`; `rows` counts bad ones too."""
+
+    source: str
+    first: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class ShippedPiece(Piece):
+    """Items that the driver read, pickled with their numbers (None: all in a row)."""
+
+    items: bytes
+    numbers: bytes | None = None
+
+
+@dataclass(frozen=True)
+class FilePiece(Piece):
+    """The bytes `start` to `end` of a file; its first row is `row` of that file."""
+
+    path: str
+    start: int
+    end: int
+    row: int
+    line: int
+    columns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class ParquetPiece(Piece):
+    """`rows` rows of a Parquet file from `start` on."""
+
+    path: str
+    start: int
+
+
+class Intake(ABC):
+    """Hands out the rows of a source, in order."""
+
+    ended = False
+
+    @abstractmethod
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        """Return the next rows in about `parts` pieces; nothing at the end.
+
+        Where the sources of a program take turns, it must be `exactly` so many rows.
+        """
+
+
+def intake_of(op: Op, pickler: Pickler, on_error: OnError) -> Intake:
+    """Return the intake of a source."""
+    if isinstance(op.kind, FromIterable) and isinstance(op.kind.items, Sequence):
+        return SequenceIntake(op.name, op.kind.items, pickler)
+    if isinstance(op.kind, ReadFiles):
+        files = input_files(op.kind.path)
+        if op.kind.format == "parquet":
+            return ParquetIntake(op.name, files)
+        if not any(path.suffix == ".gz" for path in files):
+            return FileIntake(op.name, op.kind, files)
+    numbered = open_reader(op, on_error).numbered()
+    return ItemIntake(op.name, numbered, pickler)
+
+
+class SequenceIntake(Intake):
+    """Slices of a list; a slice of a `range` is as small as the range itself."""
+
+    def __init__(self, source: str, items: Sequence[Any], pickler: Pickler) -> None:
+        self._source = source
+        self._items = items
+        self._pickler = pickler
+        self._at = 0
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        end = min(len(self._items), self._at + rows)
+        cuts = _cuts(self._at, end, parts)
+        pieces: list[Piece] = [
+            ShippedPiece(
+                self._source, start + 1, stop - start, self._pickler.dumps(self._items[start:stop])
+            )
+            for start, stop in itertools.pairwise(cuts)
+            if stop > start
+        ]
+        self._at = end
+        self.ended = end == len(self._items)
+        return pieces
+
+
+class ItemIntake(Intake):
+    """Items that only the driver can read."""
+
+    def __init__(
+        self, source: str, numbered: Iterator[tuple[Any, int]], pickler: Pickler
+    ) -> None:
+        self._source = source
+        self._numbered = numbered
+        self._pickler = pickler
+        self._next = 1
+        self._held: list[tuple[Any, int]] = []
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        first, end = self._next, self._next + rows
+        taken, self._held = self._held, []
+        for item, number in self._numbered:
+            if number >= end:
+                self._held = [(item, number)]
+                break
+            taken.append((item, number))
+            if number == end - 1:
+                break
+        else:
+            self.ended = True
+            end = taken[-1][1] + 1 if taken else first
+        self._next = end
+        pieces: list[Piece] = []
+        for start, stop in itertools.pairwise(_cuts(0, len(taken), parts)):
+            if stop > start:
+                chosen = taken[start:stop]
+                numbers = np.array([n for _, n in chosen], np.int64)
+                pieces.append(
+                    ShippedPiece(
+                        self._source,
+                        int(numbers[0]),
+                        int(numbers[-1] - numbers[0]) + 1,
+                        self._pickler.dumps([item for item, _ in chosen]),
+                        numbers.tobytes(),
+                    )
+                )
+        return pieces
+
+
+class FileIntake(Intake):
+    """Ranges of text files that begin and end with a row."""
+
+    def __init__(self, source: str, kind: ReadFiles, files: Sequence[Path]) -> None:
+        self._source = source
+        self._kind = kind
+        self._layout: Layout = layout_of(kind)
+        self._files = list(files)
+        self._openings = [opening_of(kind, path) for path in files]
+        self._file = 0
+        self._offset, self._line, self._row = self._start(0)
+        self._number = 1
+        self._row_bytes = float(_FIRST_ROW_BYTES)
+
+    def _start(self, file: int) -> tuple[int, int, int]:
+        if file >= len(self._files):
+            self.ended = True
+            return 0, 1, 1
+        opening = self._openings[file]
+        return opening.offset, opening.line, 1
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        pieces: list[Piece] = []
+        missing = rows
+        while missing > 0 and not self.ended:
+            data = self._read(missing)
+            if not data:
+                self._file += 1
+                self._offset, self._line, self._row = self._start(self._file)
+                continue
+            if exactly:
+                data = _first_rows(data, missing, self._layout)
+            taken = self._cut(data, max(1, round(parts * missing / rows)))
+            pieces += taken
+            missing -= sum(piece.rows for piece in taken)
+            if not exactly and missing < rows // 4:
+                break
+        return pieces
+
+    def _read(self, rows: int) -> bytes:
+        """Return about so many whole rows from where the intake stands."""
+        size = max(1 << 12, int(rows * self._row_bytes * 1.02))
+        with self._files[self._file].open("rb") as file:
+            while True:
+                file.seek(self._offset)
+                data = file.read(size)
+                if len(data) < size:
+                    return data
+                end = last_row_end(data, self._layout)
+                if end:
+                    return data[:end]
+                size *= 2
+
+    def _cut(self, data: bytes, parts: int) -> list[FilePiece]:
+        """Cut whole rows into pieces and move on behind them."""
+        pieces = []
+        start, share = 0, len(data) // parts + 1
+        while start < len(data):
+            chunk = data[start : start + share]
+            if start + share < len(data):
+                end = last_row_end(chunk, self._layout)
+                while not end:
+                    share *= 2
+                    chunk = data[start : start + share]
+                    whole = start + share >= len(data)
+                    end = len(chunk) if whole else last_row_end(chunk, self._layout)
+                chunk = chunk[:end]
+            rows = count_rows(chunk, self._layout)
+            if rows:
+                pieces.append(self._piece(len(chunk), rows))
+            self._offset += len(chunk)
+            self._line += chunk.count(b"\n")
+            self._row += rows
+            self._number += rows
+            start += len(chunk)
+        counted = sum(piece.rows for piece in pieces)
+        if counted:
+            self._row_bytes = len(data) / counted
+        return pieces
+
+    def _piece(self, size: int, rows: int) -> FilePiece:
+        return FilePiece(
+            self._source,
+            self._number,
+            rows,
+            str(self._files[self._file]),
+            self._offset,
+            self._offset + size,
+            self._row,
+            self._line,
+            self._openings[self._file].columns,
+        )
+
+
+class ParquetIntake(Intake):
+    """Rows of Parquet files, counted by their metadata."""
+
+    def __init__(self, source: str, files: Sequence[Path]) -> None:
+        self._source = source
+        self._files = [(str(f), pq.read_metadata(f).num_rows) for f in files]
+        self._file = 0
+        self._at = 0
+        self._number = 1
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        pieces: list[Piece] = []
+        missing = rows
+        while missing and self._file < len(self._files):
+            path, length = self._files[self._file]
+            end = min(length, self._at + missing)
+            for start, stop in itertools.pairwise(_cuts(self._at, end, parts)):
+                if stop > start:
+                    count = stop - start
+                    pieces.append(
+                        ParquetPiece(self._source, self._number, count, path, start)
+                    )
+                    self._number += count
+            missing -= end - self._at
+            self._at = end
+            if end == length:
+                self._file, self._at = self._file + 1, 0
+        self.ended = self._file == len(self._files)
+        return pieces
+
+
+def _cuts(start: int, end: int, parts: int) -> list[int]:
+    """Return the ends of about equal parts of a range.
+
+    >>> _cuts(0, 10, 3)
+    [0, 3, 6, 10]
+    """
+    return [start + (end - start) * part // parts for part in range(parts + 1)]
+
+
+def _first_rows(data: bytes, rows: int, layout: Layout) -> bytes:
+    """Return exactly the first `rows` rows, or all if there are fewer."""
+    low, high = 0, len(data)
+    while count_rows(data[:high], layout) > rows:
+        middle = last_row_end(data[: (low + high) // 2], layout)
+        if middle <= low:
+            high = low + data[low:].find(b"\n") + 1
+            continue
+        if count_rows(data[:middle], layout) > rows:
+            high = middle
+        else:
+            low = middle
+            if count_rows(data[:low], layout) == rows:
+                high = low
+    return data[:high]

@@ -1,0 +1,221 @@
+"""From the plan to what runs where on Spark.
+
+A *unit* is an element without its sinks: one fused program, run by one task or by
+several. Units stand on *levels*; an epoch goes through the levels one after another,
+and between two levels rows move to the partition of the unit that they are for. So
+any graph becomes one straight chain of stages, and nothing is computed twice.
+
+A unit whose code has effects that only this process can keep (a counter in a closure,
+a file that it writes) runs in the driver, between two Spark jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from anabranch.graph.graph import Edge, Graph, Input, Output
+from anabranch.graph.sinks import SinkKind, WriteFiles
+from anabranch.graph.sources import Source
+from anabranch.plan.plan import Plan
+from anabranch.runtime.fusion import Entry
+from anabranch.runtime.positions import Positions, positions_of
+
+How = Literal["key", "range", "one", "write", "driver"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A fused program and where it runs; `writes` are the file sinks that it fills."""
+
+    name: str
+    number: int
+    level: int
+    operators: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    key: tuple[str, ...] = ()
+    replicated: bool = False
+    in_driver: bool = False
+    writes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a stream that leaves a unit goes, and how it is divided on the way.
+
+    By `key` to the channel that has the key's state; by `range` of positions; to the
+    `one` task of a unit; to files that are written on the spot; or to the `driver`.
+    """
+
+    how: How
+    unit: int = -1
+    entry: int = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The units of a program, the streams between them, and the form of positions."""
+
+    graph: Graph
+    positions: Positions
+    units: tuple[Unit, ...]
+    routes: Mapping[Edge, Route]
+
+    @cached_property
+    def levels(self) -> tuple[tuple[Unit, ...], ...]:
+        """The units by level."""
+        count = 1 + max((unit.level for unit in self.units), default=-1)
+        return tuple(
+            tuple(unit for unit in self.units if unit.level == level)
+            for level in range(count)
+        )
+
+    @cached_property
+    def unit_of(self) -> Mapping[str, Unit]:
+        """The unit of each operator that is not a sink."""
+        return {name: unit for unit in self.units for name in unit.operators}
+
+
+def lay_out(graph: Graph, plan: Plan) -> Layout:
+    """Return the layout of a plan."""
+    planned = {op.name: op for op in plan.operators}
+    prolific = frozenset(
+        op.name for op in plan.operators if op.push.most is None or op.push.most > 1
+    )
+    regions = {region.name: region for region in plan.regions}
+    drafts: list[_Draft] = []
+    for element in plan.elements:
+        inside = tuple(n for n in element.operators if not _is_sink(graph, n))
+        if not inside:
+            continue
+        region = regions.get(element.region) if element.region else None
+        drafts.append(
+            _Draft(
+                inside,
+                key=region.key if region else (),
+                replicated=region is not None,
+                in_driver=any(planned[n].effects for n in inside),
+            )
+        )
+    return _connected(graph, drafts, positions_of(graph, prolific))
+
+
+@dataclass
+class _Draft:
+    operators: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    replicated: bool = False
+    in_driver: bool = False
+    writes: tuple[str, ...] = ()
+    edge: Edge | None = None  # of a unit that only writes files
+    level: int = 0
+
+
+def _connected(graph: Graph, drafts: list[_Draft], positions: Positions) -> Layout:
+    """Find the streams between units, add units that write, and set the levels."""
+    owner = {name: draft for draft in drafts for name in draft.operators}
+    entries: dict[int, list[Entry]] = {id(draft): [] for draft in drafts}
+    hows: dict[Edge, tuple[How, _Draft | None]] = {}
+    for op in graph:
+        if isinstance(op.kind, Source):
+            entries[id(owner[op.name])].append(op.name)
+    for edge in graph.edges:
+        producer = owner[edge.producer.operator]
+        consumer = owner.get(edge.consumer.operator)
+        if consumer is producer:
+            continue
+        if consumer is None:
+            how, consumer = _to_sink(graph, edge, producer)
+            if consumer is not None:
+                drafts.append(consumer)
+                entries[id(consumer)] = []
+        elif consumer.key:
+            how = "key"
+        else:
+            how = "range" if consumer.replicated else "one"
+        hows[edge] = how, consumer
+        if consumer is not None:
+            entries[id(consumer)].append(edge)
+    ordered = _leveled(drafts, hows, owner)
+    number = {id(draft): index for index, draft in enumerate(ordered)}
+    units = tuple(
+        Unit(
+            name=f"u{index}",
+            number=index,
+            level=draft.level,
+            operators=draft.operators,
+            entries=tuple(entries[id(draft)]),
+            key=draft.key,
+            replicated=draft.replicated,
+            in_driver=draft.in_driver,
+            writes=draft.writes,
+        )
+        for index, draft in enumerate(ordered)
+    )
+    routes = {
+        edge: Route(how)
+        if consumer is None
+        else Route(how, number[id(consumer)], entries[id(consumer)].index(edge))
+        for edge, (how, consumer) in hows.items()
+    }
+    return Layout(graph, positions, units, routes)
+
+
+def _to_sink(graph: Graph, edge: Edge, producer: _Draft) -> tuple[How, _Draft | None]:
+    """Return how items reach a sink, with a new unit if that takes one.
+
+    Tasks that hold a contiguous range of the stream write it where they are; what
+    comes out of a keyed unit is first put in order, range by range.
+    """
+    sink = edge.consumer.operator
+    if not isinstance(graph[sink].kind, WriteFiles):
+        return "driver", None
+    if not producer.key and not producer.in_driver:
+        producer.writes += (sink,)
+        return "write", None
+    return "range", _Draft((), replicated=True, writes=(sink,), edge=edge)
+
+
+def _leveled(
+    drafts: list[_Draft],
+    hows: Mapping[Edge, tuple[How, _Draft | None]],
+    owner: Mapping[str, _Draft],
+) -> list[_Draft]:
+    """Put each unit behind what it reads; a level is all workers or all driver."""
+    before: dict[int, list[_Draft]] = {id(draft): [] for draft in drafts}
+    for edge, (_, consumer) in hows.items():
+        if consumer is not None:
+            before[id(consumer)].append(owner[edge.producer.operator])
+    in_driver: dict[int, bool] = {}
+    done: set[int] = set()
+    waiting = list(drafts)
+    ordered: list[_Draft] = []
+    while waiting:
+        ready = [d for d in waiting if all(id(p) in done for p in before[id(d)])]
+        for draft in ready:
+            draft.level = max((p.level + 1 for p in before[id(draft)]), default=0)
+            while in_driver.setdefault(draft.level, draft.in_driver) != draft.in_driver:
+                draft.level += 1
+            done.add(id(draft))
+            ordered.append(draft)
+        waiting = [draft for draft in waiting if id(draft) not in done]
+    return _without_gaps(ordered)
+
+
+def _without_gaps(drafts: list[_Draft]) -> list[_Draft]:
+    used = sorted({draft.level for draft in drafts})
+    for draft in drafts:
+        draft.level = used.index(draft.level)
+    return sorted(drafts, key=lambda draft: draft.level)
+
+
+def _is_sink(graph: Graph, name: str) -> bool:
+    return isinstance(graph[name].kind, SinkKind)
+
+
+def sink_edge(graph: Graph, sink: str) -> Edge:
+    """Return the stream that a sink reads."""
+    (output,) = graph[sink].inputs
+    return Edge(Output(*output), Input(sink, 0))

@@ -1,0 +1,135 @@
+"""Divides what leaves a unit among the channels of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.engines.spark.layout import Layout
+from anabranch.engines.spark.pickling import Pickler
+from anabranch.engines.spark.states import bucket_of
+from anabranch.engines.spark.task import ROW_ARROW, EpochTask
+from anabranch.engines.spark.wire import Batch, Numbers, encode
+from anabranch.runtime.columns import values_of
+
+_BLOB_ITEMS = 200_000  # keeps a blob at some MiB
+
+
+class Rows:
+    """The rows that a task gives out."""
+
+    schema = ROW_ARROW
+
+    def __init__(self) -> None:
+        self._units: list[int] = []
+        self._channels: list[int] = []
+        self._entries: list[int] = []
+        self._payloads: list[Any] = []
+
+    def add(self, unit: int, channel: int, entry: int, payload: Any) -> None:
+        """Add a row for a channel of a unit."""
+        self._units.append(unit)
+        self._channels.append(channel)
+        self._entries.append(entry)
+        self._payloads.append(payload)
+
+    def add_batch(
+        self, unit: int, channel: int, entry: int, batch: Batch, pickler: Pickler
+    ) -> None:
+        """Add the blobs of a batch."""
+        for start in range(0, len(batch), _BLOB_ITEMS):
+            part = batch
+            if len(batch) > _BLOB_ITEMS:
+                part = batch.slice(start, min(len(batch), start + _BLOB_ITEMS))
+            self.add(unit, channel, entry, encode(part, pickler))
+
+    def listed(self) -> list[tuple[int, int, int, Any]]:
+        """Return the rows as they stand: unit, channel, entry, payload."""
+        columns = (self._units, self._channels, self._entries, self._payloads)
+        return list(zip(*columns, strict=True))
+
+    def batches(self, task: EpochTask, layout: Layout) -> Iterator[pa.RecordBatch]:
+        """Return the rows, each with the partition of the next level that takes it."""
+        last = task.level + 1 == len(layout.levels)
+        places = [] if last else task.places(layout, task.level + 1)
+        partition = {(u.number, c): index for index, (u, c) in enumerate(places)}
+        dests = [
+            partition.get(place, 0)
+            for place in zip(self._units, self._channels, strict=True)
+        ]
+        for index, payload in enumerate(self._payloads):
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([dests[index]], pa.int32()),
+                    pa.array([self._units[index]], pa.int32()),
+                    pa.array([self._channels[index]], pa.int32()),
+                    pa.array([self._entries[index]], pa.int32()),
+                    pa.array([payload], pa.binary()),
+                ],
+                schema=ROW_ARROW,
+            )
+
+
+def by_key(
+    batch: Batch, key: tuple[str, ...], task: EpochTask, unit: int
+) -> Iterator[tuple[int, Batch]]:
+    """Divide by the channel that owns the key; each distinct key is hashed once."""
+    count = task.channels[unit]
+    if count == 1:
+        yield 0, batch
+        return
+    owner = _Owner(task, unit)
+    channels = _channels(batch, key, owner)
+    order = np.argsort(channels, kind="stable")
+    moved = batch.take(order)
+    ends = np.searchsorted(channels[order], np.arange(count + 1))
+    for channel in range(count):
+        start, end = int(ends[channel]), int(ends[channel + 1])
+        if end > start:
+            yield channel, moved.slice(start, end)
+
+
+class _Owner(dict[Any, int]):
+    """The channel of each key that has been seen."""
+
+    def __init__(self, task: EpochTask, unit: int) -> None:
+        super().__init__()
+        self._task = task
+        self._unit = unit
+
+    def __missing__(self, key: Any) -> int:
+        bucket = bucket_of(key)
+        channel = self[key] = self._task.channel_of_bucket(self._unit, bucket)
+        return channel
+
+
+def _channels(batch: Batch, key: tuple[str, ...], owner: _Owner) -> Numbers:
+    table = batch.table
+    if table is not None and len(key) == 1:
+        encoded = table.column(key[0]).combine_chunks().dictionary_encode()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        owners = [owner[value] for value in encoded.dictionary.to_pylist()]
+        if encoded.null_count == 0:
+            return np.array(owners, np.int64)[encoded.indices.to_numpy()]
+    if table is not None and len(key) > 1:
+        keys: Any = zip(*(values_of(table.column(name)) for name in key), strict=True)
+    else:
+        keys = map(attrgetter(*key), batch.items)
+    return np.fromiter(map(owner.__getitem__, keys), np.int64, len(batch))
+
+
+def by_range(batch: Batch, task: EpochTask, unit: int) -> Iterator[tuple[int, Batch]]:
+    """Divide by the first number of the position, into about equal ranges."""
+    count = task.channels[unit]
+    batch.as_table()  # once for the whole, not once for each part
+    span = task.end - task.first
+    bounds = [task.first + span * channel // count for channel in range(1, count)]
+    ends = [0, *np.searchsorted(batch.positions[0], bounds).tolist(), len(batch)]
+    for channel in range(count):
+        if ends[channel + 1] > ends[channel]:
+            yield channel, batch.slice(ends[channel], ends[channel + 1])

@@ -1,0 +1,115 @@
+"""The states that a program sees while a task runs, backed by the stores.
+
+A state is read when its key first occurs in the epoch, and written back at the end:
+the cost follows the keys that are touched, not the keys that are held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anabranch.engines.spark.pickling import Pickler
+from anabranch.engines.spark.store import Bucket
+from anabranch.graph.graph import Op
+from anabranch.runtime.kernels.kernel import Kernel, State
+from anabranch.runtime.keys import key_bytes, key_hash
+
+BUCKETS = 16  # of a replicated unit; a bucket is what moves between channels
+
+
+def bucket_of(key: Any) -> int:
+    """Return the bucket of a key, the same in every process.
+
+    >>> 0 <= bucket_of("A") < BUCKETS
+    True
+    """
+    return key_hash(key) % BUCKETS
+
+
+class StoredStates(dict[Any, State]):
+    """The states of one operator that this epoch has touched.
+
+    `whole` loads all of them at the start, for an operator that has something to say
+    to every key at a punctuation.
+    """
+
+    def __init__(
+        self, number: int, op: Op, kernel: Kernel, region_key: tuple[str, ...]
+    ) -> None:
+        super().__init__()
+        self._prefix = b"%04d/" % number
+        self._op = op
+        self._kernel = kernel
+        self._places = _places(op.state_key, region_key)
+        self._whole = kernel.handles_punctuation and bool(op.state_key)
+        self._buckets: Mapping[int, Bucket] = {}
+        self._old: dict[bytes, bytes] = {}
+        self._pickler: Pickler | None = None
+
+    def attach(self, buckets: Mapping[int, Bucket], pickler: Pickler) -> None:
+        """Begin an epoch on the buckets of a channel."""
+        self.clear()
+        self._old.clear()
+        self._buckets = buckets
+        self._pickler = pickler
+        if self._whole:
+            self.load_all()
+        elif not self._op.state_key:
+            self[()]  # noqa: B018 - there even if no item ever comes
+
+    def __missing__(self, key: Any) -> State:
+        raw = self._prefix + key_bytes(key)
+        old = self._bucket(key).get(raw)
+        if old is None or self._pickler is None:
+            state = self[key] = self._kernel.open()
+            return state
+        self._old[raw] = old
+        state = self[key] = self._pickler.loads(old)[1]
+        return state
+
+    def load_all(self) -> None:
+        """Read the states of every key of the channel."""
+        assert self._pickler is not None  # noqa: S101
+        for bucket in self._buckets.values():
+            for raw, old in bucket.states(self._prefix):
+                key, state = self._pickler.loads(old)
+                if key not in self:
+                    self._old[raw] = old
+                    self[key] = state
+        if not self._op.state_key:
+            self[()]  # noqa: B018 - as above
+
+    def changes(self) -> dict[int, dict[bytes, bytes]]:
+        """Return what has to be written, by bucket."""
+        assert self._pickler is not None  # noqa: S101
+        found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
+        for key, state in self.items():
+            raw = self._prefix + key_bytes(key)
+            new = self._pickler.dumps((key, state))
+            if self._old.get(raw) != new:
+                found[self._number(key)][raw] = new
+        return found
+
+    def _bucket(self, key: Any) -> Bucket:
+        return self._buckets[self._number(key)]
+
+    def _number(self, key: Any) -> int:
+        """Return the bucket by the region's key, which may be a part of this one."""
+        if self._places is None:
+            return 0
+        if self._places == ():
+            return bucket_of(key)
+        part = tuple(key[place] for place in self._places)
+        return bucket_of(part[0] if len(part) == 1 else part)
+
+
+def _places(
+    state_key: Sequence[str], region_key: Sequence[str]
+) -> tuple[int, ...] | None:
+    """Return where in a key the region's key stands: (): all of it, None: nowhere."""
+    if not region_key:
+        return None
+    if tuple(state_key) == tuple(region_key):
+        return ()
+    return tuple(list(state_key).index(name) for name in region_key)

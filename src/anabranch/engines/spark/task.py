@@ -1,0 +1,95 @@
+"""What the tasks of an epoch are told, and the rows that they exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.engines.spark.intake import Piece
+from anabranch.engines.spark.layout import Layout, Unit
+from anabranch.engines.spark.states import BUCKETS
+from anabranch.runtime.failures import Failure
+
+ROW_SCHEMA = "dest int, unit int, channel int, entry int, payload binary"
+ROW_ARROW = pa.schema(
+    [
+        ("dest", pa.int32()),
+        ("unit", pa.int32()),
+        ("channel", pa.int32()),
+        ("entry", pa.int32()),
+        ("payload", pa.binary()),
+    ]
+)
+REPORT = -1  # instead of a unit: what a task has to say to the driver
+TO_DRIVER = -2  # instead of a unit: items of a sink that the driver serves
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one channel of a unit takes in beside the rows from other tasks.
+
+    `pieces` of sources; `blobs` that the driver passes on, by entry; `injected` items
+    that go in after an operator that has finished.
+    """
+
+    pieces: tuple[Piece, ...] = ()
+    blobs: tuple[tuple[int, bytes], ...] = ()
+    injected: bytes | None = None
+
+
+@dataclass(frozen=True)
+class EpochTask:
+    """The same for all tasks of one level of an epoch.
+
+    `channels` is the number of tasks of each unit, `first` and `end` are the row
+    numbers of the epoch. `finishing` asks one operator for what it has to say at the
+    end of the stream; `after` names the operator behind which items are injected.
+    """
+
+    epoch: int
+    level: int
+    channels: tuple[int, ...]
+    first: int
+    end: int
+    shares: Mapping[tuple[int, int], Share] = field(default_factory=dict)
+    finishing: str | None = None
+    after: str | None = None
+
+    def channel_of_bucket(self, unit: int, bucket: int) -> int:
+        """Return which channel owns a bucket of keys."""
+        return bucket * self.channels[unit] // BUCKETS
+
+    def buckets_of(self, unit: Unit, channel: int) -> tuple[int, ...]:
+        """Return the buckets that a channel owns."""
+        if not unit.key:
+            return (0,)
+        return tuple(
+            bucket
+            for bucket in range(BUCKETS)
+            if self.channel_of_bucket(unit.number, bucket) == channel
+        )
+
+    def places(self, layout: Layout, level: int) -> list[tuple[Unit, int]]:
+        """Return what each partition of a level runs: a unit and its channel."""
+        return [
+            (unit, channel)
+            for unit in layout.levels[level]
+            for channel in range(self.channels[unit.number])
+        ]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a task tells the driver when it is done."""
+
+    unit: int
+    channel: int
+    read: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+    finished: tuple[tuple[Any, list[Any]], ...] = ()
+    error: BaseException | None = None
+    seconds: float = 0.0

@@ -1,0 +1,151 @@
+"""Batches of items on their way between tasks, and the blobs that carry them.
+
+A blob is the bytes of a batch: Arrow columns where the tuple type allows it, pickled
+items elsewhere, and in both cases the positions. Rows with blobs move through Spark's
+shuffle untouched; nobody but the receiving task looks inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from anabranch.engines.spark.pickling import Pickler
+from anabranch.runtime.columns import Form, to_items, to_table
+
+Numbers = npt.NDArray[np.int64]
+_COLUMNS, _PICKLED = b"c", b"p"
+
+
+@dataclass
+class Batch:
+    """Items in order, as a table or as a list, with their positions column-wise."""
+
+    positions: list[Numbers]
+    form: Form | None
+    table: pa.Table | None = None
+    listed: list[Any] | None = None
+
+    def __len__(self) -> int:
+        if self.listed is not None:
+            return len(self.listed)
+        return 0 if self.table is None else self.table.num_rows
+
+    @cached_property
+    def items(self) -> list[Any]:
+        """The items as Python objects."""
+        if self.listed is None:
+            assert self.table is not None and self.form is not None  # noqa: PT018, S101
+            self.listed = to_items(self.table, self.form)
+        return self.listed
+
+    def as_table(self) -> pa.Table | None:
+        """Return the items as columns, or None if they cannot be."""
+        if self.table is None and self.form is not None and self.listed:
+            self.table = to_table(self.listed, self.form)
+        return self.table
+
+    def take(self, order: Numbers) -> Batch:
+        """Return the items in another order, or some of them."""
+        positions = [column[order] for column in self.positions]
+        if self.as_table() is not None and self.table is not None:
+            return Batch(positions, self.form, self.table.take(pa.array(order)))
+        items = self.items
+        return Batch(positions, self.form, None, [items[i] for i in order.tolist()])
+
+    def slice(self, start: int, end: int) -> Batch:
+        """Return the items from `start` up to `end`."""
+        positions = [column[start:end] for column in self.positions]
+        if self.table is not None:
+            table = self.table.slice(start, end - start)
+            return Batch(positions, self.form, table)
+        return Batch(positions, self.form, None, self.items[start:end])
+
+
+def encode(batch: Batch, pickler: Pickler) -> bytes:
+    """Return a batch as the bytes of a blob."""
+    table = batch.as_table()
+    if table is None:
+        return _PICKLED + pickler.dumps((batch.positions, batch.items))
+    for number, column in enumerate(batch.positions):
+        table = table.append_column(f"#{number}", pa.array(column))
+    sink = pa.BufferOutputStream()
+    sink.write(_COLUMNS)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> Batch:
+    """Return the batch of a blob."""
+    if blob[:1] == _PICKLED:
+        positions, items = pickler.loads(memoryview(blob)[1:])
+        return Batch(positions, form, None, items)
+    table = pa.ipc.open_stream(blob.slice(1)).read_all()
+    names = [name for name in table.column_names if name.startswith("#")]
+    positions = [table.column(name).to_numpy() for name in names]
+    return Batch(positions, form, table.drop_columns(names))
+
+
+def in_order(batches: Sequence[Batch]) -> Batch:
+    """Return the items of several batches, each of which is in order, as one in order.
+
+    Batches that hold separate ranges need no sorting, only to stand in a row.
+    """
+    filled = sorted((b for b in batches if len(b)), key=_first)
+    if not filled:
+        return batches[0] if batches else Batch([], None, None, [])
+    if len(filled) == 1:
+        return filled[0]
+    joined = _joined(filled)
+    if all(_last(one) < _first(two) for one, two in zip(filled, filled[1:], strict=False)):
+        return joined
+    return joined.take(np.lexsort(joined.positions[::-1]))
+
+
+def interleaved(batches: Sequence[Batch]) -> tuple[list[Any], list[Numbers], list[int]]:
+    """Return the items of several streams by position, with the stream of each."""
+    width = max((len(batch.positions) for batch in batches), default=0)
+    padded = [
+        batch.positions + [np.zeros(len(batch), np.int64)] * (width - len(batch.positions))
+        for batch in batches
+    ]
+    columns = [
+        np.concatenate([positions[i] for positions in padded]) for i in range(width)
+    ]
+    streams = np.concatenate(
+        [np.full(len(batch), number) for number, batch in enumerate(batches)]
+    )
+    items = [item for batch in batches for item in batch.items]
+    order = np.lexsort([streams, *columns[::-1]])
+    return (
+        [items[i] for i in order.tolist()],
+        [column[order] for column in columns],
+        streams[order].tolist(),
+    )
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    positions = [
+        np.concatenate(columns)
+        for columns in zip(*(b.positions for b in batches), strict=True)
+    ]
+    form = batches[0].form
+    tables = [batch.table for batch in batches]
+    if all(table is not None for table in tables):
+        return Batch(positions, form, pa.concat_tables(tables))
+    return Batch(positions, form, None, [x for batch in batches for x in batch.items])
+
+
+def _first(batch: Batch) -> tuple[int, ...]:
+    return tuple(int(column[0]) for column in batch.positions)
+
+
+def _last(batch: Batch) -> tuple[int, ...]:
+    return tuple(int(column[-1]) for column in batch.positions)

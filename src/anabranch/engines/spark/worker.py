@@ -1,0 +1,354 @@
+"""Runs a task: rows in, one fused program, rows out.
+
+The generated programs are kept in the worker process from epoch to epoch; what
+changes with the epoch comes with the task.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import Broadcast, TaskContext, cloudpickle
+
+from anabranch.engines.spark.layout import Layout, Route, Unit
+from anabranch.engines.spark.parts import write_part
+from anabranch.engines.spark.pickling import Pickler
+from anabranch.engines.spark.pieces import read_piece
+from anabranch.engines.spark.routing import Rows, by_key, by_range
+from anabranch.engines.spark.states import StoredStates
+from anabranch.engines.spark.store import Bucket
+from anabranch.engines.spark.task import REPORT, TO_DRIVER, EpochTask, Report, Share
+from anabranch.engines.spark.wire import Batch, decode, in_order, interleaved
+from anabranch.errors import AnabranchError
+from anabranch.graph.graph import Edge
+from anabranch.runtime.columns import form_of
+from anabranch.runtime.failures import Failure, stop
+from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.program import Program
+from anabranch.runtime.punctuated import punctuated_operators
+from anabranch.runtime.punctuation import WINDOW
+from anabranch.runtime.state import States
+
+_runners: dict[str, Runner] = {}  # by job; a worker serves one job at a time
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What stays the same for a whole job: the layout and the directories."""
+
+    job: str
+    layout: Layout
+    resilient: bool
+    state_directory: str
+    outputs: dict[str, str]  # file sink -> directory of its parts
+
+
+def run_task(
+    job: str,
+    shipped: Broadcast[bytes],
+    task: EpochTask,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Run the task of this partition; `shipped` is the pickled `Spec` of the job."""
+    if job not in _runners:
+        _runners.clear()
+        _runners[job] = Runner(cloudpickle.loads(shipped.value))
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - Spark calls us
+    yield from _runners[job].run(task, context.partitionId(), batches)
+
+
+class Runner:
+    """The units of a job in this process."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.pickler = Pickler(spec.layout.graph)
+        self.marked = punctuated_operators(spec.layout.graph)
+        self._units: dict[int, UnitRunner] = {}
+
+    def run(
+        self, task: EpochTask, partition: int, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Run the task of a partition and pass on what is for later levels."""
+        layout = self.spec.layout
+        rows = Rows()
+        unit, channel = task.places(layout, task.level)[partition]
+        received: list[list[pa.Buffer]] = [[] for _ in unit.entries]
+        for batch in batches:
+            if batch.num_columns == len(rows.schema):  # not the number of a partition
+                _sort_out(batch, unit, received, rows)
+        share = task.shares.get((unit.number, channel), Share())
+        self.run_unit(task, unit, channel, share, received, rows)
+        yield from rows.batches(task, layout)
+
+    def run_unit(
+        self,
+        task: EpochTask,
+        unit: Unit,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+        rows: Rows,
+    ) -> None:
+        """Run a channel of a unit; an error becomes part of the report."""
+        for entry, blob in share.blobs:
+            received[entry].append(pa.py_buffer(blob))
+        if unit.number not in self._units:
+            self._units[unit.number] = UnitRunner(self, unit)
+        started = time.perf_counter()
+        try:
+            report = self._units[unit.number].run(task, channel, share, received, rows)
+        except AnabranchError as error:
+            report = Report(unit.number, channel, error=_told(error))
+        report = replace(report, seconds=time.perf_counter() - started)
+        rows.add(REPORT, channel, 0, self.pickler.dumps(report))
+
+
+class UnitRunner:
+    """A unit in this process: its program, and its states while an epoch runs."""
+
+    def __init__(self, runner: Runner, unit: Unit) -> None:
+        self._runner = runner
+        self._unit = unit
+        self._layout = runner.spec.layout
+        graph = self._layout.graph
+        kernels = {
+            name: kernel_of(graph[name])
+            for name in unit.operators
+            if graph[name].inputs
+        }
+        stateful = [n for n in graph.names if n in kernels and kernels[n].stateful]
+        self._stored: dict[str, StoredStates] = {}
+        self._states: dict[str, dict[Any, Any]] = {}
+        for number, name in enumerate(stateful):
+            if unit.in_driver:  # this process stays, and so do its states
+                self._states[name] = States(graph[name], kernels[name])
+            else:
+                stored = StoredStates(number, graph[name], kernels[name], unit.key)
+                self._states[name] = self._stored[name] = stored
+        self._failures: list[Failure] = []
+        self._programs: dict[str | None, Program] = {}
+
+    def run(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+        rows: Rows,
+    ) -> Report:
+        """Run one channel for one epoch."""
+        self._failures.clear()
+        buckets = self._open_states(task, channel)
+        if task.finishing is not None:
+            return self._finish(task.finishing, channel)
+        read, streams = self._streams(share, received)
+        written = {}
+        if not self._unit.operators:  # only writes what it is given
+            (stream,) = streams
+            (sink,) = self._unit.writes
+            written[sink] = self._write(sink, stream, task, channel)
+        else:
+            program = self._program(task.after)
+            self._feed(program, task, share, streams)
+            for edge, left in program.exits.items():
+                batch = self._batch(edge, left.items, left.positions)
+                route = self._layout.routes[edge]
+                if route.how == "write":
+                    sink = edge.consumer.operator
+                    written[sink] = self._write(sink, batch, task, channel)
+                else:
+                    self._send(edge, batch, route, task, rows)
+                left.clear()
+        self._save_states(task, buckets)
+        return Report(
+            self._unit.number, channel, read, written, tuple(self._failures)
+        )
+
+    def _open_states(self, task: EpochTask, channel: int) -> dict[int, Bucket]:
+        if not self._stored:
+            return {}
+        directory = Path(self._runner.spec.state_directory) / self._unit.name
+        buckets = {
+            number: Bucket(directory / f"{number:02}")
+            for number in task.buckets_of(self._unit, channel)
+        }
+        for bucket in buckets.values():
+            bucket.go_to(task.epoch - 1)
+        for states in self._stored.values():
+            states.attach(buckets, self._runner.pickler)
+        return buckets
+
+    def _save_states(self, task: EpochTask, buckets: dict[int, Bucket]) -> None:
+        changes: dict[int, dict[bytes, bytes]] = {number: {} for number in buckets}
+        for states in self._stored.values():
+            for number, changed in states.changes().items():
+                changes[number].update(changed)
+        for number, bucket in buckets.items():
+            bucket.write(task.epoch, changes[number])
+
+    def _finish(self, operator: str, channel: int) -> Report:
+        if operator in self._stored:
+            self._stored[operator].load_all()
+        finished = self._program(operator).finish(operator)
+        return Report(
+            self._unit.number,
+            channel,
+            failures=tuple(self._failures),
+            finished=tuple((key, outputs) for key, outputs in finished if outputs),
+        )
+
+    def _streams(
+        self, share: Share, received: list[list[pa.Buffer]]
+    ) -> tuple[dict[str, int], list[Batch]]:
+        """Return what came in, one batch per entry, and how much each source gave."""
+        graph, pickler = self._layout.graph, self._runner.pickler
+        several = len(graph.sources) > 1
+        order = {op.name: index for index, op in enumerate(graph.sources)}
+        read: dict[str, int] = {}
+        streams = []
+        for entry, blobs in zip(self._unit.entries, received, strict=True):
+            if isinstance(entry, Edge):
+                form = self._form(entry.producer.operator)
+                batches = [decode(blob, form, pickler) for blob in blobs]
+            else:
+                batches = [
+                    read_piece(piece, graph[entry], pickler, self._on_error)
+                    for piece in share.pieces
+                    if piece.source == entry
+                ]
+                for batch in batches:
+                    if several:
+                        batch.positions.append(np.full(len(batch), order[entry]))
+                read[entry] = sum(map(len, batches))
+            streams.append(in_order(batches))
+        return read, streams
+
+    def _feed(
+        self, program: Program, task: EpochTask, share: Share, streams: list[Batch]
+    ) -> None:
+        if task.after is not None and share.injected is not None:
+            items, positions = self._runner.pickler.loads(share.injected)
+            program.run(items, positions)
+            return
+        filled = [stream for stream in streams if len(stream)]
+        if not filled:
+            return
+        if len(streams) == 1:
+            (stream,) = streams
+            positions = [column.tolist() for column in stream.positions]
+            program.run(stream.items, positions)
+            return
+        items, columns, entries = interleaved(streams)
+        program.run(items, [column.tolist() for column in columns], entries)
+
+    def _program(self, after: str | None) -> Program:
+        """Return the program whose items come in as usual, or after an operator."""
+        if after not in self._unit.operators:
+            after = None
+        if after not in self._programs:
+            layout = self._layout
+            self._programs[after] = Program(
+                layout.graph,
+                self._unit.operators,
+                self._unit.entries if after is None else (after,),
+                positions=layout.positions,
+                states=self._states,
+                on_error=self._on_error if self._runner.spec.resilient else stop,
+                describe=self._describe,
+            )
+        return self._programs[after]
+
+    def _batch(self, edge: Edge, items: list[Any], positions: list[list[int]]) -> Batch:
+        columns = [np.array(column, np.int64) for column in positions]
+        batch = Batch(columns, self._form(edge.producer.operator), None, items[:])
+        if edge.producer.operator in self._runner.marked:
+            sink = self._layout.routes[edge].how in ("write", "driver")
+            if sink or edge.consumer.operator not in self._layout.unit_of:
+                kept = [i for i, item in enumerate(items) if item is not WINDOW]
+                return batch.take(np.array(kept, np.int64))
+        return batch
+
+    def _send(
+        self, edge: Edge, batch: Batch, route: Route, task: EpochTask, rows: Rows
+    ) -> None:
+        pickler = self._runner.pickler
+        if not len(batch):
+            return
+        if route.how == "driver":
+            sink = self._layout.graph.names.index(edge.consumer.operator)
+            rows.add_batch(TO_DRIVER, 0, sink, batch, pickler)
+            return
+        if route.how == "one":
+            rows.add_batch(route.unit, 0, route.entry, batch, pickler)
+            return
+        key = self._layout.units[route.unit].key
+        divided = (
+            by_key(batch, key, task, route.unit)
+            if route.how == "key"
+            else by_range(batch, task, route.unit)
+        )
+        for channel, part in divided:
+            rows.add_batch(route.unit, channel, route.entry, part, pickler)
+
+    def _write(self, sink: str, batch: Batch, task: EpochTask, channel: int) -> int:
+        if not len(batch):
+            return 0
+        op = self._layout.graph[sink]
+        directory = Path(self._runner.spec.outputs[sink])
+        name = f"part-{task.epoch:06}-{channel:04}.{op.kind.format}"  # type: ignore[attr-defined]
+        item_type = self._layout.graph[op.inputs[0].operator].type
+        return write_part(op, item_type, batch, directory / name, self._on_error)
+
+    def _form(self, operator: str) -> Any:
+        kind = self._layout.graph[operator].type
+        return None if kind is None else form_of(kind)
+
+    def _on_error(self, failure: Failure) -> None:
+        if not self._runner.spec.resilient:
+            stop(failure)
+        self._failures.append(_picklable(failure))
+
+    def _describe(self, place: int | None) -> str:
+        sources = self._layout.graph.sources
+        if place is None or len(sources) > 1:
+            return "an item" if place is None else f"item {place} of the sources"
+        return f"item {place} of {sources[0].name}"
+
+
+def _sort_out(
+    batch: pa.RecordBatch, unit: Unit, received: list[list[pa.Buffer]], rows: Rows
+) -> None:
+    """Keep the blobs that are for this unit and pass the other rows on."""
+    units = batch.column("unit").to_pylist()
+    channels = batch.column("channel").to_pylist()
+    entries = batch.column("entry").to_pylist()
+    payloads = batch.column("payload")
+    for index, target in enumerate(units):
+        payload = payloads[index].as_buffer()
+        if target == unit.number:
+            received[entries[index]].append(payload)
+        else:
+            rows.add(target, channels[index], entries[index], payload)
+
+
+def _told(error: AnabranchError) -> AnabranchError:
+    """Add the user's own traceback to an error that leaves the process."""
+    if error.__cause__ is not None:
+        lines = traceback.format_exception(error.__cause__)
+        error.add_note("".join(lines))
+    return error
+
+
+def _picklable(failure: Failure) -> Failure:
+    error = failure.error
+    made = type(error)(*error.args) if type(error).__module__ == "builtins" else error
+    return Failure(failure.operator, failure.site, failure.item, failure.where, made)

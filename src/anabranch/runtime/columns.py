@@ -1,0 +1,141 @@
+"""Items as Arrow columns and back, without a value changed on the way.
+
+A tuple type whose attributes are plain scalars travels as columns. What does not fit
+its annotation to the letter (an int where a float was promised, a number beyond 64
+bits) is not bent: `to_table` says no, and the batch travels pickled instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import repeat, starmap
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.graph.types import SCALARS, fields_of, optional_of
+
+ARROW: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How the items of a tuple type are laid out in columns."""
+
+    type: Any
+    names: tuple[str, ...]
+    types: tuple[type, ...]
+    optional: tuple[bool, ...]
+
+    @property
+    def scalar(self) -> bool:
+        """Whether an item is a plain value, in the one column `value`."""
+        return self.type in SCALARS
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the columns."""
+        return pa.schema(
+            [
+                pa.field(name, ARROW[kind], nullable=optional)
+                for name, kind, optional in zip(
+                    self.names, self.types, self.optional, strict=True
+                )
+            ]
+        )
+
+
+@lru_cache(maxsize=256)
+def form_of(tuple_type: Any) -> Form | None:
+    """Return the columns of a tuple type; None if it has to travel pickled.
+
+    >>> form_of(int).names
+    ('value',)
+    >>> form_of(dict) is None
+    True
+    """
+    if tuple_type in SCALARS:
+        return Form(tuple_type, ("value",), (tuple_type,), (False,))
+    fields = fields_of(tuple_type)
+    if not fields:
+        return None
+    inner = {name: optional_of(kind) for name, kind in fields.items()}
+    types = tuple(inner[name] or kind for name, kind in fields.items())
+    if any(kind not in ARROW for kind in types):
+        return None
+    optional = tuple(inner[name] is not None for name in fields)
+    return Form(tuple_type, tuple(fields), types, optional)
+
+
+def to_table(items: Sequence[Any], form: Form) -> pa.Table | None:
+    """Return the items as columns, or None if one of them does not fit the type."""
+    if set(map(type, items)) - {form.type}:
+        return None
+    arrays = []
+    for values, kind, optional in zip(
+        _transposed(items, form), form.types, form.optional, strict=True
+    ):
+        found = set(map(type, values))
+        if found - ({kind, type(None)} if optional else {kind}):
+            return None
+        try:
+            arrays.append(pa.array(values, ARROW[kind]))
+        except (pa.ArrowException, OverflowError, UnicodeError):
+            return None
+    return pa.Table.from_arrays(arrays, schema=form.schema)
+
+
+def to_items(table: pa.Table, form: Form) -> list[Any]:
+    """Return the items of a table, in its order."""
+    columns = [values_of(table.column(name)) for name in form.names]
+    if form.scalar:
+        return columns[0]
+    rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True)
+    if issubclass(form.type, tuple):
+        return list(map(tuple.__new__, repeat(form.type), rows))
+    return list(starmap(form.type, rows))
+
+
+def values_of(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column, quickly.
+
+    Numbers go through NumPy. A repeated string becomes one object for all its
+    places: that is less memory, and a dictionary hashes it only once.
+    """
+    if column.null_count or len(column) == 0:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return column.to_numpy().tolist()  # type: ignore[no-any-return]
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        head = column.slice(0, 1000)
+        if len(head.unique()) * 2 <= len(head):
+            encoded = column.combine_chunks().dictionary_encode()
+            if isinstance(encoded, pa.ChunkedArray):
+                encoded = encoded.combine_chunks()
+            words = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+            return words[encoded.indices.to_numpy()].tolist()  # type: ignore[no-any-return]
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def _transposed(items: Sequence[Any], form: Form) -> Iterable[Sequence[Any]]:
+    if form.scalar:
+        return (items,)
+    if not items:
+        return ((),) * len(form.names)
+    if issubclass(form.type, tuple):
+        return zip(*items, strict=True)
+    return [list(map(_getter(name), items)) for name in form.names]
+
+
+def _getter(name: str) -> Callable[[Any], Any]:
+    return attrgetter(name)

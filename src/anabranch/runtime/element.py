@@ -1,0 +1,108 @@
+"""A replica of a processing element: its fused program, where items come in, and go.
+
+An element of a region has one replica for each channel; any other element has one. A
+replica is run by one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from anabranch.errors import EngineError
+from anabranch.graph.graph import Edge
+from anabranch.runtime.batch import Batch
+from anabranch.runtime.pace import Pace
+from anabranch.runtime.ports import Inlet
+from anabranch.runtime.program import Program
+from anabranch.runtime.split import Outlet, Slot
+
+Deliver: TypeAlias = Callable[[Batch], None]  # hands what reached a sink over to it
+
+
+@dataclass
+class Replica:
+    """One running copy of an element.
+
+    An element without a program is a sink alone. With `one_to_one` the outputs of a
+    batch have the positions of its items, so the program need not carry them along.
+    """
+
+    name: str
+    program: Program | None
+    inlet: Inlet | None
+    outlets: dict[Edge, Outlet] = field(default_factory=dict)
+    sinks: dict[Edge, Deliver] = field(default_factory=dict)
+    one_to_one: bool = False
+    pace: Pace = field(default_factory=Pace)
+    received: int = 0
+    _left: Any = None  # iterator over the batch at work
+    _size: int = 0
+
+    def run(self, batch: Batch) -> None:
+        """Send a batch through the element and what it gives to the consumers."""
+        started_s = perf_counter()
+        self.received += len(batch.items)
+        if self.program is None:
+            for deliver in self.sinks.values():
+                deliver(batch)
+        else:
+            if batch.items:
+                self._through(self.program, batch)
+            self._send(self.program, batch)
+        self.pace.observe(len(batch.items), perf_counter() - started_s)
+
+    def settle(self) -> None:
+        """Send what is owed; after this the thread may wait."""
+        for outlet in self.outlets.values():
+            outlet.settle()
+
+    def close(self) -> None:
+        """End the streams that leave."""
+        for outlet in self.outlets.values():
+            outlet.close()
+
+    @property
+    def place(self) -> int:
+        """Which item of the batch is at work, from 0 on."""
+        return self._size - self._left.__length_hint__() - 1 if self._left else 0
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The queues that this replica feeds."""
+        return tuple(slot for outlet in self.outlets.values() for slot in outlet.slots)
+
+    @property
+    def states(self) -> Mapping[str, dict[Any, Any]]:
+        """The states of its operators by key."""
+        return {} if self.program is None else self.program.states
+
+    def _through(self, program: Program, batch: Batch) -> None:
+        self._size, self._left = len(batch.items), iter(batch.items)
+        carried = None if self.one_to_one else batch.columns
+        program.run(self._left, carried, batch.entries)  # type: ignore[arg-type]
+
+    def _send(self, program: Program, batch: Batch) -> None:
+        for edge, left in program.exits.items():
+            columns: Any = None
+            if self.one_to_one:
+                columns = self._unchanged(batch, len(left.items))
+            elif left.positions:
+                columns = [column[:] for column in left.positions]
+            made = Batch(left.items[:], columns, batch.mark, batch.born_s)
+            left.clear()
+            if edge in self.outlets:
+                self.outlets[edge].put(made)
+            elif made.items:
+                self.sinks[edge](made)
+
+    def _unchanged(self, batch: Batch, count: int) -> Any:
+        if count != len(batch.items):
+            msg = (
+                f"the operators of {self.name} must give one output for each item; they "
+                f"gave {count} for {len(batch.items)}; is a declared push wrong?"
+            )
+            raise EngineError(msg)
+        return batch.columns

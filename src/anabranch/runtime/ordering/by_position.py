@@ -1,0 +1,123 @@
+"""Merge by position: for streams that part and meet again, in any shape.
+
+Positions order everything that the program does (see `anabranch.runtime.positions`).
+What lies at or before the lowest mark of all queues can go on, in the order of the
+positions; nothing else can be known about streams that parted at different places.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from anabranch.runtime.batch import ALL, NOTHING_YET, Batch, Mark
+from anabranch.runtime.ordering.merge import Merge
+from anabranch.runtime.punctuation import WINDOW
+
+Position: TypeAlias = tuple[int, ...]
+
+
+class _Waiting(NamedTuple):
+    items: list[Any]
+    positions: list[Position]
+    born_s: float
+
+
+class PositionMerge(Merge):
+    """Merges streams whose items carry positions.
+
+    `entries[q]` is the stream that queue q belongs to: what comes out tells of each
+    item by which stream it came, if there are several. `width` is that of the widest
+    positions; the others are filled up with zeros.
+    """
+
+    def __init__(
+        self, entries: Sequence[int], *, width: int, punctuated: bool = False
+    ) -> None:
+        super().__init__(len(entries))
+        self._entries = entries
+        self._several = len(set(entries)) > 1
+        self._width = width
+        self._punctuated = punctuated
+        self._queues: list[deque[_Waiting]] = [deque() for _ in entries]
+        self._marks: list[Mark] = [NOTHING_YET] * len(entries)
+        self._passed: Mark = NOTHING_YET
+        self._held = [0] * len(entries)
+
+    def put(self, queue: int, batch: Batch) -> None:
+        if batch.items:
+            assert batch.columns is not None  # noqa: S101 - the layout has seen to it
+            filled = [(0,) * len(batch.items)] * (self._width - len(batch.columns))
+            positions = list(zip(*batch.columns, *filled, strict=True))
+            waiting = _Waiting(batch.items, positions, batch.born_s)
+            self._queues[queue].append(waiting)
+            self._held[queue] += len(batch.items)
+        if batch.mark is not None:
+            self._marks[queue] = batch.mark
+
+    def close(self, queue: int) -> None:
+        self._marks[queue] = ALL
+
+    def held(self, queue: int) -> int:
+        return self._held[queue]
+
+    def release(self) -> Batch | None:
+        mark = min(self._marks)
+        if mark <= self._passed:
+            return None
+        self._passed = mark
+        taken = [
+            (self._entries[queue], part)
+            for queue in range(self.queues)
+            for part in self._take(queue, mark)
+        ]
+        if not taken:
+            return Batch([], [[] for _ in range(self._width)], mark, entries=[])
+        return self._ordered(taken, mark)
+
+    def _take(self, queue: int, mark: Mark) -> list[_Waiting]:
+        waiting, taken = self._queues[queue], []
+        while waiting and waiting[0].positions[0] <= mark:
+            items, positions, born_s = waiting.popleft()
+            count = bisect_right(positions, mark)
+            taken.append(_Waiting(items[:count], positions[:count], born_s))
+            if count < len(items):
+                waiting.appendleft(_Waiting(items[count:], positions[count:], born_s))
+        self._held[queue] -= sum(len(part.items) for part in taken)
+        return taken
+
+    def _ordered(self, taken: list[tuple[int, _Waiting]], mark: Mark) -> Batch:
+        items = [item for _, part in taken for item in part.items]
+        positions = [p for _, part in taken for p in part.positions]
+        entries = [entry for entry, part in taken for _ in part.items]
+        if len(taken) > 1:
+            order = sorted(range(len(items)), key=positions.__getitem__)
+            if self._punctuated:
+                order = _without_copies(order, items, positions)
+            items = [items[i] for i in order]
+            positions = [positions[i] for i in order]
+            entries = [entries[i] for i in order]
+        return Batch(
+            items,
+            [list(column) for column in zip(*positions, strict=True)],
+            mark,
+            min((part.born_s for _, part in taken), default=math.inf),
+            entries if self._several else None,
+        )
+
+
+def _without_copies(
+    order: list[int], items: list[Any], positions: list[Position]
+) -> list[int]:
+    """Leave out the copies of a punctuation: each channel has the same place for it."""
+    kept: list[int] = []
+    for i in order:
+        if items[i] is WINDOW and kept:
+            j = kept[-1]
+            if items[j] is WINDOW and positions[i] == positions[j]:
+                continue
+        kept.append(i)
+    return kept

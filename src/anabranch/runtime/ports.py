@@ -1,0 +1,155 @@
+"""Ports: where what one thread sends waits for another.
+
+An inlet stands before an operator that other threads feed. It merges what they send
+and hands it out in order. A *threaded* inlet (a threaded port) has a thread of its own
+that takes from it. Any other is a lock that keeps order: whichever thread brings an
+item that is due goes on with it, unless another one is at work there already.
+
+Nothing here waits while it holds anything back. `put` never waits: a thread first puts
+everything that it has made, marks included, and only then waits for room. That is what
+makes deadlock impossible (docs/local-engine.md has the argument).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from anabranch.runtime.batch import Batch, joined
+from anabranch.runtime.ordering.merge import Merge
+from anabranch.runtime.pace import Pace
+
+ENOUGH = 2  # how many takes may wait in an inlet before its producers do
+
+
+class AbortedError(Exception):
+    """The program failed elsewhere; whoever waits goes home."""
+
+
+class End:
+    """What an inlet hands out, once, when all that feed it have ended."""
+
+
+END = End()
+
+
+class Inlet:
+    """Where the streams of other threads come in; safe to use from all of them."""
+
+    def __init__(self, merge: Merge, *, threaded: bool) -> None:
+        self.threaded = threaded
+        self.pace = Pace()
+        self.received = 0
+        self._merge = merge
+        self._ready: deque[Batch] = deque()
+        self._ready_items = 0
+        self._open = merge.queues
+        self._ended = False
+        self._busy = False
+        self._aborted = False
+        self._changed = threading.Condition(threading.Lock())
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait here; a gauge, read without the lock."""
+        held = sum(map(self._merge.held, range(self._merge.queues)))
+        return held + self._ready_items
+
+    def put(self, queue: int, batch: Batch) -> None:
+        """Leave a batch; never waits."""
+        with self._changed:
+            self._merge.put(queue, batch)
+            self.received += len(batch.items)
+            self._changed.notify_all()
+
+    def close(self, queue: int) -> None:
+        """Say that nothing more will come in a queue."""
+        with self._changed:
+            self._merge.close(queue)
+            self._open -= 1
+            self._changed.notify_all()
+
+    def abort(self) -> None:
+        """Wake whoever waits here, for the last time."""
+        with self._changed:
+            self._aborted = True
+            self._changed.notify_all()
+
+    def has_room(self, queue: int) -> bool:
+        """Tell whether a producer may go on; a guess, made without the lock."""
+        enough = ENOUGH * self.pace.limit
+        return self._merge.held(queue) + self._ready_items <= enough
+
+    def await_room(self, queue: int) -> None:
+        """Wait until a producer may go on; it must have put everything it has."""
+        with self._changed:
+            while not self.has_room(queue) and not self._aborted:
+                self._changed.wait()
+            self._check()
+
+    def poll(self) -> Batch | End | None:
+        """Return what is due, if anything is."""
+        with self._changed:
+            self._check()
+            return self._next()
+
+    def take(self) -> Batch | End:
+        """Return what is due; wait for it."""
+        with self._changed:
+            while True:
+                self._check()
+                due = self._next()
+                if due is not None:
+                    return due
+                self._changed.wait()
+
+    def claim(self) -> Batch | End | None:
+        """Return what is due and keep other threads out, unless one is at work."""
+        with self._changed:
+            if self._busy or self._aborted:
+                return None
+            due = self._next()
+            self._busy = due is not None
+            return due
+
+    def more(self) -> Batch | End | None:
+        """Return what else is due to the thread that claimed; None lets others in."""
+        with self._changed:
+            self._check()
+            due = self._next()
+            self._busy = due is not None
+            return due
+
+    def _check(self) -> None:
+        if self._aborted:
+            raise AbortedError
+
+    def _next(self) -> Batch | End | None:
+        limit = self.pace.limit
+        while self._ready_items < limit:
+            released = self._merge.release()
+            if released is None:
+                break
+            self._ready.append(released)
+            self._ready_items += len(released.items)
+        if not self._ready:
+            if self._open or self._ended:
+                return None
+            self._ended = True
+            return END
+        batch = self._take_ready(limit)
+        self._changed.notify_all()  # there may be room now
+        return batch
+
+    def _take_ready(self, limit: int) -> Batch:
+        taken, count = [], 0
+        while self._ready and (not taken or count + len(self._ready[0]) <= limit):
+            taken.append(self._ready.popleft())
+            count += len(taken[-1])
+        batch = joined(taken)
+        if len(batch) > limit:
+            batch, rest = batch.cut(limit)
+            if rest is not None:
+                self._ready.appendleft(rest)
+        self._ready_items -= len(batch)
+        return batch

@@ -1,0 +1,150 @@
+"""Where a stream leaves an element: straight to one inlet, or divided among channels.
+
+The splitter of a region routes items, numbers them if the merger behind the region
+needs it, and sends pulses. In a shuffle every channel ends in a splitter; it only
+routes, and passes the pulses on that came from the first one (4.4 of the paper).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from anabranch.runtime.batch import Batch, Column, Mark, mark_at
+from anabranch.runtime.ports import Inlet
+from anabranch.runtime.punctuation import WINDOW
+from anabranch.runtime.routing import Router
+
+
+class Slot(NamedTuple):
+    """A queue of an inlet."""
+
+    inlet: Inlet
+    queue: int
+
+
+class Outlet(ABC):
+    """Where a stream leaves; used by one thread at a time."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self.slots = tuple(slots)
+
+    @abstractmethod
+    def put(self, batch: Batch) -> None:
+        """Send a batch on; never waits."""
+
+    def settle(self) -> None:
+        """Send what is owed to the consumers before the thread may wait."""
+
+    def close(self) -> None:
+        """End the stream."""
+        for inlet, queue in self.slots:
+            inlet.close(queue)
+
+
+class StraightOutlet(Outlet):
+    """All of the stream goes to one inlet."""
+
+    def put(self, batch: Batch) -> None:
+        if batch.items or batch.mark is not None:
+            inlet, queue = self.slots[0]
+            inlet.put(queue, batch)
+
+
+class Numbering:
+    """Gives the items that enter a region their sequence numbers, and counts epochs.
+
+    A pulse is due after `epoch` items for each channel; the splitter sends it with the
+    next batch that ends there, or before its thread waits, so that no item stays in
+    the merger for want of a pulse while the stream stands still.
+    """
+
+    def __init__(self, epoch: int, channels: int, *, pulses: bool) -> None:
+        self._next = 0
+        self._pulsed = 0
+        self._length = epoch * channels
+        self._pulses = pulses
+
+    def number(self, count: int) -> range:
+        """Return the numbers of the next items."""
+        numbers = range(self._next, self._next + count)
+        self._next += count
+        return numbers
+
+    def pulse(self, *, now: bool = False) -> Mark | None:
+        """Return the pulse, if one is due."""
+        due = self._next - self._pulsed >= (1 if now else self._length)
+        if not self._pulses or not due:
+            return None
+        self._pulsed = self._next
+        return mark_at(self._next - 1)
+
+
+class SplitOutlet(Outlet):
+    """The stream is divided among the channels of a region.
+
+    Without `numbering`, items keep the positions that they have, if any.
+    """
+
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        router: Router,
+        numbering: Numbering | None = None,
+        *,
+        punctuated: bool = False,
+    ) -> None:
+        super().__init__(slots)
+        self._router = router
+        self._numbering = numbering
+        self._punctuated = punctuated
+
+    def put(self, batch: Batch) -> None:
+        columns, mark = batch.columns, batch.mark
+        if self._numbering is not None:
+            columns = [self._numbering.number(len(batch.items))]
+            mark = self._numbering.pulse()
+        if self._punctuated and any(item is WINDOW for item in batch.items):
+            parts = self._divide_marked(batch.items, columns)
+        else:
+            parts = self._router.divide(batch.items, columns)
+        for (inlet, queue), (items, own) in zip(self.slots, parts, strict=True):
+            if items or mark is not None:
+                inlet.put(queue, Batch(items, own, mark, batch.born_s))
+
+    def settle(self) -> None:
+        if self._numbering is None:
+            return
+        mark = self._numbering.pulse(now=True)
+        if mark is not None:
+            for inlet, queue in self.slots:
+                inlet.put(queue, Batch([], [[]], mark))
+
+    def _divide_marked(
+        self, items: list[Any], columns: list[Column] | None
+    ) -> list[tuple[list[Any], list[Column] | None]]:
+        """Divide a stream with punctuations: each of them goes to every channel (5.4)."""
+        width = 0 if columns is None else len(columns)
+        made: list[tuple[list[Any], list[list[int]]]] = [
+            ([], [[] for _ in range(width)]) for _ in self.slots
+        ]
+        start = 0
+        places = [i for i, item in enumerate(items) if item is WINDOW]
+        for place in (*places, len(items)):
+            own = None if columns is None else [c[start:place] for c in columns]
+            for (into, numbers), part in zip(
+                made, self._router.divide(items[start:place], own), strict=True
+            ):
+                into += part[0]
+                for column, more in zip(numbers, part[1] or (), strict=True):
+                    column += more
+            if place < len(items):
+                for into, numbers in made:
+                    into.append(WINDOW)
+                    for column, whole in zip(numbers, columns or (), strict=True):
+                        column.append(whole[place])
+            start = place + 1
+        if columns is None:
+            return [(into, None) for into, _ in made]
+        return [(into, list(numbers)) for into, numbers in made]
