@@ -82,7 +82,9 @@ def lay_out(graph: Graph, plan: Plan) -> Layout:
     """Return the layout of a plan."""
     planned = {op.name: op for op in plan.operators}
     prolific = frozenset(
-        op.name for op in plan.operators if op.push.most is None or op.push.most > 1
+        op.name
+        for op in plan.operators
+        if graph[op.name].inputs and (op.push.most is None or op.push.most > 1)
     )
     regions = {region.name: region for region in plan.regions}
     drafts: list[_Draft] = []

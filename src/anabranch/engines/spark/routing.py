@@ -17,6 +17,7 @@ from anabranch.engines.spark.wire import Batch, Numbers, encode
 from anabranch.runtime.columns import values_of
 
 _BLOB_ITEMS = 200_000  # keeps a blob at some MiB
+_SMALL_BYTES = 1 << 16  # such payloads share a batch
 
 
 class Rows:
@@ -61,17 +62,26 @@ class Rows:
             partition.get(place, 0)
             for place in zip(self._units, self._channels, strict=True)
         ]
-        for index, payload in enumerate(self._payloads):
+        small = [i for i, p in enumerate(self._payloads) if len(p) <= _SMALL_BYTES]
+        large = [i for i, p in enumerate(self._payloads) if len(p) > _SMALL_BYTES]
+        for chosen in ([small] if small else []) + [[index] for index in large]:
+            numbers = (dests, self._units, self._channels, self._entries)
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array([dests[index]], pa.int32()),
-                    pa.array([self._units[index]], pa.int32()),
-                    pa.array([self._channels[index]], pa.int32()),
-                    pa.array([self._entries[index]], pa.int32()),
-                    pa.array([payload], pa.binary()),
+                    *(pa.array([column[i] for i in chosen], pa.int32()) for column in numbers),
+                    _binary([self._payloads[i] for i in chosen]),
                 ],
                 schema=ROW_ARROW,
             )
+
+
+def _binary(payloads: list[Any]) -> pa.Array:
+    """Return payloads as an Arrow array; a single one is not copied."""
+    if len(payloads) > 1:
+        return pa.array([bytes(payload) for payload in payloads], pa.binary())
+    offsets = np.array([0, len(payloads[0])], np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(payloads[0])]
+    return pa.Array.from_buffers(pa.binary(), 1, buffers)
 
 
 def by_key(

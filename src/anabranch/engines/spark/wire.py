@@ -68,7 +68,7 @@ class Batch:
         return Batch(positions, self.form, None, self.items[start:end])
 
 
-def encode(batch: Batch, pickler: Pickler) -> bytes:
+def encode(batch: Batch, pickler: Pickler) -> bytes | pa.Buffer:
     """Return a batch as the bytes of a blob."""
     table = batch.as_table()
     if table is None:
@@ -79,7 +79,7 @@ def encode(batch: Batch, pickler: Pickler) -> bytes:
     sink.write(_COLUMNS)
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return sink.getvalue()
 
 
 def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> Batch:
