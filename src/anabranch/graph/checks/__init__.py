@@ -1,0 +1,1 @@
+"""What can be wrong with a program: one file for each kind of fault."""

@@ -1,0 +1,117 @@
+"""Do sources and sinks stand apart, and can the types of sources be read."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from anabranch.errors import Fault
+from anabranch.graph.checks.streams import Streams, fault
+from anabranch.graph.graph import Op
+from anabranch.graph.sinks import WriteFiles
+from anabranch.graph.sources import FromIterable, ReadFiles, Source
+from anabranch.graph.types import (
+    SCALARS,
+    fields_of,
+    optional_of,
+    type_name,
+    why_not_tuple_type,
+)
+
+
+def sources(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each source that cannot give items of its type."""
+    for op in streams.ops:
+        if not isinstance(op.kind, Source):
+            continue
+        given = op.kind.type if isinstance(op.kind, ReadFiles) else op.type
+        known = given is not None or isinstance(op.kind, ReadFiles)
+        why = why_not_tuple_type(given) if known else None
+        if why is not None:
+            yield fault(
+                op,
+                f"a source must give items of a tuple type; {why}",
+                "use a typing.NamedTuple, a dataclass(frozen=True) or a scalar",
+            )
+        elif isinstance(op.kind, ReadFiles) and op.kind.format == "csv":
+            yield from _csv(op, op.kind)
+        if isinstance(op.kind, FromIterable):
+            yield from _collection(op, op.kind.items)
+
+
+def paths(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each sink whose path is read, or written by another one."""
+    reading = [op for op in streams.ops if isinstance(op.kind, ReadFiles)]
+    writing = [op for op in streams.ops if isinstance(op.kind, WriteFiles)]
+    for index, op in enumerate(writing):
+        for other in writing[:index]:
+            if _overlap(_path(op), _path(other)):
+                yield fault(
+                    op,
+                    f"it writes to {_path(op)!r}, as {other.name!r} ({other.site}) does",
+                    "give each sink a path of its own",
+                )
+        for other in reading:
+            if _reads(_path(other), _path(op)):
+                yield fault(
+                    op,
+                    f"it writes to {_path(op)!r}, which {other.name!r} "
+                    f"({other.site}) reads",
+                    "write to another path",
+                )
+
+
+def _csv(op: Op, kind: ReadFiles) -> Iterator[Fault]:
+    delimiter = kind.delimiter
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+        yield fault(
+            op,
+            f"delimiter must be one ASCII character and no quote or line end; got "
+            f"{delimiter!r}",
+            "give for instance delimiter=';'",
+        )
+    for name, annotation in (fields_of(kind.type) or {}).items():
+        if (optional_of(annotation) or annotation) not in SCALARS:
+            yield fault(
+                op,
+                f"a CSV field is an int, float, bool, str or bytes, or one of these "
+                f"| None; {name!r} of {type_name(kind.type)} is {type_name(annotation)}",
+                "read it as str and convert it in a map",
+            )
+
+
+def _collection(op: Op, items: Any) -> Iterator[Fault]:
+    if isinstance(items, Iterator):
+        yield fault(
+            op,
+            f"from_iterable must be able to read its items again; got the "
+            f"{type(items).__name__} {items!r}, which can be read once",
+            "pass list(...) of it, or use ab.generate with a function that makes it",
+        )
+    elif not isinstance(items, Iterable) and not hasattr(items, "__getitem__"):
+        yield fault(
+            op,
+            f"from_iterable must be given a collection; got {items!r}",
+            "pass for instance a list",
+        )
+
+
+def _path(op: Op) -> str:
+    assert isinstance(op.kind, ReadFiles | WriteFiles)  # noqa: S101
+    return op.kind.path
+
+
+def _overlap(one: str, two: str) -> bool:
+    """Tell whether paths are the same, or one lies within the other."""
+    first, second = Path(os.path.abspath(one)), Path(os.path.abspath(two))  # noqa: PTH100 - resolve() would follow links to what is not there yet
+    return first == second or first in second.parents or second in first.parents
+
+
+def _reads(source: str, target: str) -> bool:
+    return _overlap(source, target) or fnmatch.fnmatch(
+        os.path.abspath(target),  # noqa: PTH100 - as above
+        os.path.abspath(source),  # noqa: PTH100 - as above
+    )
