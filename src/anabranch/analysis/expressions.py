@@ -1,0 +1,424 @@
+"""What an expression may stand for."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from anabranch.analysis.attributes import class_of
+from anabranch.analysis.calls import Calls
+from anabranch.analysis.effects import Frame, shown
+from anabranch.analysis.objects import (
+    MISSING,
+    class_attribute,
+    is_users_code,
+)
+from anabranch.analysis.scopes import COMPREHENSIONS, target_names
+from anabranch.analysis.source import file_of, node_of
+from anabranch.analysis.universe import Universe
+from anabranch.analysis.values import (
+    ELEMENTS,
+    NOTHING,
+    PLAIN,
+    Arguments,
+    Bound,
+    Closure,
+    Fresh,
+    Known,
+    Plain,
+    Root,
+    Value,
+    join,
+)
+from anabranch.graph.custom import Operator
+
+_BINARY = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+}
+_COMPARISONS = (
+    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"),
+    "__hash__",
+)
+_TRUTH = ("__bool__", "__len__")
+_TEXT = ("__format__", "__str__", "__repr__")
+_UNARY = ("__neg__", "__pos__", "__invert__", *_TRUTH)
+
+
+class Expressions(Calls):
+    """The part of the interpreter that evaluates expressions."""
+
+    def __init__(self, universe: Universe) -> None:
+        super().__init__(universe)
+        self.growth = 0  # how often a variable gained a possibility
+        self.comprehensions: dict[tuple[ast.AST, int], Frame] = {}
+
+    def evaluate(self, node: ast.expr, frame: Frame) -> Value:
+        """Return what an expression may stand for, and record what it does."""
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            text = f"{shown(node)} ({type(node).__name__}) cannot be followed"
+            return self.unknown(text, node, frame)
+        return handler(self, node, frame)
+
+    def parts(self, node: ast.expr, frame: Frame) -> list[Value]:
+        """Evaluate the expressions directly below a node."""
+        below = (n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
+        return [self.evaluate(each, frame) for each in below]
+
+    def _special(
+        self, value: Value, names: tuple[str, ...], node: ast.AST, frame: Frame
+    ) -> Value:
+        args = Arguments(rest=value | PLAIN)
+        return join(self.run_special(root, names, node, frame, args) for root in value)
+
+    # -- names
+
+    def name(self, node: ast.Name, frame: Frame) -> Value:
+        """Look a name up: local, enclosing, captured, global, builtin."""
+        name, scope = node.id, frame
+        while True:
+            if name in scope.declared_global:
+                break
+            if name in scope.own:
+                return scope.variables.get(name, NOTHING)
+            if scope.parent is None:
+                break
+            scope = scope.parent
+        function = scope.function
+        if name not in scope.declared_global and name in function.__code__.co_freevars:
+            return self._captured(name, function, node, frame)
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            self.found.read(name, function.__globals__, value, self.at(node, frame))
+            return self.existing(value, f"the global {name}", node, frame)
+        if hasattr(builtins, name):
+            return self.existing(getattr(builtins, name), name, node, frame)
+        return self.unknown(f"the name {name} is not defined yet", node, frame)
+
+    def _captured(
+        self, name: str, function: types.FunctionType, node: ast.AST, frame: Frame
+    ) -> Value:
+        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            return self.unknown(f"the variable {name} has no value yet", node, frame)
+        if name != "__class__":
+            scope = self._enclosing(function)
+            self.found.read(name, scope, value, self.at(node, frame))
+        return self.existing(value, f"the captured variable {name}", node, frame)
+
+    def _enclosing(self, function: types.FunctionType) -> Any:
+        """Return the file and the outermost function around a function."""
+        parsed = file_of(function.__code__.co_filename)
+        scope: Any = node_of(function.__code__)
+        if parsed is None or scope is None:
+            return None
+        while isinstance(outer := parsed.enclosing.get(scope), ast.AST) and not (
+            isinstance(outer, ast.Module)
+        ):
+            scope = outer
+        return (parsed, scope)
+
+    # -- operators
+
+    def binary(self, node: ast.BinOp, frame: Frame) -> Value:
+        left = self.evaluate(node.left, frame)
+        right = self.evaluate(node.right, frame)
+        return self.combined(left, right, node.op, node, frame)
+
+    def combined(
+        self, left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Frame
+    ) -> Value:
+        """Return what an operator makes of two values."""
+        if all(isinstance(root, Plain) for root in left | right):
+            return PLAIN
+        name = _BINARY[type(op)]
+        ran = self._special(left | right, (f"__{name}__", f"__r{name}__"), node, frame)
+        fresh = self.fresh(node, frame)
+        self.heap.put(fresh.site, ELEMENTS, self.inside(left | right))
+        return frozenset([fresh]) | ran
+
+    def unary(self, node: ast.UnaryOp, frame: Frame) -> Value:
+        value = self.evaluate(node.operand, frame)
+        ran = self._special(value, _UNARY, node, frame)
+        if isinstance(node.op, ast.Not) or all(isinstance(r, Plain) for r in value):
+            return PLAIN
+        return frozenset([self.fresh(node, frame)]) | ran
+
+    def boolean(self, node: ast.BoolOp, frame: Frame) -> Value:
+        value = join(self.parts(node, frame))
+        self._special(value, _TRUTH, node, frame)
+        return value
+
+    def compare(self, node: ast.Compare, frame: Frame) -> Value:
+        value = join(self.parts(node, frame))
+        names = _COMPARISONS
+        if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+            return PLAIN
+        ran = self._special(value, names, node, frame)
+        inside = self.inside(value)
+        self._special(inside, names, node, frame)
+        made: list[Root] = [Plain(bool), self.fresh(node, frame)]
+        return ran.union(made)
+
+    def choice(self, node: ast.IfExp, frame: Frame) -> Value:
+        test = self.evaluate(node.test, frame)
+        self._special(test, _TRUTH, node, frame)
+        return self.evaluate(node.body, frame) | self.evaluate(node.orelse, frame)
+
+    def text(self, node: ast.JoinedStr | ast.FormattedValue, frame: Frame) -> Value:
+        value = join(self.parts(node, frame))
+        self._special(value | self.inside(value), _TEXT, node, frame)
+        return PLAIN
+
+    # -- displays and comprehensions
+
+    def display(self, node: ast.List | ast.Set, frame: Frame) -> Value:
+        kind = list if isinstance(node, ast.List) else set
+        return self._made(node, frame, kind, join(self._spread(node.elts, frame)))
+
+    def _spread(self, elements: list[ast.expr], frame: Frame) -> list[Value]:
+        return [
+            self.elements(self.evaluate(each.value, frame), each, frame)
+            if isinstance(each, ast.Starred)
+            else self.evaluate(each, frame)
+            for each in elements
+        ]
+
+    def tuple(self, node: ast.Tuple, frame: Frame) -> Value:
+        fresh = self.fresh(node, frame, tuple)
+        starred = any(isinstance(each, ast.Starred) for each in node.elts)
+        for index, value in enumerate(self._spread(node.elts, frame)):
+            where = ELEMENTS if starred else f"[{index}]"
+            self.heap.put(fresh.site, where, value)
+        return frozenset([fresh])
+
+    def dictionary(self, node: ast.Dict, frame: Frame) -> Value:
+        held = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            given = self.evaluate(value, frame)
+            if key is None:  # **mapping
+                held.append(self.elements(given, node, frame))
+            else:
+                held.extend((self.evaluate(key, frame), given))
+        self._special(join(held), ("__hash__", "__eq__"), node, frame)
+        return self._made(node, frame, dict, join(held))
+
+    def _made(self, node: ast.AST, frame: Frame, kind: Any, held: Value) -> Value:
+        fresh = self.fresh(node, frame, kind)
+        self.heap.put(fresh.site, ELEMENTS, held)
+        return frozenset([fresh])
+
+    def comprehension(self, node: Any, frame: Frame) -> Value:
+        inner = self.frame_of_comprehension(node, frame)
+        for index, generator in enumerate(node.generators):
+            if generator.is_async:
+                self.unknown("async for cannot be followed", node, frame)
+            source = self.evaluate(generator.iter, frame if index == 0 else inner)
+            self.assign(generator.target, self.iterate(source, node, frame), inner)
+            for test in generator.ifs:
+                self._special(self.evaluate(test, inner), _TRUTH, node, frame)
+        if isinstance(node, ast.DictComp):
+            held = self.evaluate(node.key, inner) | self.evaluate(node.value, inner)
+        else:
+            held = self.evaluate(node.elt, inner)
+        if isinstance(node, ast.DictComp | ast.SetComp):
+            self._special(held, ("__hash__", "__eq__"), node, frame)
+        return self._made(node, frame, _KIND_OF.get(type(node)), held)
+
+    def iterate(self, source: Value, node: ast.AST, frame: Frame) -> Value:
+        """Return what a loop over `source` goes through."""
+        self._special(source, ("__next__", "__len__"), node, frame)
+        return self.elements(source, node, frame)
+
+    def frame_of_comprehension(self, node: ast.AST, frame: Frame) -> Frame:
+        """Return the scope of a comprehension, the same one each time."""
+        key = (node, id(frame))
+        if key not in self.comprehensions:
+            own = frozenset().union(
+                *(target_names(g.target) for g in node.generators)  # type: ignore[attr-defined]
+            )
+            self.comprehensions[key] = Frame(
+                node, frame.file, frame.function, frame, own, is_comprehension=True
+            )
+        return self.comprehensions[key]
+
+    # -- parts of values
+
+    def subscript(self, node: ast.Subscript, frame: Frame) -> Value:
+        value = self.evaluate(node.value, frame)
+        index = self.evaluate(node.slice, frame)
+        self._special(index, ("__hash__", "__eq__", "__index__"), node, frame)
+        match node.slice:
+            case ast.Constant(value=int(position)) if position >= 0:
+                return join(self._at_position(r, position, node, frame) for r in value)
+        found = self.elements(value, node, frame)
+        return found | (value if isinstance(node.slice, ast.Slice) else NOTHING)
+
+    def _at_position(
+        self, root: Root, position: int, node: ast.AST, frame: Frame
+    ) -> Value:
+        if isinstance(root, Fresh) and root.type is tuple:
+            exact = self.heap.get(root.site, f"[{position}]")
+            return exact | self.heap.get(root.site, ELEMENTS)
+        return self.elements(frozenset([root]), node, frame)
+
+    def load_attribute(self, node: ast.Attribute, frame: Frame) -> Value:
+        match node.value:
+            case ast.Call(func=ast.Name(id="super")):
+                return self._super(node, frame)
+        return self.attribute(self.evaluate(node.value, frame), node.attr, node, frame)
+
+    def _super(self, node: ast.Attribute, frame: Frame) -> Value:
+        function = frame.function
+        free = function.__code__.co_freevars
+        outermost = frame
+        while outermost.parent is not None:
+            outermost = outermost.parent
+        if "__class__" not in free or not isinstance(outermost.node, ast.FunctionDef):
+            return self.unknown("super() cannot be followed here", node, frame)
+        cls = (function.__closure__ or ())[free.index("__class__")].cell_contents
+        first = next(iter(outermost.node.args.args), None)
+        owners = (
+            NOTHING if first is None else outermost.variables.get(first.arg, NOTHING)
+        )
+        found: list[Value] = []
+        for owner in owners:
+            kind = class_of(owner)
+            if isinstance(owner, Fresh) and isinstance(owner.type, type):
+                kind = owner.type
+            if kind is None:
+                return self.unknown("super() cannot be followed here", node, frame)
+            raw = class_attribute(kind, node.attr, after=cls)
+            found.append(self._inherited(raw, owner, kind, node, frame))
+        return join(found)
+
+    def _inherited(
+        self, raw: Any, owner: Root, kind: type, node: ast.Attribute, frame: Frame
+    ) -> Value:
+        if raw is MISSING:
+            return self.unknown(f"{shown(node)} is not defined", node, frame)
+        if any(raw is each for each in vars(Operator).values()) or isinstance(
+            raw, types.WrapperDescriptorType
+        ):
+            return frozenset([Known(Operator.setup, shown(node))])
+        if isinstance(raw, types.FunctionType) and is_users_code(raw.__code__):
+            return frozenset([Bound(owner, raw)])
+        return self.unwrapped(raw, owner, kind, node.attr, node, frame)
+
+    # -- functions and calls
+
+    def call_expression(self, node: ast.Call, frame: Frame) -> Value:
+        callee = self._callee(node.func, frame)
+        args = Arguments()
+        for each in node.args:
+            if isinstance(each, ast.Starred):
+                held = self.elements(self.evaluate(each.value, frame), node, frame)
+                args.rest |= held
+            elif args.rest:
+                args.rest |= self.evaluate(each, frame)
+            else:
+                args.positional.append(self.evaluate(each, frame))
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value, frame)
+            if keyword.arg is None:
+                args.rest |= self.elements(value, node, frame) | PLAIN
+            else:
+                args.keywords[keyword.arg] = value
+        return self.call(callee, args, node, frame)
+
+    def _callee(self, node: ast.expr, frame: Frame) -> Value:
+        match node:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+                return self.evaluate(node, frame)
+            case ast.Attribute(value=value, attr=attr):
+                owner = self.evaluate(value, frame)
+                return self.called_attribute(owner, attr, node, frame)
+        return self.evaluate(node, frame)
+
+    def function(self, node: Any, frame: Frame) -> Value:
+        """Return a function that is defined here; it runs where it is called."""
+        return frozenset([Closure(node, frame)])
+
+    def walrus(self, node: ast.NamedExpr, frame: Frame) -> Value:
+        value = self.evaluate(node.value, frame)
+        scope = frame
+        while scope.is_comprehension and scope.parent is not None:
+            scope = scope.parent
+        self.assign(node.target, value, scope)
+        return value
+
+    def yield_(self, node: ast.Yield, frame: Frame) -> Value:
+        value = PLAIN if node.value is None else self.evaluate(node.value, frame)
+        self._give_out(value, frame)
+        return PLAIN
+
+    def _give_out(self, value: Value, frame: Frame) -> None:
+        if not value <= frame.yielded:
+            frame.yielded |= value
+            self.growth += 1
+
+    def yield_from(self, node: ast.YieldFrom, frame: Frame) -> Value:
+        source = self.evaluate(node.value, frame)
+        self._give_out(self.iterate(source, node, frame), frame)
+        return PLAIN | self.inside(source)
+
+    def constant(self, node: ast.Constant, frame: Frame) -> Value:
+        return frozenset([Plain(type(node.value))])
+
+    def slice(self, node: ast.Slice, frame: Frame) -> Value:
+        return join(self.parts(node, frame)) and PLAIN
+
+    def starred(self, node: ast.Starred, frame: Frame) -> Value:
+        return self.elements(self.evaluate(node.value, frame), node, frame)
+
+    # -- what the statements provide
+
+    @abstractmethod
+    def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
+        """Bind a target of an assignment."""
+
+
+_KIND_OF = {ast.ListComp: list, ast.SetComp: set, ast.DictComp: dict}
+_HANDLERS: dict[type[ast.expr], Callable[[Any, Any, Frame], Value]] = {
+    ast.Name: Expressions.name,
+    ast.Constant: Expressions.constant,
+    ast.BinOp: Expressions.binary,
+    ast.UnaryOp: Expressions.unary,
+    ast.BoolOp: Expressions.boolean,
+    ast.Compare: Expressions.compare,
+    ast.IfExp: Expressions.choice,
+    ast.JoinedStr: Expressions.text,
+    ast.FormattedValue: Expressions.text,
+    ast.List: Expressions.display,
+    ast.Set: Expressions.display,
+    ast.Tuple: Expressions.tuple,
+    ast.Dict: Expressions.dictionary,
+    ast.Subscript: Expressions.subscript,
+    ast.Attribute: Expressions.load_attribute,
+    ast.Call: Expressions.call_expression,
+    ast.Lambda: Expressions.function,
+    ast.NamedExpr: Expressions.walrus,
+    ast.Yield: Expressions.yield_,
+    ast.YieldFrom: Expressions.yield_from,
+    ast.Slice: Expressions.slice,
+    ast.Starred: Expressions.starred,
+    **dict.fromkeys(COMPREHENSIONS, Expressions.comprehension),
+}

@@ -1,0 +1,234 @@
+"""How many outputs a function gives for one item: yields counted along every path.
+
+An exception ends the item without any output, so a path that raises does not count;
+but what was given before it counts for the handler that goes on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.analysis.scopes import is_generator, nodes_of_scope
+from anabranch.analysis.source import FunctionNode
+from anabranch.analysis.traits import Push
+
+NONE = Push(0, 0)
+ANY = Push(0, None)
+
+
+def count_outputs(node: FunctionNode) -> tuple[Push, int]:
+    r"""Return how many items the result of a function has, and the line that says so.
+
+    >>> tree = ast.parse("def f(x):\n if x: yield x\n yield 1").body[0]
+    >>> count_outputs(tree)
+    (Push(least=1, most=2), 1)
+    """
+    if isinstance(node, ast.Lambda):
+        if is_generator(node):
+            return _yields_in(node.body), node.lineno
+        return _length(node.body), node.lineno
+    if not is_generator(node):
+        returns = [n for n in nodes_of_scope(node) if isinstance(n, ast.Return)]
+        given = [n for n in returns if n.value is not None]
+        lengths = [_length(n.value) for n in given if n.value is not None]
+        push = either(lengths) or ANY
+        decisive = [n for n, each in zip(given, lengths, strict=True) if each == push]
+        return push, (decisive[0] if decisive else node).lineno
+    paths = _Paths()
+    rest = paths.through(node.body, NONE)
+    ends = [*paths.returned, *([] if rest is None else [rest])]
+    return either(ends) or NONE, node.lineno
+
+
+def _length(result: ast.expr) -> Push:
+    """Return how many items a returned expression has."""
+    match result:
+        case (
+            ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements)
+        ):
+            starred = sum(isinstance(each, ast.Starred) for each in elements)
+            fixed = len(elements) - starred
+            if isinstance(result, ast.Set):
+                return Push(min(fixed, 1), None if starred else fixed)
+            return Push(fixed, None if starred else fixed)
+        case ast.IfExp(body=one, orelse=two):
+            return either([_length(one), _length(two)]) or ANY
+        case ast.NamedExpr(value=value):
+            return _length(value)
+    return ANY
+
+
+def either(ranges: Iterable[Push]) -> Push | None:
+    """Return the range that covers several, or None of none.
+
+    >>> either([Push(1, 1), Push(0, None)])
+    Push(least=0, most=None)
+    """
+    listed = list(ranges)
+    if not listed:
+        return None
+    most = (
+        None
+        if any(r.most is None for r in listed)
+        else max(r.most or 0 for r in listed)
+    )
+    return Push(min(r.least for r in listed), most)
+
+
+def plus(one: Push, two: Push) -> Push:
+    """Return the range of giving `one` and then `two`.
+
+    >>> plus(Push(1, 1), Push(0, 2))
+    Push(least=1, most=3)
+    """
+    bounded = one.most is not None and two.most is not None
+    most = (one.most or 0) + (two.most or 0) if bounded else None
+    return Push(one.least + two.least, most)
+
+
+@dataclass
+class _Paths:
+    """The paths through a function; each list has what was given at such an end."""
+
+    returned: list[Push] = field(default_factory=list)
+    raised: list[Push] = field(default_factory=list)
+    left_loop: list[Push] = field(default_factory=list)
+
+    def through(self, body: list[ast.stmt], before: Push) -> Push | None:
+        """Return what was given when `body` falls through; None if it never does."""
+        now: Push | None = before
+        for node in body:
+            if now is None:
+                return None
+            now = self._step(node, now)
+        return now
+
+    def _step(self, node: ast.stmt, before: Push) -> Push | None:
+        match node:
+            case ast.Return(value=value):
+                self.returned.append(plus(before, _yields_in(value)))
+                return None
+            case ast.Raise():
+                self.raised.append(plus(before, _yields_in(node)))
+                return None
+            case ast.Break() | ast.Continue():
+                self.left_loop.append(before)
+                return None
+            case ast.If(test=test, body=body, orelse=orelse):
+                start = plus(before, _yields_in(test))
+                ends = [self.through(body, start), self.through(orelse, start)]
+                return either(end for end in ends if end is not None)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return self._loop(node, before)
+            case ast.Try() | ast.TryStar():
+                return self._attempt(node, before)
+            case ast.With() | ast.AsyncWith():
+                return self._context(node, before)
+            case ast.Match():
+                return self._match(node, before)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return before
+        return plus(before, _yields_in(node))
+
+    def _loop(
+        self, node: ast.For | ast.AsyncFor | ast.While, before: Push
+    ) -> Push | None:
+        inner = _Paths()
+        head = node.test if isinstance(node, ast.While) else node.iter
+        once = inner.through(node.body, _yields_in(head))
+        ends = [*inner.left_loop, *([] if once is None else [once])]
+        everything = either([NONE, *ends, *inner.returned, *inner.raised]) or NONE
+        gives = everything.most != 0
+        for theirs, ours in (
+            (inner.returned, self.returned),
+            (inner.raised, self.raised),
+        ):
+            ours.extend(
+                Push(before.least, None if gives else before.most) for _ in theirs
+            )
+        rounds = _rounds(node)
+        straight = not (inner.left_loop or inner.returned)
+        if rounds is not None and straight and once is not None:
+            after = before
+            for _ in range(rounds):
+                after = plus(after, once)
+        else:
+            after = plus(before, ANY if gives else NONE)
+        return self.through(node.orelse, after)
+
+    def _attempt(self, node: ast.Try | ast.TryStar, before: Push) -> Push | None:
+        inner = _Paths()
+        tried = inner.through(node.body, before)
+        done = None if tried is None else inner.through(node.orelse, tried)
+        reached = [before, *inner.raised, *inner.returned, *inner.left_loop]
+        reached += [end for end in (tried, done) if end is not None]
+        caught = either(reached) or before
+        ends = [] if done is None else [done]
+        for handler in node.handlers:
+            end = inner.through(handler.body, caught)
+            ends += [] if end is None else [end]
+        after = either(ends)
+        last = _Paths()
+        final = last.through(node.finalbody, NONE)
+        whatever = either([NONE, *last.returned, *([] if final is None else [final])])
+        added = whatever if final is None or last.returned else final
+        for ours, theirs in (
+            (self.returned, inner.returned),
+            (self.raised, inner.raised),
+            (self.left_loop, inner.left_loop),
+        ):
+            ours.extend(plus(each, added or NONE) for each in theirs)
+        if last.returned or final is None:  # `finally` decides how it ends
+            covered = either([*reached, *ends]) or before
+            self.returned.append(plus(Push(0, covered.most), ANY))
+        return None if after is None or final is None else plus(after, final)
+
+    def _context(self, node: ast.With | ast.AsyncWith, before: Push) -> Push:
+        """A context may swallow an exception, so that the body ends anywhere."""
+        inner = _Paths()
+        end = inner.through(node.body, before)
+        self.returned += inner.returned
+        self.raised += inner.raised
+        self.left_loop += inner.left_loop
+        ends = [before, *inner.raised, *([] if end is None else [end])]
+        return either([*ends, *inner.returned]) or before
+
+    def _match(self, node: ast.Match, before: Push) -> Push | None:
+        start = plus(before, _yields_in(node.subject))
+        ends = [self.through(case.body, start) for case in node.cases]
+        return either([start, *(end for end in ends if end is not None)])
+
+
+def _rounds(node: ast.For | ast.AsyncFor | ast.While) -> int | None:
+    """Return how often a loop runs where that is written down."""
+    match node:
+        case ast.For(iter=ast.Tuple(elts=elements) | ast.List(elts=elements)):
+            starred = any(isinstance(each, ast.Starred) for each in elements)
+            return None if starred else len(elements)
+    return None
+
+
+def _yields_in(node: ast.AST | None) -> Push:
+    """Return what an expression or a simple statement yields."""
+    if node is None:
+        return NONE
+    total = _yielded(node)
+    maybe = isinstance(node, ast.IfExp | ast.BoolOp)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        inner = _yields_in(child)
+        total = plus(total, Push(0, inner.most) if maybe else inner)
+    return total
+
+
+def _yielded(node: Any) -> Push:
+    match node:
+        case ast.Yield():
+            return Push(1, 1)
+        case ast.YieldFrom(value=value):
+            return _length(value) if not isinstance(value, ast.Set) else ANY
+    return NONE

@@ -1,0 +1,176 @@
+"""From a function object to its syntax tree.
+
+The tree is only used if compiling it gives the very bytecode that the function runs: a
+file that was edited after it was imported, or a function that some tool rewrote, has no
+source as far as we are concerned.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import os
+import types
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+ScopeNode: TypeAlias = FunctionNode | ast.Module | ast.ClassDef
+_At: TypeAlias = tuple[str, int]  # name and first line of a function
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceFile:
+    """A parsed file: its functions by name and first line, and what encloses each."""
+
+    file: str
+    tree: ast.Module
+    nodes: dict[_At, list[FunctionNode]]
+    codes: dict[_At, list[types.CodeType]]
+    functions: list[FunctionNode]
+    enclosing: dict[ScopeNode, ScopeNode]
+
+
+_files: dict[str, tuple[list[str], SourceFile | None]] = {}
+
+
+def node_of(code: types.CodeType) -> FunctionNode | None:
+    """Return the syntax tree that a code object was compiled from, or None.
+
+    >>> node_of(compile("1", "<no file>", "eval")) is None
+    True
+    """
+    return _node_of(code, code.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _node_of(code: types.CodeType, filename: str) -> FunctionNode | None:
+    """Do the work of `node_of`: code objects of two files may count as equal."""
+    parsed = file_of(filename)
+    found = None if parsed is None else _find(parsed, code)
+    if found is None and parsed is not None:
+        linecache.checkcache(filename)  # the text we have may be an old one
+        parsed = file_of(filename)
+        found = None if parsed is None else _find(parsed, code)
+    return found
+
+
+def file_of(filename: str) -> SourceFile | None:
+    """Return the parsed source of a file, or None where there is none."""
+    lines = linecache.getlines(filename)
+    if filename not in _files or _files[filename][0] != lines:
+        _files[filename] = (lines, _parsed(filename, "".join(lines)) if lines else None)
+    return _files[filename][1]
+
+
+def _parsed(filename: str, text: str) -> SourceFile | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, filename)
+            top = compile(tree, filename, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    nodes: dict[_At, list[FunctionNode]] = {}
+    enclosing = dict(_scopes(tree))
+    functions = [node for node in enclosing if isinstance(node, _FUNCTIONS)]
+    for node in functions:
+        nodes.setdefault((_name(node), _first_line(node)), []).append(node)
+    codes: dict[_At, list[types.CodeType]] = {}
+    for code in _codes(top):
+        codes.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+    return SourceFile(shown_path(filename), tree, nodes, codes, functions, enclosing)
+
+
+def shown_path(filename: str) -> str:
+    """Shorten a path to be relative to the working directory where it lies below."""
+    if filename.startswith("<"):
+        return filename
+    try:
+        relative = os.path.relpath(filename)
+    except ValueError:  # another drive
+        return filename
+    return filename if relative.startswith("..") else relative
+
+
+def _scopes(tree: ast.Module) -> Iterator[tuple[ScopeNode, ScopeNode]]:
+    """Yield every function and class with the scope in which it is written."""
+    waiting: list[tuple[ast.AST, ScopeNode]] = [(tree, tree)]
+    while waiting:
+        node, scope = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            inner = scope
+            if isinstance(child, (*_FUNCTIONS, ast.ClassDef)):
+                yield child, scope
+                inner = child
+            waiting.append((child, inner))
+
+
+def _name(node: FunctionNode) -> str:
+    return "<lambda>" if isinstance(node, ast.Lambda) else node.name
+
+
+def _first_line(node: FunctionNode) -> int:
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _find(parsed: SourceFile, code: types.CodeType) -> FunctionNode | None:
+    at = (code.co_name, code.co_firstlineno)
+    if not any(_same(code, known) for known in parsed.codes.get(at, ())):
+        return None
+    candidates = parsed.nodes.get(at, [])
+    if len(candidates) > 1:  # several lambdas on one line
+        columns = _columns(code)
+        candidates = [node for node in candidates if _columns_of(node) == columns]
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def _same(one: types.CodeType, two: types.CodeType) -> bool:
+    """Tell whether two code objects do the same."""
+    return (
+        one.co_code == two.co_code
+        and one.co_names == two.co_names
+        and one.co_varnames == two.co_varnames
+        and one.co_freevars == two.co_freevars
+        and one.co_cellvars == two.co_cellvars
+        and one.co_flags == two.co_flags
+        and len(one.co_consts) == len(two.co_consts)
+        and all(map(_same_constant, one.co_consts, two.co_consts))
+    )
+
+
+def _same_constant(one: Any, two: Any) -> bool:
+    if isinstance(one, types.CodeType) and isinstance(two, types.CodeType):
+        return _same(one, two)
+    return type(one) is type(two) and repr(one) == repr(two)
+
+
+def _columns(code: types.CodeType) -> frozenset[tuple[int | None, ...]]:
+    """Return where in the text the instructions of a code object come from."""
+    return frozenset(
+        place for place in code.co_positions() if place[3] and None not in place
+    )
+
+
+def _columns_of(node: FunctionNode) -> frozenset[tuple[int | None, ...]]:
+    """Return the same of a lambda, compiled by itself."""
+    if not isinstance(node, ast.Lambda):
+        return frozenset()
+    alone = compile(ast.Expression(node), "<lambda>", "eval", dont_inherit=True)
+    return next(
+        (_columns(c) for c in alone.co_consts if isinstance(c, types.CodeType)),
+        frozenset(),
+    )
