@@ -194,11 +194,15 @@ def split_join_step(w: Writer) -> None:
     double = "lambda s: s.block(double_block, pop=1, push=2)"
     smooth = "lambda s: s.block(smooth_block, pop=1, push=1, peek=3)"
     bump = "lambda s: s.map(bump)"
+    thin = "lambda s: s.filter(is_even)"
+    sums = 'lambda s: s.key_by("key").scan(running_total, 0)'
     chain = "ab.pipeline(lambda s: s.map(plain), lambda s: s.map(rezone))"
     splitter, branches, joiner = w.rng.choice(
         (
             ("ab.duplicate()", (bump, chain), "ab.round_robin()"),
             ("ab.duplicate()", (bump, half), "ab.round_robin([2, 1])"),
+            ("ab.duplicate()", (sums, thin), "ab.round_robin()"),
+            ("ab.round_robin()", (thin, sums), "ab.round_robin()"),
             ("ab.duplicate()", (half, bump, double), "ab.round_robin([1, 2, 4])"),
             ("ab.round_robin()", (bump, chain), "ab.round_robin()"),
             ("ab.round_robin([2, 1])", (bump, smooth), "ab.round_robin([2, 1])"),
