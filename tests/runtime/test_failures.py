@@ -43,7 +43,7 @@ def test_stop_names_the_operator_the_item_its_place_and_the_line():
     text = str(caught.value)
     assert "operator 'inverse' (" in text
     assert "test_failures.py:" in text
-    assert "failed on item 1 of numbers: 0: ZeroDivisionError" in text
+    assert "failed on item 2 of numbers: 0: ZeroDivisionError" in text
     assert "(raised at" in text
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -59,7 +59,7 @@ def test_dead_letters_hold_operator_item_place_and_error():
     assert [4] == run(stream, ab.dead_letter(failures.append))
     (failure,) = failures
     assert ("inverse", 0) == (failure.operator, failure.item)
-    assert "item 1 of numbers" == failure.where
+    assert "item 2 of numbers" == failure.where
     assert isinstance(failure.error, ZeroDivisionError)
 
 
