@@ -1,1 +1,82 @@
-"""Anabranch: stream programs that parallelise themselves, safely."""
+"""Anabranch: stream programs that parallelise themselves, safely.
+
+Write the program as if one thread ran it; `run` works out what may run in parallel
+and keeps every item, and the order of every stream, as that one thread would have.
+
+>>> import anabranch as ab
+>>> words = ab.from_iterable(["b", "a", "b"])
+>>> out = words.filter(lambda w: w > "a").to_list()
+>>> _ = ab.run(out, on="sequential")
+>>> out.items
+['b', 'b']
+"""
+
+from anabranch import errors, testing
+from anabranch.compiler.compile import Compilation
+from anabranch.graph.blocks import duplicate, round_robin
+from anabranch.graph.composites import pipeline, split_join
+from anabranch.graph.custom import Operator
+from anabranch.graph.declarations import declare, trust
+from anabranch.graph.reading import (
+    from_iterable,
+    generate,
+    read_csv,
+    read_jsonl,
+    read_parquet,
+    read_text,
+)
+from anabranch.graph.stream import Sink, Stream, barrier, fuse, merge, union
+from anabranch.graph.windows import (
+    Window,
+    count,
+    first,
+    last,
+    mean,
+)
+from anabranch.graph.windows import any_ as any  # noqa: A004
+from anabranch.graph.windows import max_ as max  # noqa: A004
+from anabranch.graph.windows import min_ as min  # noqa: A004
+from anabranch.graph.windows import sum_ as sum  # noqa: A004
+from anabranch.job import Job, explain, run, start
+from anabranch.job import compile_sinks as compile  # noqa: A004
+from anabranch.runtime.failures import dead_letter
+
+__all__ = [
+    "Compilation",
+    "Job",
+    "Operator",
+    "Sink",
+    "Stream",
+    "Window",
+    "any",
+    "barrier",
+    "compile",
+    "count",
+    "dead_letter",
+    "declare",
+    "duplicate",
+    "errors",
+    "explain",
+    "first",
+    "from_iterable",
+    "fuse",
+    "generate",
+    "last",
+    "max",
+    "mean",
+    "merge",
+    "min",
+    "pipeline",
+    "read_csv",
+    "read_jsonl",
+    "read_parquet",
+    "read_text",
+    "round_robin",
+    "run",
+    "split_join",
+    "start",
+    "sum",
+    "testing",
+    "trust",
+    "union",
+]

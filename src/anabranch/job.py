@@ -5,6 +5,7 @@ The only place where the language, the compiler and the engines meet.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -173,5 +174,9 @@ def engine_named(name: EngineName) -> Engine:
     match name:
         case "sequential":
             return SequentialEngine()
+        case "spark":  # PySpark takes a second to import: only who uses it pays
+            module = importlib.import_module("anabranch.engines.spark.engine")
+            made: Engine = module.SparkEngine()
+            return made
     msg = f"on must be 'spark', 'local' or 'sequential'; got {name!r}"
     raise ValueError(msg)

@@ -175,7 +175,8 @@ def _with_declarations(op: Op, traits: Traits) -> Traits:
         traits = _stating(op, replace(traits, forwards=kept), "forwards", text)
     if declared.state == "global":
         text = "is declared to have state"
-        return _stating(op, replace(traits, state="global", key=()), "state", text)
+        made = replace(traits, state="global", key=(), effects=True)
+        return _stating(op, made, "state", text)
     if isinstance(op.kind, Apply) and declared.state == "stateless":
         if op.kind.overrides("punctuation") or op.kind.overrides("finish"):
             return traits  # what one instance gives at the end, many would give
@@ -197,4 +198,6 @@ def _made_global(op: Op, traits: Traits, effect: Effect) -> Traits:
         text += '; say @ab.declare(state="stateless") if that does not matter'
     found = Evidence("state", text, effect.file, effect.line)
     others = tuple(each for each in traits.evidence if each.trait != "state")
-    return replace(traits, state="global", key=(), evidence=(found, *others))
+    return replace(
+        traits, state="global", key=(), effects=True, evidence=(found, *others)
+    )

@@ -51,7 +51,8 @@ class Traits:
     does to marks in its input, `expects_punctuation` whether it needs them.
     `in_parallel` tells whether a source can be read, or a sink written, by several
     workers at once. `needs_order` is False for a sink whose result does not depend
-    on the order of its items.
+    on the order of its items. `effects` are those of user code that only the process
+    it runs in can keep: what it changes outside its state, or reads from the world.
     """
 
     state: State
@@ -63,4 +64,5 @@ class Traits:
     expects_punctuation: bool = False
     in_parallel: bool = False
     needs_order: bool = True
+    effects: bool = False
     evidence: tuple[Evidence, ...] = ()

@@ -53,6 +53,7 @@ def _operator(op: Op, traits: Traits) -> Operator:
         push=Push(*traits.push),
         forwards=None if traits.forwards is None else tuple(sorted(traits.forwards)),
         reasons=tuple(Reason(*evidence) for evidence in traits.evidence),
+        effects=traits.effects,
     )
 
 

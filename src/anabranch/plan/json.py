@@ -119,6 +119,7 @@ def _operator_to(operator: Operator) -> dict[str, Any]:
         "push": list(operator.push),
         "forwards": "all" if operator.forwards is None else list(operator.forwards),
         "reasons": [reason._asdict() for reason in operator.reasons],
+        "effects": operator.effects,
     }
 
 
@@ -131,6 +132,7 @@ def _operator_from(data: Mapping[str, Any]) -> Operator:
         push=Push(*data["push"]),
         forwards=None if data["forwards"] == "all" else tuple(data["forwards"]),
         reasons=tuple(Reason(**reason) for reason in data["reasons"]),
+        effects=data["effects"],
     )
 
 

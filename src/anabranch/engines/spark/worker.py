@@ -147,6 +147,8 @@ class UnitRunner:
     ) -> Report:
         """Run one channel for one epoch."""
         self._failures.clear()
+        if task.finishing not in (None, *self._unit.operators):
+            return Report(self._unit.number, channel)
         buckets = self._open_states(task, channel)
         if task.finishing is not None:
             return self._finish(task.finishing, channel)
