@@ -105,6 +105,10 @@ def by_parity(e: Event) -> int:
     return e.value % 2
 
 
+def to_itself(e: Event) -> tuple[int, ...]:
+    return (0, 0) if e.value % 2 else (0,)
+
+
 def to_several(e: Event) -> tuple[int, ...]:
     return ((), (0,), (1, 0), (0, 1), (1, 1))[e.value % 5]
 
@@ -173,6 +177,23 @@ class Changes(ab.Operator):
         if item.zone != self.zone:
             self.zone = item.zone
             yield item._replace(value=item.value * self.weight % PRIME)
+
+
+class Bells(ab.Operator):
+    """Passes each item on, and gives two at a punctuation: its rate is not steady."""
+
+    def setup(self) -> None:
+        self.n = 0
+        self.last = Event(0, "none", 0, 0)
+
+    def process(self, item: Event) -> Iterator[Event]:
+        self.n += 1
+        self.last = item
+        yield item
+
+    def punctuation(self) -> Iterator[Event]:
+        yield self.last._replace(value=self.n)
+        yield self.last._replace(value=-self.n)
 
 
 class Sheaves(ab.Operator):

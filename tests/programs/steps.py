@@ -49,9 +49,9 @@ def scan_step(w: Writer) -> None:
 
 def apply_step(w: Writer) -> None:
     var = w.keyed()
-    operator = w.rng.choice(("Counter", "Changes, 3", "Sheaves"))
+    operator = w.rng.choice(("Counter", "Changes, 3", "Sheaves", "Bells"))
     ordered = var.ordered and operator == "Changes, 3"
-    w.let(f"{var.name}.apply({operator})", var, ordered=ordered, items=2 * var.items)
+    w.let(f"{var.name}.apply({operator})", var, ordered=ordered, items=3 * var.items)
 
 
 def aggregate_step(w: Writer) -> None:
@@ -103,7 +103,9 @@ def sentences_step(w: Writer) -> None:
     """Punctuations that pass another operator before they close windows."""
     var = w.keyed()
     when = w.rng.choice(("is_rare", "outside", "is_even"))
-    between = w.rng.choice(("", ".filter(is_even)", ".map(bump)", ".apply(Sheaves)"))
+    between = w.rng.choice(
+        ("", ".filter(is_even)", ".map(bump)", ".apply(Sheaves)", ".apply(Bells)")
+    )
     expression = (
         f"{var.name}.punctuate({when}){between}"
         f".window(punctuation=True).aggregate(fingerprint)"
@@ -114,7 +116,9 @@ def sentences_step(w: Writer) -> None:
 def split_step(w: Writer) -> None:
     if small := w.small(2):
         var = w.pick(small)
-        route, n = w.rng.choice((("by_zone", 3), ("by_parity", 2), ("to_several", 2)))
+        route, n = w.rng.choice(
+            (("by_zone", 3), ("by_parity", 2), ("to_several", 2), ("to_itself", 1))
+        )
         w.let_several(f"{var.name}.split({route}, {n})", var, n)
 
 

@@ -59,7 +59,7 @@ class Writer:
     def let_several(self, expression: str, like: Var, n: int) -> list[Var]:
         """Write a line that names several new streams at once."""
         made = [replace(like, name=self.fresh()) for _ in range(n)]
-        self.lines.append(f"{', '.join(var.name for var in made)} = {expression}")
+        self.lines.append(f"[{', '.join(var.name for var in made)}] = {expression}")
         self.streams.extend(made)
         return made
 
