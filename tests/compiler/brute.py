@@ -26,6 +26,7 @@ def violations(graph, traits, plan, target=None, rules=None):
     found = []
     for region in plan.regions:
         found += _of_region(graph, traits, net, region)
+        found += _of_keys(graph, traits, region)
         found += _of_numbers(plan, net, region, rules)
     found += _of_fusion(graph, net, plan, region_of)
     found += _of_punctuation(graph, traits, net, region_of)
@@ -51,6 +52,10 @@ def _of_region(graph, traits, net, region):
             yield f"{name} takes {of_op.pop} items"
         if isinstance(op.kind, Block) and (op.kind.pop > 1 or op.kind.peek > 1):
             yield f"{name} is a block of several items"
+
+
+def _of_keys(graph, traits, region):
+    members = region.operators
     keyed = [name for name in members if traits[name].state == "keyed"]
     if keyed and not region.key:
         yield f"{region.name} has keyed operators but no key"

@@ -72,7 +72,7 @@ def _options(text: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _kind(options: dict[str, str], inputs: int, feeds: bool) -> Kind:
+def _kind(options: dict[str, str], inputs: int, feeds: bool) -> Kind:  # noqa: PLR0911 - one line per kind
     if "split" in options:
         return Split(hash, int(options["split"]))
     if "deal" in options:

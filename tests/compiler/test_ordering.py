@@ -96,8 +96,10 @@ BATCHED = {
     "a key still scatters the items": ("src -> a[key=k] -> sink", "split seqno merge"),
     "ordered output of a keyed region is written in ranges": (
         "src[parallel] -> a[key=k, push=0..1] -> sink[parallel]",
-        "parallel_source contiguous shuffle | shuffle strict shuffle"
-        " | shuffle contiguous parallel_sink",
+        (
+            "parallel_source contiguous shuffle | shuffle strict shuffle"
+            " | shuffle contiguous parallel_sink"
+        ),
     ),
 }
 

@@ -17,12 +17,12 @@ WIDTH = 88
 _FIRST_JOINTS = {
     "parallel_source": "every replica reads a part of the source",
     "split": "one splitter deals the items out",
-    "shuffle": "every replica of the region before sends to every replica here",
+    "shuffle": "every replica of the region before sends to each one here",
 }
 _LAST_JOINTS = {
     "parallel_sink": "every replica writes a part of the output",
     "merge": "one merger puts the items back in order",
-    "shuffle": "every replica sends to every replica of the region after",
+    "shuffle": "every replica sends to each one of the region after",
 }
 
 

@@ -1,0 +1,82 @@
+"""Drawings: everything is on the paper, nothing overlaps, any name is allowed."""
+
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+from hypothesis import given, settings
+
+from anabranch.compiler.make_plan import make_plan
+from anabranch.graph.graph import Graph
+from anabranch.plan.draw import draw_svg
+from anabranch.plan.layout import lay_out
+from tests.compiler.generate import programs
+from tests.compiler.notation import program
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def words(svg):
+    return [text.text for text in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_operators_regions_joints_and_orderings_are_named():
+    graph, traits = program("src[parallel] -> a -> b[key=k] -> x[global] -> sink")
+
+    shown = words(draw_svg(graph, make_plan(graph, traits)))
+
+    expected = {"src", "a", "b", "x", "sink", "r0", "r1 by k", "parallel source"}
+    expected |= {
+        "contiguous",
+        "shuffle",
+        "merge",
+        "seqno",
+        "map by k",
+        "map, one state",
+    }
+    assert set() == expected - set(shown)
+
+
+def test_names_are_escaped():
+    graph, traits = program("src -> a -> sink")
+    plan = make_plan(graph, traits)
+    ops = [replace(op, name="<&>") if op.name == "src" else op for op in graph]
+    ops[1] = replace(ops[1], inputs=(ops[1].inputs[0]._replace(operator="<&>"),))
+
+    assert "<&>" in words(draw_svg(Graph(tuple(ops)), plan))
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_no_two_boxes_overlap_and_all_are_on_the_paper(made):
+    graph, traits = made
+    root = ET.fromstring(draw_svg(graph, make_plan(graph, traits)))
+    width, height = float(root.get("width")), float(root.get("height"))
+    boxes = [
+        tuple(float(rect.get(side)) for side in ("x", "y", "width", "height"))
+        for rect in root.iter(f"{SVG}rect")
+        if rect.get("rx") == "8"  # operators
+    ]
+
+    assert len(graph.ops) == len(boxes)
+    for x, y, w, h in boxes:
+        assert 0 <= x <= x + w <= width
+        assert 0 <= y <= y + h <= height
+    for index, (x, y, w, h) in enumerate(boxes):
+        for x2, y2, w2, h2 in boxes[index + 1 :]:
+            apart = x + w <= x2 or x2 + w2 <= x or y + h <= y2 or y2 + h2 <= y
+            assert apart
+
+
+def test_a_chain_is_straight():
+    graph, _ = program("src -> a -> b -> c -> sink")
+
+    made = lay_out(graph, {"b": "r0"}, {None: 60.0, "r0": 120.0})
+
+    assert 1 == len({round(y, 6) for y in made.y_of.values()})
+    assert {"src": 0, "a": 1, "b": 2, "c": 3, "sink": 4} == made.layer_of
+
+
+def test_a_source_stands_next_to_its_consumer():
+    graph, _ = program("one -> a -> b -> u; two -> u -> sink")
+
+    assert 2 == lay_out(graph, {}, {None: 60.0}).layer_of["two"]
