@@ -101,6 +101,6 @@ def _members(annotation: Any) -> list[type] | None:
             return None
         return [member for part in parts for member in part or ()]
     known = get_origin(annotation) or annotation
-    if not isinstance(known, type) or known is object:
+    if not isinstance(known, type) or known in (object, Any):
         return None
     return [known]

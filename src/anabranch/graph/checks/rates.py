@@ -54,7 +54,10 @@ def _joiner(op: Op, streams: Streams) -> Iterator[Fault]:
     if not _unbalanced(flows) and not _starved([op], flows):
         return
     repetitions = balance(_operators(flows), before).repetitions
-    given = [flow.push * repetitions[flow.producer] for flow in own]
+    silent = _silent(flows)
+    given = [
+        0 if flow in silent else flow.push * repetitions[flow.producer] for flow in own
+    ]
     common = gcd(*given) or 1
     fitting = [amount // common for amount in given]
     yield fault(
@@ -68,7 +71,20 @@ def _joiner(op: Op, streams: Streams) -> Iterator[Fault]:
 def _starved(joiners: Sequence[Op], flows: Sequence[Flow]) -> bool:
     """Tell whether a joiner waits for a branch that gives nothing, or the reverse."""
     names = {op.name for op in joiners}
-    return any((f.push == 0) != (f.pop == 0) for f in flows if f.consumer in names)
+    silent = _silent(flows)
+    return any((f in silent) != (f.pop == 0) for f in flows if f.consumer in names)
+
+
+def _silent(flows: Sequence[Flow]) -> set[Flow]:
+    """Return the streams that never carry an item; producers come first in `flows`."""
+    idle: set[str] = set()
+    silent = set()
+    for flow in flows:
+        if flow.push == 0 or flow.producer in idle:
+            silent.add(flow)
+            if flow.pop:
+                idle.add(flow.consumer)
+    return silent
 
 
 def _flows(ops: Sequence[Op], streams: Streams) -> list[Flow]:
@@ -111,7 +127,7 @@ def _upstream(op: Op, streams: Streams) -> list[Op]:
                 continue
             found[producer.name] = producer
             waiting.append(producer)
-    return waiting
+    return [op for op in streams.ops if op.name in found]
 
 
 def _unbalanced(flows: Sequence[Flow]) -> bool:
