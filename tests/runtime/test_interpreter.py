@@ -196,6 +196,9 @@ def test_a_setup_that_fails_stops_the_job_and_names_the_operator():
         def setup(self):
             raise RuntimeError("no licence")  # noqa: EM101, TRY003 - the user's own
 
+        def process(self, item):
+            return [item]
+
     out = ab.from_iterable([1]).apply(Broken, name="broken").to_list()
 
     with pytest.raises(OperatorError, match=r"'broken' .* its setup.*no licence"):

@@ -221,7 +221,7 @@ class _Writer:
             outputs = self._variable("y")
             depth = self._step(op, f"{outputs} = {call}", place)
             call = outputs
-        routed = op.kind.outputs > 1
+        routed = kernel_of(op).routed
         target = f"r{made}, {made}" if routed else made
         if self.positions is not None and op.name in self.positions.prolific:
             target = f"s{made}, ({target})" if routed else f"s{made}, {target}"
