@@ -18,7 +18,7 @@ from typing import Any, get_args, get_origin
 import numpy as np
 
 from anabranch.analysis.effects import Findings, Frame, Place, shown
-from anabranch.analysis.known import CHANGING_METHODS, PURE_METHODS
+from anabranch.analysis.known import CHANGING_METHODS, PURE_METHODS, why_impure
 from anabranch.analysis.objects import (
     CALLABLES,
     CONTAINERS,
@@ -100,6 +100,10 @@ class Attributes(ABC):
             or hasattr(type(obj), "__anabranch__")
         ):
             return frozenset([Known(obj, text)])
+        why = why_impure(type(obj))
+        if why is not None:
+            self.found.effect("impure", f"{text} {why}", self.at(node, frame))
+            return LOST
         kind = type(obj).__name__
         return self.unknown(f"{text} is a {kind} that outlives the call", node, frame)
 
@@ -234,7 +238,12 @@ class Attributes(ABC):
                 return held
             raw = class_attribute(cls, name)
             if raw is not MISSING:
-                return held | self.unwrapped(raw, root, cls, name, node, frame)
+                own = (
+                    self.heap.get(root.site, name)
+                    if isinstance(root, Fresh)
+                    else NOTHING
+                )
+                return own | self.unwrapped(raw, root, cls, name, node, frame)
             args = Arguments([PLAIN])
             return held | self.run_special(root, ("__getattr__",), node, frame, args)
         ran = [
@@ -357,6 +366,8 @@ class Attributes(ABC):
             return (
                 self._field(owner, name) if isinstance(owner, Fresh | Input) else LOST
             )
+        if owner is None and isinstance(raw, _UNBOUND_METHODS):
+            return frozenset([Known(raw, f"{cls.__name__}.{name}")])
         if not is_users_class(cls) or isinstance(raw, _BUILTIN_METHODS):
             target = owner if owner is not None else Known(cls, cls.__name__)
             return frozenset([Method(target, name)])
@@ -367,10 +378,10 @@ class Attributes(ABC):
 
 
 _NAMED_TUPLE_METHODS = ("_replace", "_asdict", "_make")
+_UNBOUND_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _BUILTIN_METHODS = (
+    *_UNBOUND_METHODS,
     types.BuiltinFunctionType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
     types.ClassMethodDescriptorType,
 )
 

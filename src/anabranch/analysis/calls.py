@@ -9,6 +9,8 @@ import functools
 import operator
 import types
 from abc import abstractmethod
+from collections import defaultdict
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -225,7 +227,10 @@ class Calls(Changes):
             return PLAIN
         kind = obj if isinstance(obj, type) else None
         fresh = self.fresh(node, frame, kind)
-        held = args.all() | self.inside(args.all())
+        given = args.all()
+        if id(obj) in _USES or module_of(obj) == "itertools":
+            given = frozenset(root for root in given if not _is_callable(root))
+        held = given | self.inside(given)
         self.heap.put(fresh.site, ELEMENTS, held)
         if id(obj) in _GIVES_FRESH or module_of(obj) in _FRESH_MODULES:
             return frozenset([fresh])
@@ -357,7 +362,8 @@ class Calls(Changes):
         if kind is None and isinstance(owner, Known) and name in ("_make", "fromkeys"):
             kind = owner.obj
         fresh = self.fresh(node, frame, kind)
-        self.heap.put(fresh.site, ELEMENTS, self_and_parts)
+        text = name in _GIVES_TEXTS
+        self.heap.put(fresh.site, ELEMENTS, PLAIN if text else self_and_parts)
         if name in _ALWAYS_FRESH:
             return frozenset([fresh])
         if isinstance(owner, Fresh):
@@ -463,24 +469,13 @@ class Calls(Changes):
         return Fresh(self.heap.site((node, kind)), kind)
 
 
-_ALWAYS_FRESH = frozenset(
-    [
-        "split",
-        "rsplit",
-        "splitlines",
-        "join",
-        "keys",
-        "items",
-        "copy",
-        "tolist",
-        "findall",
-        "groups",
-        "most_common",
-        "_asdict",
-        "partition",
-        "rpartition",
-    ]
+_GIVES_TEXTS = frozenset(
+    ["split", "rsplit", "splitlines", "findall", "groups", "rpartition"]
 )
+_ALWAYS_FRESH = _GIVES_TEXTS | {
+    *("join", "keys", "items", "copy", "tolist", "most_common", "_asdict"),
+    *("partition", "union", "intersection", "difference", "astype", "flatten"),
+}
 
 
 def _methods(owner: Value, name: str) -> Value:

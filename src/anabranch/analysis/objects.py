@@ -50,6 +50,7 @@ CALLABLES: Final[tuple[type, ...]] = (
     *(types.MethodWrapperType, types.ClassMethodDescriptorType),
     *(functools.partial, operator.attrgetter, operator.itemgetter),
     *(operator.methodcaller, functools._lru_cache_wrapper),  # noqa: SLF001 - a type
+    type(np.sum),  # how NumPy wraps its functions
 )
 _EXACT_SCALARS = frozenset(SCALARS) | {datetime.datetime, datetime.timezone}
 _LARGEST_LOOKED_INTO = 256

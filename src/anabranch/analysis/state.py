@@ -161,5 +161,8 @@ def _unsafe(read: Read, why: str) -> Effect:
     return Effect("unknown", text, read.file, read.line)
 
 
-def _rank(effect: Effect) -> tuple[int, int]:
-    return (("changes", "impure", "unknown").index(effect.kind), effect.line)
+def _rank(effect: Effect) -> tuple[int, int, bool]:
+    """Put first what explains most: a change, early in the code, of a known object."""
+    kinds = ("changes", "impure", "unknown")
+    vague = "something that outlives" in effect.text
+    return (kinds.index(effect.kind), effect.line, vague)

@@ -1,0 +1,3 @@
+# map | global: async
+async def operator(item):
+    return item

@@ -1,0 +1,3 @@
+# block | stateless | push 1..1 | forwards all
+def operator(items):
+    return [items[0]]

@@ -1,0 +1,2 @@
+# map | stateless
+operator = float

@@ -1,0 +1,3 @@
+# map | global at 3: handed in
+def operator(item):
+    return item.function(3)

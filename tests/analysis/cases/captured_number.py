@@ -1,0 +1,6 @@
+# map | stateless
+def make(factor):
+    return lambda item: item * factor
+
+
+operator = make(3)

@@ -1,0 +1,6 @@
+# map | global at 6: clock
+import time
+
+
+def operator(item):
+    return time.time(), item

@@ -1,0 +1,3 @@
+# map | global at 3: computed name
+def operator(item):
+    return getattr(item, "a" + "b")

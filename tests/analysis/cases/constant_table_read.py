@@ -1,0 +1,6 @@
+# map | stateless
+TABLE = {"a": 1, "b": 2}
+
+
+def operator(item):
+    return TABLE.get(item, 0) + TABLE["a"]

@@ -1,0 +1,3 @@
+# map | stateless
+def operator(item, factor=3):
+    return item * factor

@@ -1,0 +1,3 @@
+# map | global at 3: eval
+def operator(item):
+    return eval(item)

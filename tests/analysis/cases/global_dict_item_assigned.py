@@ -1,0 +1,7 @@
+# map | global at 6: last
+last = {}
+
+
+def operator(item):
+    last["item"] = item
+    return item

@@ -1,0 +1,3 @@
+# map | global at 3: memory
+def operator(item):
+    return id(item)

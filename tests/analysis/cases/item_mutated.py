@@ -1,0 +1,4 @@
+# map | global at 3: changes the input item
+def operator(item):
+    item["seen"] = True
+    return item

@@ -1,0 +1,14 @@
+# map | global at 13: outlives
+import functools
+
+
+@functools.lru_cache
+def words(item):
+    return item.split()
+
+
+def operator(item):
+    found = words(item)
+    # the cache keeps this very list
+    found.append("end")
+    return found

@@ -1,0 +1,4 @@
+# map | global at 3: output
+def operator(item):
+    print(item)
+    return item

@@ -1,0 +1,3 @@
+# punctuate | stateless | push 1..2 | forwards all
+def operator(item):
+    return item.last

@@ -1,0 +1,6 @@
+# map | global at 6: random
+import random
+
+
+def operator(item):
+    return item + random.random()

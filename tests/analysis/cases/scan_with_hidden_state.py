@@ -1,0 +1,8 @@
+# scan by a | global at 7: seen
+initial = 0
+seen = []
+
+
+def operator(state, item):
+    seen.append(item)
+    return state + 1, len(seen)

@@ -1,0 +1,3 @@
+# map | global at 3: process
+def operator(item):
+    return hash(item) % 4

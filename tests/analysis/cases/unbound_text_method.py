@@ -1,0 +1,2 @@
+# flat_map | stateless | push 0..
+operator = str.split

@@ -1,0 +1,5 @@
+# flat_map | stateless | push 1..
+def operator(item):
+    for word in item.split():
+        yield word
+    yield "."
