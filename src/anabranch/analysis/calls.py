@@ -96,8 +96,11 @@ _GIVES_FRESH = frozenset(
     )
 )
 _FRESH_MODULES = frozenset(
-    ["math", "json", "re", "statistics", "collections", "struct"]
+    ["math", "json", "re", "statistics", "collections", "struct", "itertools"]
+    + ["contextlib", "hashlib", "_hashlib"]
 )
+# These call the functions that they are given, but do not keep them.
+_USES = frozenset(map(id, (map, filter, sorted, min, max, sum, defaultdict, reduce)))
 _NEVER_CALLS = frozenset(map(id, (isinstance, issubclass, type, callable, repr, str)))
 
 
