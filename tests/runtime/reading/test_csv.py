@@ -4,8 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.csv
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from anabranch.errors import InputError
@@ -277,6 +279,45 @@ def test_row_by_row_and_column_by_column_agree(rows, bad_at):
 
     assert good == [item for item, _ in numbered]
     assert (bad_at is not None) == bool(bad)
+
+
+def fields_by_arrow(data, width):
+    """What Arrow makes of rows that all have so many fields."""
+    names = [f"f{n}" for n in range(width)]
+    table = pyarrow.csv.read_csv(
+        io.BytesIO(data),
+        pyarrow.csv.ReadOptions(column_names=names, use_threads=False),
+        pyarrow.csv.ParseOptions(newlines_in_values=True),
+        pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+    )
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.text('ab" \n', max_size=4), st.text('ab"', max_size=4)),
+        min_size=1,
+        max_size=4,
+    ),
+    quoted=st.lists(st.booleans(), min_size=8, max_size=8),
+)
+def test_arrow_reads_the_same_fields(rows, quoted):
+    """
+    Quotes in every place, closing ones with something behind them too.
+    """
+
+    class Pair(NamedTuple):
+        a: str
+        b: str
+
+    flags = iter(quoted)
+    cells = [[f'"{f}"' if next(flags) else f for f in row] for row in rows]
+    data = "".join(",".join(row) + "\n" for row in cells).encode()
+    numbered, bad = parsed(Pair, ("a", "b"), data)
+    assume(not bad)
+
+    assert [tuple(item) for item, _ in numbered] == fields_by_arrow(data, 2)
 
 
 def test_a_missing_column_is_named_with_what_is_there():

@@ -4,7 +4,7 @@ r"""Comma-separated values, by rules that Arrow's reader can be made to share.
 - Quoting as in RFC 4180: a field that begins with a double quote runs to the closing
   quote and may hold delimiters and newlines; a doubled quote stands for one. A quote
   within an unquoted field is an ordinary character, and so is what follows a closing
-  quote. (Python's `csv` module and Arrow agree on this.)
+  quote. (Python's `csv` module and Arrow agree on this; a test holds it.)
 - Blank lines are not rows. Every row has as many fields as the header, or, without a
   header, as the type has attributes.
 - Columns are matched to attributes by name, without a header by position. Other
@@ -12,7 +12,8 @@ r"""Comma-separated values, by rules that Arrow's reader can be made to share.
   empty field of a `T | None` is ever None, whether quoted or not.
 - Bad is a row with another number of fields, a field that is no value of its type,
   text that is not UTF-8, a carriage return in the middle of an unquoted field, and a
-  quoted field that never ends (it takes in the rest of the file).
+  quoted field that never ends (it takes in the rest of the file). Arrow passes over
+  the last two: it ends a row at a stray return, and closes an open quote in silence.
 
 A piece of whole rows is parsed column by column. Where anything in it is bad, it is
 parsed again row by row, to find what, and to lose nothing around it.
