@@ -195,7 +195,7 @@ REASONS = {
     "src -> sink": ("sink", "can only be written by one worker"),
     "src -> a -> sink[parallel]": (
         "sink",
-        "is written in order, but the items are dealt out one by one",
+        "is written in order, but the items come one by one",
     ),
 }
 

@@ -84,14 +84,22 @@ def _trials(graph: Graph, traits: Mapping[str, Traits], plan: Plan) -> Iterator[
 
 
 def _if_declared_stateless(op: Op, traits: Traits) -> Traits | None:
-    """Return the traits of an operator whose function is declared to be pure."""
+    """Return the traits of an operator whose code is declared to keep nothing."""
     if traits.state != "global" or not op.kind.user_code:
         return None
+    if isinstance(op.kind, Apply):
+        return None if _keeps_state(op.kind) else replace(traits, state="stateless")
     if op.state_key:
         return replace(traits, state="keyed", key=op.state_key)
-    if isinstance(op.kind, Map | Filter | FlatMap | Punctuate | Apply):
-        return replace(traits, state="stateless", key=())
+    if isinstance(op.kind, Map | Filter | FlatMap | Punctuate):
+        return replace(traits, state="stateless")
     return None  # the state is that of the operator itself, whatever its function does
+
+
+def _keeps_state(kind: Apply) -> bool:
+    """Tell whether a class clearly has state, or a result that only one may give."""
+    methods = ("setup", "punctuation", "finish")
+    return "__init__" in vars(kind.operator) or any(map(kind.overrides, methods))
 
 
 def _forwarding_trials(

@@ -15,6 +15,8 @@ from anabranch.graph.graph import Graph
 from anabranch.plan.json import to_dict
 from anabranch.plan.plan import Plan
 
+__all__ = ["Compilation", "Rules", "Target", "compile_graph"]
+
 
 @dataclass(frozen=True)
 class Compilation:
@@ -42,10 +44,10 @@ def compile_graph(
 
     >>> import anabranch as ab
     >>> from anabranch.graph.stream import build_graph
-    >>> sink = ab.from_iterable([1, 2]).map(lambda n: n + 1, name="inc").to_list()
+    >>> sink = ab.from_iterable([1, 2]).map(abs).to_list()
     >>> compilation = compile_graph(build_graph([sink]))
     >>> [region.operators for region in compilation.plan.regions]
-    [('inc',)]
+    [('from_iterable', 'map')]
     """
     target, rules = target or Target(), rules or Rules()
     traits = analyze(graph)

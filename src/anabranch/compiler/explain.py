@@ -77,10 +77,13 @@ def _summary(plan: Plan) -> str:
 def _region(region: Region) -> str:
     key = f"key {', '.join(region.key)}" if region.key else "without a key"
     order = f"order: {region.ordering}, the cheapest safe way: "
+    rate = rate_text(region.push)
+    if region.last_joint == "parallel_sink":
+        rate = "nothing leaves it"
     first, last = _spaced(region.first_joint), _spaced(region.last_joint)
     lines = [
         _wrapped(f"{region.name}: {' -> '.join(region.operators)}", "", 4),
-        f"    {key}; {rate_text(region.push)}",
+        f"    {key}; {rate}",
         f"    begins with a {first}: {_FIRST_JOINTS[region.first_joint]}",
         f"    ends with a {last}: {_LAST_JOINTS[region.last_joint]}",
         _wrapped(order + region.why, "    ", 7),

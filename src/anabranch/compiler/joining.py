@@ -96,7 +96,7 @@ def _why_not_in_order(front: Front, target: Target) -> str | None:
         return None
     if front.key:
         return f"is written in order, but the items are divided by {_listed(front.key)}"
-    return "is written in order, but the items are dealt out one by one"
+    return "is written in order, but the items come one by one"
 
 
 def _listed(names: tuple[str, ...]) -> str:
