@@ -77,8 +77,10 @@ def punctuate(kind: Punctuate, arrivals: Arrivals) -> Outputs:
 def split(kind: Split, arrivals: Arrivals) -> Outputs:
     for index, _, item in items_of(arrivals):
         routes = kind.route(item)
-        for port in routes if isinstance(routes, tuple) else (routes,):
-            yield Output(index, item, port)
+        named = list(routes) if isinstance(routes, tuple) else [routes]
+        for place, port in enumerate(named):
+            if port not in named[:place]:
+                yield Output(index, item, port)
 
 
 def union(_: Union, arrivals: Arrivals) -> Outputs:

@@ -43,13 +43,9 @@ def push_of(op: Op) -> Rated | None:
     match op.kind:
         case FlatMap(function=function):
             return _counted(op, function, "flat_map")
-        case Apply(operator=cls) if not (
-            op.kind.overrides("punctuation") or op.kind.overrides("finish")
-        ):
+        case Apply(operator=cls) if not op.kind.overrides("punctuation"):
             return _counted(op, cls.process, f"{cls.__name__}.process", taken=1)
-        case Apply(operator=cls):
-            return _counted(op, cls.process, f"{cls.__name__}.process", taken=1)
-    return None
+    return None  # at a punctuation an operator may give more than for an item
 
 
 def _counted(op: Op, function: Any, name: str, taken: int = 0) -> Rated:

@@ -41,7 +41,7 @@ CASES = {
     "union passes on": (PassKernel(), 3, [3]),
     "split by an index": (SplitKernel(Split(lambda n: n, 4)), 3, [(3, 3)]),
     "split by an index of numpy": (SplitKernel(Split(np.int64, 4)), 3, [(3, 3)]),
-    "split to several, as named": (SplitKernel(Split(lambda _: (2, 0, 2), 3)), 7, [(2, 7), (0, 7), (2, 7)]),
+    "split to several, as named, each once": (SplitKernel(Split(lambda _: (2, 0, 2), 3)), 7, [(2, 7), (0, 7)]),
     "split to none": (SplitKernel(Split(lambda _: [], 3)), 7, []),
 }  # fmt: skip
 

@@ -85,9 +85,9 @@ def finite(outputs: Any, function: Any) -> list[Any]:
 
 
 def routes(kind: Split, item: Any) -> tuple[int, ...]:
-    """Return the output streams that `route` names for an item."""
+    """Return the output streams that `route` names for an item, each once."""
     named = kind.route(item)
-    chosen = (named,) if isinstance(named, Integral) else tuple(named)
+    chosen = (named,) if isinstance(named, Integral) else tuple(dict.fromkeys(named))
     for branch in chosen:
         if not 0 <= branch < kind.branches:
             msg = (
