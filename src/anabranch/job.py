@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from anabranch.compiler.compile import Compilation, Target, compile_graph
 from anabranch.engines.engine import Change, Engine, Options, Running, Status
+from anabranch.engines.local.engine import LocalEngine
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.graph.graph import Graph
 from anabranch.graph.stream import Sink, build_graph
@@ -174,6 +175,8 @@ def engine_named(name: EngineName) -> Engine:
     match name:
         case "sequential":
             return SequentialEngine()
+        case "local":
+            return LocalEngine()
         case "spark":  # PySpark takes a second to import: only who uses it pays
             module = importlib.import_module("anabranch.engines.spark.engine")
             made: Engine = module.SparkEngine()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Mark: TypeAlias = tuple[float, ...]  # a position, and all that begins with it
 Column: TypeAlias = Sequence[int]  # one number of the position of each item
@@ -29,18 +29,59 @@ def mark_at(*position: int) -> Mark:
     return (*position, math.inf)
 
 
+class Numbered(Protocol):
+    """A source that can tell where one of its items stood."""
+
+    def where(self, number: int) -> str:
+        """Return the place of an item in words."""
+
+
+class Origin(NamedTuple):
+    """Which source items are behind a batch, and when the oldest of them was read."""
+
+    born_s: float
+    source: Numbered | None = None
+    first: int = 0
+    last: int = 0
+
+    def with_(self, other: Origin) -> Origin:
+        """Return the origin of what comes from both."""
+        if self is other or other.source is None:
+            return self
+        if self.source is None:
+            return other
+        born_s = min(self.born_s, other.born_s)
+        if self.source is not other.source:
+            return Origin(born_s, self.source)
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        return Origin(born_s, self.source, first, last)
+
+    @property
+    def text(self) -> str:
+        """The place of the items in words, as far as it is known."""
+        if self.source is None or not self.first:
+            return "an item of several sources"
+        if self.first == self.last:
+            return self.source.where(self.first)
+        return (
+            f"{self.source.where(self.first)} or up to {self.last - self.first} later"
+        )
+
+
+NOWHERE = Origin(math.inf)
+
+
 @dataclass(slots=True, eq=False)
 class Batch:
     """Items in order, with their positions column by column where these are needed.
 
     `entries[i]` tells by which stream item i came, where several lead to one place.
-    `born_s` is when the oldest of the source items behind it was read.
     """
 
     items: list[Any]
     columns: list[Column] | None = None
     mark: Mark | None = None
-    born_s: float = math.inf
+    origin: Origin = NOWHERE
     entries: list[int] | None = None
 
     def __len__(self) -> int:
@@ -72,7 +113,7 @@ class Batch:
         elif not last:
             mark = None
         entries = None if self.entries is None else self.entries[start:end]
-        return Batch(self.items[start:end], columns, mark, self.born_s, entries)
+        return Batch(self.items[start:end], columns, mark, self.origin, entries)
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
@@ -84,15 +125,20 @@ def joined(batches: Sequence[Batch]) -> Batch:
     columns: list[Column] | None = None
     if first.columns is not None:
         width = len(first.columns)
-        columns = [_chained(b.columns[i] for b in filled if b.columns) for i in range(width)]
+        columns = [
+            _chained(b.columns[i] for b in filled if b.columns) for i in range(width)
+        ]
     entries = None
     if first.entries is not None:
         entries = [entry for b in filled for entry in b.entries or ()]
+    origin = NOWHERE
+    for batch in batches:
+        origin = origin.with_(batch.origin)
     return Batch(
         items=[item for batch in filled for item in batch.items],
         columns=columns,
         mark=last_mark(batches),
-        born_s=min(batch.born_s for batch in batches),
+        origin=origin,
         entries=entries,
     )
 

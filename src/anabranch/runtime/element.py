@@ -19,15 +19,18 @@ from anabranch.runtime.ports import Inlet
 from anabranch.runtime.program import Program
 from anabranch.runtime.split import Outlet, Slot
 
+_FORGET = 0.3  # weight of the newest batch in the running mean
+
 Deliver: TypeAlias = Callable[[Batch], None]  # hands what reached a sink over to it
 
 
-@dataclass
+@dataclass(eq=False)
 class Replica:
     """One running copy of an element.
 
     An element without a program is a sink alone. With `one_to_one` the outputs of a
     batch have the positions of its items, so the program need not carry them along.
+    An element that `carries` nothing passes no positions and no marks on.
     """
 
     name: str
@@ -35,15 +38,19 @@ class Replica:
     inlet: Inlet | None
     outlets: dict[Edge, Outlet] = field(default_factory=dict)
     sinks: dict[Edge, Deliver] = field(default_factory=dict)
+    carries: bool = False
     one_to_one: bool = False
     pace: Pace = field(default_factory=Pace)
+    limit: int = 1
     received: int = 0
-    _left: Any = None  # iterator over the batch at work
-    _size: int = 0
+    _batch: Batch | None = None  # what is at work
+    _left: Any = None  # iterator over its items
+    _gains: dict[Edge, float] = field(default_factory=dict)  # outputs for each item
 
     def run(self, batch: Batch) -> None:
         """Send a batch through the element and what it gives to the consumers."""
         started_s = perf_counter()
+        self._batch = batch
         self.received += len(batch.items)
         if self.program is None:
             for deliver in self.sinks.values():
@@ -52,7 +59,9 @@ class Replica:
             if batch.items:
                 self._through(self.program, batch)
             self._send(self.program, batch)
-        self.pace.observe(len(batch.items), perf_counter() - started_s)
+        if batch.items:
+            self.pace.observe(len(batch.items), perf_counter() - started_s)
+            self._adapt()
 
     def settle(self) -> None:
         """Send what is owed; after this the thread may wait."""
@@ -65,9 +74,15 @@ class Replica:
             outlet.close()
 
     @property
-    def place(self) -> int:
-        """Which item of the batch is at work, from 0 on."""
-        return self._size - self._left.__length_hint__() - 1 if self._left else 0
+    def where(self) -> str:
+        """The place in its source of the item at work, as far as it is known."""
+        if self._batch is None:
+            return "an item"
+        origin, columns = self._batch.origin, self._batch.columns
+        if self.inlet is None and origin.source is not None and columns is not None:
+            place = len(self._batch) - self._left.__length_hint__() - 1
+            return origin.source.where(columns[0][place])
+        return origin.text
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -80,7 +95,7 @@ class Replica:
         return {} if self.program is None else self.program.states
 
     def _through(self, program: Program, batch: Batch) -> None:
-        self._size, self._left = len(batch.items), iter(batch.items)
+        self._left = iter(batch.items)
         carried = None if self.one_to_one else batch.columns
         program.run(self._left, carried, batch.entries)  # type: ignore[arg-type]
 
@@ -91,12 +106,30 @@ class Replica:
                 columns = self._unchanged(batch, len(left.items))
             elif left.positions:
                 columns = [column[:] for column in left.positions]
-            made = Batch(left.items[:], columns, batch.mark, batch.born_s)
+            mark = batch.mark if self.carries else None
+            made = Batch(left.items[:], columns, mark, batch.origin)
             left.clear()
             if edge in self.outlets:
+                self._learn_gain(edge, len(made), len(batch))
                 self.outlets[edge].put(made)
             elif made.items:
                 self.sinks[edge](made)
+
+    def _learn_gain(self, edge: Edge, outputs: int, inputs: int) -> None:
+        if inputs:
+            before = self._gains.get(edge, 1.0)
+            self._gains[edge] = before + _FORGET * (outputs / inputs - before)
+
+    def _adapt(self) -> None:
+        """Take no more at a time than the consumers can take of what comes of it."""
+        limit: float = self.pace.limit
+        for edge, outlet in self.outlets.items():
+            gain = self._gains.get(edge, 1.0)
+            if limit * gain > outlet.appetite:
+                limit = outlet.appetite / gain
+        self.limit = max(1, int(limit))
+        if self.inlet is not None:
+            self.inlet.limit = self.limit
 
     def _unchanged(self, batch: Batch, count: int) -> Any:
         if count != len(batch.items):

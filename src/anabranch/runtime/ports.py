@@ -17,7 +17,6 @@ from collections import deque
 
 from anabranch.runtime.batch import Batch, joined
 from anabranch.runtime.ordering.merge import Merge
-from anabranch.runtime.pace import Pace
 
 ENOUGH = 2  # how many takes may wait in an inlet before its producers do
 
@@ -38,7 +37,7 @@ class Inlet:
 
     def __init__(self, merge: Merge, *, threaded: bool) -> None:
         self.threaded = threaded
-        self.pace = Pace()
+        self.limit = 1  # how many items are handed out at a time
         self.received = 0
         self._merge = merge
         self._ready: deque[Batch] = deque()
@@ -77,7 +76,7 @@ class Inlet:
 
     def has_room(self, queue: int) -> bool:
         """Tell whether a producer may go on; a guess, made without the lock."""
-        enough = ENOUGH * self.pace.limit
+        enough = ENOUGH * self.limit
         return self._merge.held(queue) + self._ready_items <= enough
 
     def await_room(self, queue: int) -> None:
@@ -125,7 +124,7 @@ class Inlet:
             raise AbortedError
 
     def _next(self) -> Batch | End | None:
-        limit = self.pace.limit
+        limit = self.limit
         while self._ready_items < limit:
             released = self._merge.release()
             if released is None:
@@ -142,7 +141,8 @@ class Inlet:
         return batch
 
     def _take_ready(self, limit: int) -> Batch:
-        taken, count = [], 0
+        taken: list[Batch] = []
+        count = 0
         while self._ready and (not taken or count + len(self._ready[0]) <= limit):
             taken.append(self._ready.popleft())
             count += len(taken[-1])

@@ -75,7 +75,9 @@ class KeyRouter(Router):
         parts: list[Part] = []
         for channel in range(self.channels):
             places = [i for i, c in enumerate(chosen) if c == channel]
-            own = None if columns is None else [[c[i] for i in places] for c in columns]
+            own: list[Column] | None = None
+            if columns is not None:
+                own = [[column[i] for i in places] for column in columns]
             parts.append(([items[i] for i in places], own))
         return parts
 

@@ -7,6 +7,7 @@ routes, and passes the pulses on that came from the first one (4.4 of the paper)
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from anabranch.runtime.batch import Batch, Column, Mark, mark_at
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.punctuation import WINDOW
-from anabranch.runtime.routing import Router
+from anabranch.runtime.routing import Part, Router
 
 
 class Slot(NamedTuple):
@@ -30,11 +31,16 @@ class Outlet(ABC):
     def __init__(self, slots: Sequence[Slot]) -> None:
         self.slots = tuple(slots)
 
+    @property
+    def appetite(self) -> int:
+        """How many items the consumers take at a time."""
+        return sum(slot.inlet.limit for slot in self.slots)
+
     @abstractmethod
     def put(self, batch: Batch) -> None:
         """Send a batch on; never waits."""
 
-    def settle(self) -> None:
+    def settle(self) -> None:  # noqa: B027 - most outlets owe nothing
         """Send what is owed to the consumers before the thread may wait."""
 
     def close(self) -> None:
@@ -111,7 +117,7 @@ class SplitOutlet(Outlet):
             parts = self._router.divide(batch.items, columns)
         for (inlet, queue), (items, own) in zip(self.slots, parts, strict=True):
             if items or mark is not None:
-                inlet.put(queue, Batch(items, own, mark, batch.born_s))
+                inlet.put(queue, Batch(items, own, mark, batch.origin))
 
     def settle(self) -> None:
         if self._numbering is None:
@@ -123,28 +129,31 @@ class SplitOutlet(Outlet):
 
     def _divide_marked(
         self, items: list[Any], columns: list[Column] | None
-    ) -> list[tuple[list[Any], list[Column] | None]]:
+    ) -> list[Part]:
         """Divide a stream with punctuations: each of them goes to every channel (5.4)."""
-        width = 0 if columns is None else len(columns)
-        made: list[tuple[list[Any], list[list[int]]]] = [
-            ([], [[] for _ in range(width)]) for _ in self.slots
-        ]
+        pieces: list[list[Part]] = [[] for _ in self.slots]
         start = 0
         places = [i for i, item in enumerate(items) if item is WINDOW]
         for place in (*places, len(items)):
-            own = None if columns is None else [c[start:place] for c in columns]
-            for (into, numbers), part in zip(
-                made, self._router.divide(items[start:place], own), strict=True
-            ):
-                into += part[0]
-                for column, more in zip(numbers, part[1] or (), strict=True):
-                    column += more
+            between = _part((items, columns), start, place)
+            for own, piece in zip(pieces, self._router.divide(*between), strict=True):
+                own.append(piece)
             if place < len(items):
-                for into, numbers in made:
-                    into.append(WINDOW)
-                    for column, whole in zip(numbers, columns or (), strict=True):
-                        column.append(whole[place])
+                for own in pieces:
+                    own.append(_part((items, columns), place, place + 1))
             start = place + 1
-        if columns is None:
-            return [(into, None) for into, _ in made]
-        return [(into, list(numbers)) for into, numbers in made]
+        return [_joined(own) for own in pieces]
+
+
+def _part(whole: Part, start: int, end: int) -> Part:
+    items, columns = whole
+    cut = None if columns is None else [column[start:end] for column in columns]
+    return items[start:end], cut
+
+
+def _joined(pieces: Sequence[Part]) -> Part:
+    items = [item for piece in pieces for item in piece[0]]
+    if pieces[0][1] is None:
+        return items, None
+    columns = zip(*(piece[1] or () for piece in pieces), strict=True)
+    return items, [list(itertools.chain(*column)) for column in columns]

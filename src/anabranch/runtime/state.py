@@ -22,10 +22,11 @@ class States(dict[Any, State]):
     ([0], ['A'])
     """
 
-    def __init__(self, op: Op, kernel: Kernel) -> None:
+    def __init__(self, op: Op, kernel: Kernel, *, fresh: bool = True) -> None:
+        """Open what is there from the start, unless states are about to move in."""
         super().__init__()
         self._kernel = kernel
-        if not op.state_key:
+        if fresh and not op.state_key:
             self[()] = kernel.open()
 
     def __missing__(self, key: Any) -> State:

@@ -7,13 +7,12 @@ positions; nothing else can be known about streams that parted at different plac
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from anabranch.runtime.batch import ALL, NOTHING_YET, Batch, Mark
+from anabranch.runtime.batch import ALL, NOTHING_YET, NOWHERE, Batch, Mark, Origin
 from anabranch.runtime.ordering.merge import Merge
 from anabranch.runtime.punctuation import WINDOW
 
@@ -23,7 +22,7 @@ Position: TypeAlias = tuple[int, ...]
 class _Waiting(NamedTuple):
     items: list[Any]
     positions: list[Position]
-    born_s: float
+    origin: Origin
 
 
 class PositionMerge(Merge):
@@ -52,7 +51,7 @@ class PositionMerge(Merge):
             assert batch.columns is not None  # noqa: S101 - the layout has seen to it
             filled = [(0,) * len(batch.items)] * (self._width - len(batch.columns))
             positions = list(zip(*batch.columns, *filled, strict=True))
-            waiting = _Waiting(batch.items, positions, batch.born_s)
+            waiting = _Waiting(batch.items, positions, batch.origin)
             self._queues[queue].append(waiting)
             self._held[queue] += len(batch.items)
         if batch.mark is not None:
@@ -81,11 +80,11 @@ class PositionMerge(Merge):
     def _take(self, queue: int, mark: Mark) -> list[_Waiting]:
         waiting, taken = self._queues[queue], []
         while waiting and waiting[0].positions[0] <= mark:
-            items, positions, born_s = waiting.popleft()
+            items, positions, origin = waiting.popleft()
             count = bisect_right(positions, mark)
-            taken.append(_Waiting(items[:count], positions[:count], born_s))
+            taken.append(_Waiting(items[:count], positions[:count], origin))
             if count < len(items):
-                waiting.appendleft(_Waiting(items[count:], positions[count:], born_s))
+                waiting.appendleft(_Waiting(items[count:], positions[count:], origin))
         self._held[queue] -= sum(len(part.items) for part in taken)
         return taken
 
@@ -100,11 +99,14 @@ class PositionMerge(Merge):
             items = [items[i] for i in order]
             positions = [positions[i] for i in order]
             entries = [entries[i] for i in order]
+        origin = NOWHERE
+        for _, part in taken:
+            origin = origin.with_(part.origin)
         return Batch(
             items,
             [list(column) for column in zip(*positions, strict=True)],
             mark,
-            min((part.born_s for _, part in taken), default=math.inf),
+            origin,
             entries if self._several else None,
         )
 

@@ -86,4 +86,4 @@ def numbers_of(batch: Batch) -> Any:
 
 def _part(batch: Batch, start: int, end: int) -> Batch:
     numbers = numbers_of(batch)[start:end]
-    return Batch(batch.items[start:end], [numbers], None, batch.born_s)
+    return Batch(batch.items[start:end], [numbers], None, batch.origin)

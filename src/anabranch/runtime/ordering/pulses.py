@@ -13,7 +13,7 @@ import math
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from anabranch.runtime.batch import Batch, Mark
+from anabranch.runtime.batch import NOWHERE, Batch, Mark, Origin
 from anabranch.runtime.ordering.merge import Merge
 from anabranch.runtime.ordering.numbered import NumberedQueue, numbers_of
 from anabranch.runtime.punctuation import WINDOW
@@ -51,19 +51,20 @@ class PulseMerge(Merge):
         return self._queues[queue].held
 
     def release(self) -> Batch | None:
+        self._drop_copies()
         top = min(queue.back for queue in self._queues)
-        items, numbers, born_s = self._up_to(top)
+        items, numbers, origin = self._up_to(top)
         self._pass_pulse()
         while (queue := self._next_in_order()) is not None:
             for batch in queue.take(queue.front):
                 items += batch.items
                 numbers += numbers_of(batch)
-                born_s = min(born_s, batch.born_s)
+                origin = origin.with_(batch.origin)
             self.last_seqno, self._last_queue = numbers[-1], queue
         mark = self._new_mark()
         if not items and mark is None:
             return None
-        return Batch(items, [numbers], mark, born_s)
+        return Batch(items, [numbers], mark, origin)
 
     def _pass_pulse(self) -> None:
         """Take a pulse that has come in all channels for the last number."""
@@ -79,21 +80,24 @@ class PulseMerge(Merge):
         return (done, math.inf)
 
     def _next_in_order(self) -> NumberedQueue | None:
+        self._drop_copies()
+        queue = min(self._queues, key=lambda queue: queue.front)
+        return queue if queue.held and self._ready(queue.front) else None
+
+    def _drop_copies(self) -> None:
         if self._punctuated:
             for queue in self._queues:
                 queue.drop_copies(self.last_seqno)
-        queue = min(self._queues, key=lambda queue: queue.front)
-        return queue if self._ready(queue.front) else None
 
     @abstractmethod
     def _ready(self, number: float) -> bool:
         """Tell whether the lowest number that waits comes next in order."""
 
-    def _up_to(self, top: float) -> tuple[list[Any], list[int], float]:
+    def _up_to(self, top: float) -> tuple[list[Any], list[int], Origin]:
         """Take everything up to `top` in the order of the numbers."""
         items: list[Any] = []
         numbers: list[int] = []
-        born_s = math.inf
+        origin = NOWHERE
         parts = 0
         for queue in self._queues:
             taken = queue.take(top)
@@ -101,12 +105,12 @@ class PulseMerge(Merge):
             for batch in taken:
                 items += batch.items
                 numbers += numbers_of(batch)
-                born_s = min(born_s, batch.born_s)
+                origin = origin.with_(batch.origin)
             if numbers and taken and numbers[-1] >= self.last_seqno:
                 self.last_seqno, self._last_queue = numbers[-1], queue
         if parts > 1:
             items, numbers = self._sorted(items, numbers)
-        return items, numbers, born_s
+        return items, numbers, origin
 
     def _sorted(
         self, items: list[Any], numbers: list[int]

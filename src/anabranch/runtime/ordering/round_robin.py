@@ -6,11 +6,10 @@ when one is due the next full round consists of its copies, of which one goes on
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from anabranch.errors import EngineError
-from anabranch.runtime.batch import Batch
+from anabranch.runtime.batch import NOWHERE, Batch
 from anabranch.runtime.ordering.merge import Merge
 from anabranch.runtime.punctuation import WINDOW
 
@@ -23,7 +22,7 @@ class RoundRobinMerge(Merge):
         self._punctuated = punctuated
         self._turn = 0
         self._queues: list[list[Any]] = [[] for _ in range(queues)]
-        self._born_s = math.inf
+        self._origin = NOWHERE
 
     def put(self, queue: int, batch: Batch) -> None:
         waiting = self._queues[queue]
@@ -31,7 +30,7 @@ class RoundRobinMerge(Merge):
             waiting += batch.items
         else:
             self._queues[queue] = batch.items
-        self._born_s = min(self._born_s, batch.born_s)
+        self._origin = self._origin.with_(batch.origin)
 
     def close(self, queue: int) -> None:
         pass
@@ -43,9 +42,9 @@ class RoundRobinMerge(Merge):
         items = self._one_by_one() if self._punctuated else self._rounds()
         if not items:
             return None
-        batch = Batch(items, born_s=self._born_s)
+        batch = Batch(items, origin=self._origin)
         if not any(self._queues):
-            self._born_s = math.inf
+            self._origin = NOWHERE
         return batch
 
     def _rounds(self) -> list[Any]:

@@ -7,11 +7,10 @@ any of them; beyond that, the front of a channel goes when its number is the nex
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from anabranch.errors import EngineError
-from anabranch.runtime.batch import Batch, mark_at
+from anabranch.runtime.batch import NOWHERE, Batch, Origin, mark_at
 from anabranch.runtime.ordering.merge import Merge
 from anabranch.runtime.ordering.numbered import NumberedQueue, numbers_of
 
@@ -44,28 +43,28 @@ class SeqnoMerge(Merge):
         return self._queues[queue].held
 
     def release(self) -> Batch | None:
-        first, items, born_s = self._next, list[Any](), math.inf
+        first, items, origin = self._next, list[Any](), NOWHERE
         self._drop_copies()
         top = min(queue.back for queue in self._queues)
         top = min(top, max(queue.highest for queue in self._queues))
         if top >= first:
-            items, born_s = self._all_up_to(int(top))
+            items, origin = self._all_up_to(int(top))
         while (run := self._next_run()) is not None:
             items += run.items
-            born_s = min(born_s, run.born_s)
+            origin = origin.with_(run.origin)
         if self._next == first:
             return None
         numbers = range(first, self._next)
-        return Batch(items, [numbers], mark_at(self._next - 1), born_s)
+        return Batch(items, [numbers], mark_at(self._next - 1), origin)
 
-    def _all_up_to(self, top: int) -> tuple[list[Any], float]:
+    def _all_up_to(self, top: int) -> tuple[list[Any], Origin]:
         """Put everything up to `top` in its place; copies of punctuations fall together."""
         first = self._next
         items: list[Any] = [_MISSING] * (top + 1 - first)
-        born_s, placed = math.inf, 0
+        origin, placed = NOWHERE, 0
         for queue in self._queues:
             for batch in queue.take(top):
-                born_s = min(born_s, batch.born_s)
+                origin = origin.with_(batch.origin)
                 placed += len(batch.items)
                 _place(batch, items, first)
         if placed < len(items) or self._punctuated:
@@ -73,7 +72,7 @@ class SeqnoMerge(Merge):
                 if item is _MISSING:
                     self._refuse(number)
         self._next = top + 1
-        return items, born_s
+        return items, origin
 
     def _next_run(self) -> Batch | None:
         """Take the item with the next number, if it is here."""

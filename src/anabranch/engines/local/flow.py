@@ -1,0 +1,180 @@
+"""The flow of a program: sources, the network they feed, and how it is exchanged.
+
+Each source has a gate. To change something, the next network is built while the flow
+goes on; then all gates are closed, what is under way goes through, the states move
+over, and the gates open to the new network. The flow stands still only in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import NamedTuple
+
+from anabranch.engines.local.build import Build
+from anabranch.engines.local.configuration import Configuration
+from anabranch.engines.local.layout import Layout, lay_out
+from anabranch.engines.local.network import Network
+from anabranch.engines.local.source import Flusher, SourceThread
+from anabranch.engines.local.state import AllStates, first_states, gathered, hand_over
+from anabranch.errors import EngineError
+from anabranch.graph.graph import Graph, Op
+from anabranch.plan.plan import Plan
+from anabranch.runtime.batch import Batch
+from anabranch.runtime.element import Deliver
+from anabranch.runtime.failures import OnError, stop
+
+
+class Switch(NamedTuple):
+    """What a change did: how long the flow stood still, and the layouts before and after."""
+
+    pause_s: float
+    before: Layout
+    after: Layout
+
+
+class Flow:
+    """Everything that moves; `news` is told when a source has ended or something failed."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        plan: Plan,
+        configuration: Configuration,
+        *,
+        deliver: Callable[[Op], Deliver],
+        on_error: OnError,
+        news: Callable[[], None],
+    ) -> None:
+        self.graph = graph
+        self.plan = plan
+        self.regions = {region.name: region for region in plan.regions}
+        self.failure: BaseException | None = None
+        self.configuration = configuration
+        self._deliver = deliver
+        self._on_error = on_error
+        self._news = news
+        self._changing = threading.Lock()  # one change at a time, none after the end
+        self._failing = threading.Lock()
+        self._drained = False
+        self._flusher = Flusher(self.fail)
+        self.network = self._built(configuration)
+        self._hand_over(first_states(graph), self.network)
+        several = len(graph.sources) > 1
+        self.sources = [
+            SourceThread(op, index if several else None, on_error, self, self._flusher)
+            for index, op in enumerate(graph.sources)
+        ]
+
+    def start(self) -> None:
+        """Let it flow."""
+        self.network.start()
+        self._flusher.start()
+        for source in self.sources:
+            source.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all sources have come to their end."""
+        return all(source.over for source in self.sources)
+
+    def feed(self, source: str, batch: Batch) -> None:
+        """Send a batch of a source in; its gate is held."""
+        self.network.feed(source, batch)
+
+    def limit(self, source: str) -> int:
+        """Return how many items of a source should come at a time."""
+        return self.network.limit(source)
+
+    def end(self, source: SourceThread) -> None:
+        """Close the stream of a source that has been read to its end."""
+        try:
+            with source.gate:
+                if not source.stopping:
+                    self.network.close(source.op.name)
+                    source.over = True
+        finally:
+            self._news()
+
+    def fail(self, error: BaseException) -> None:
+        """Stop everything because of an error; the first one counts."""
+        with self._failing:
+            if self.failure is None:
+                self.failure = error
+        for source in self.sources:
+            source.stopping = True
+        self.network.abort()
+        self._news()
+
+    def switch(self, configuration: Configuration) -> Switch:
+        """Go on under another configuration."""
+        with self._changing:
+            if self._drained:
+                msg = "only a running program can be changed; this one has ended"
+                raise EngineError(msg)
+            before = self.network
+            after = self._built(configuration)
+            with self._suspended():
+                started_s = perf_counter()
+                self._let_through(before)
+                self._hand_over(gathered(before), after, configuration)
+                for source in self.sources:
+                    if source.over:
+                        after.close(source.op.name)
+                self.configuration, self.network = configuration, after
+                after.start()
+                pause_s = perf_counter() - started_s
+            if self.failure is not None:
+                after.abort()
+            return Switch(pause_s, before.layout, after.layout)
+
+    def drain(self) -> AllStates:
+        """Let everything that is under way come to its end, and return the states."""
+        with self._changing:
+            self._drained = True
+            self._flusher.stop()
+            with self._suspended():
+                for source in self.sources:
+                    source.stopping = True
+                if self.failure is None:
+                    self._let_through(self.network)
+                self.network.join()
+            if self.failure is not None:
+                raise self.failure
+            return gathered(self.network)
+
+    def _let_through(self, network: Network) -> None:
+        for source in self.sources:
+            if not source.over:
+                network.close(source.op.name)
+        network.join()
+
+    @contextlib.contextmanager
+    def _suspended(self) -> Iterator[None]:
+        with contextlib.ExitStack() as gates:
+            for source in self.sources:
+                gates.enter_context(source.gate)
+            yield
+
+    def _built(self, configuration: Configuration) -> Network:
+        layout = lay_out(
+            self.graph,
+            self.plan,
+            configuration,
+            resilient=self._on_error is not stop,
+        )
+        build = Build(
+            self.graph, self.regions, configuration, self._deliver, self._on_error
+        )
+        return Network(layout, build, self.fail)
+
+    def _hand_over(
+        self,
+        states: AllStates,
+        network: Network,
+        configuration: Configuration | None = None,
+    ) -> None:
+        chosen = configuration or self.configuration
+        hand_over(states, network, self.graph, self.regions, chosen)

@@ -1,0 +1,202 @@
+"""The thread of a source: reads, and drives what follows by direct calls.
+
+Items are gathered while they come quickly and sent on together; none waits for the
+next one. An iterator does not tell that it is about to block, so a second thread, the
+flusher, sends on what was gathered when the reader has been away for too long.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Any, Protocol
+
+from anabranch.graph.graph import Op
+from anabranch.graph.sources import FromIterable
+from anabranch.runtime.batch import Batch, Column, Origin, mark_at
+from anabranch.runtime.failures import OnError
+from anabranch.runtime.ports import AbortedError
+from anabranch.runtime.reading.reader import open_reader
+
+SLOW_S = 100e-6  # an item that takes longer to read is sent on at once
+HELD_S = 0.002  # how long an item may wait for the next one
+
+
+class Into(Protocol):
+    """Where a source sends what it reads."""
+
+    def feed(self, source: str, batch: Batch) -> None:
+        """Send a batch in; the source's gate is held."""
+
+    def limit(self, source: str) -> int:
+        """Return how many items should come at a time."""
+
+    def end(self, source: SourceThread) -> None:
+        """Take note that a source has been read to its end."""
+
+    def fail(self, error: BaseException) -> None:
+        """Take note that a source cannot go on."""
+
+
+class SourceThread:
+    """Reads a source to its end.
+
+    `gate` is held while a batch is on its way in; whoever holds all gates has the flow
+    suspended.
+    """
+
+    def __init__(
+        self,
+        op: Op,
+        index: int | None,
+        on_error: OnError,
+        into: Into,
+        flusher: Flusher,
+    ) -> None:
+        self.op = op
+        self.gate = threading.Lock()
+        self.read = 0
+        self.stopping = False
+        self.over = False  # its stream has been closed
+        self._index = index
+        self._on_error = on_error
+        self._into = into
+        self._flusher = flusher
+        self._held: list[tuple[Any, int]] = []  # gathered, with their numbers
+        self._held_since_s = 0.0
+        self._thread = threading.Thread(
+            target=self._guarded, name=f"source {op.name}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def where(self, number: int) -> str:
+        """Return where an item stood, in words."""
+        return f"item {number} of {self.op.name}"
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has gathered items that are not sent on yet."""
+        return bool(self._held)
+
+    def flush_if_late(self, now_s: float) -> None:
+        """Send on what has waited for too long."""
+        if self._held and now_s - self._held_since_s >= HELD_S:
+            with self.gate:
+                self._flush()
+
+    def _guarded(self) -> None:
+        try:
+            kind = self.op.kind
+            if isinstance(kind, FromIterable) and isinstance(
+                kind.items, list | tuple | range
+            ):
+                self._drive_sequence(kind.items)
+            else:
+                self._drive_reader()
+            self._into.end(self)
+        except AbortedError:
+            return
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            self._into.fail(error)
+
+    def _drive_sequence(self, items: Sequence[Any]) -> None:
+        """Read a sequence, which never blocks, in slices."""
+        stream = iter(items)
+        while not self.stopping:
+            chunk = list(itertools.islice(stream, self._into.limit(self.op.name)))
+            if not chunk:
+                return
+            with self.gate:
+                first = self.read + 1
+                self._send(chunk, range(first, first + len(chunk)), perf_counter())
+
+    def _drive_reader(self) -> None:
+        stream: Iterator[tuple[Any, int]]
+        stream = iter(open_reader(self.op, self._on_error).numbered())
+        held, limit = self._held, self._into.limit(self.op.name)
+        before_s = perf_counter()
+        for pair in stream:
+            now_s = perf_counter()
+            if not held:
+                self._held_since_s = now_s
+            held.append(pair)
+            if len(held) >= limit or now_s - before_s > SLOW_S:
+                with self.gate:
+                    self._flush()
+                limit = self._into.limit(self.op.name)
+                now_s = perf_counter()
+            elif len(held) == 1:
+                self._flusher.look_after(self)
+            before_s = now_s
+            if self.stopping:
+                return
+        with self.gate:
+            self._flush()
+
+    def _flush(self) -> None:
+        pairs = self._held[:]
+        if not pairs or self.stopping:
+            return
+        del self._held[: len(pairs)]
+        items, numbers = zip(*pairs, strict=True)
+        self._send(list(items), numbers, self._held_since_s)
+
+    def _send(self, items: list[Any], numbers: Sequence[int], born_s: float) -> None:
+        if self.stopping:
+            return
+        columns: list[Column] = [numbers]
+        mark = mark_at(numbers[-1])
+        if self._index is not None:
+            columns.append([self._index] * len(items))
+            mark = mark_at(numbers[-1], self._index)
+        origin = Origin(born_s, self, numbers[0], numbers[-1])
+        self._into.feed(self.op.name, Batch(items, columns, mark, origin))
+        self.read += len(items)
+
+
+class Flusher:
+    """Sends on what sources have gathered and hold for too long; else it sleeps."""
+
+    def __init__(self, fail: Callable[[BaseException], None]) -> None:
+        self._fail = fail
+        self._holding: set[SourceThread] = set()
+        self._changed = threading.Condition()
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+
+    def look_after(self, source: SourceThread) -> None:
+        """Take note that a source holds items."""
+        with self._changed:
+            self._holding.add(source)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        try:
+            while (sources := self._wait()) is not None:
+                for source in sources:
+                    source.flush_if_late(perf_counter())
+        except AbortedError:
+            return
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            self._fail(error)
+
+    def _wait(self) -> list[SourceThread] | None:
+        """Wait until something may be late; None when it is over."""
+        with self._changed:
+            self._holding = {source for source in self._holding if source.holds}
+            while not self._holding and not self._over:
+                self._changed.wait()
+            self._changed.wait(HELD_S)
+            return None if self._over else list(self._holding)

@@ -1,0 +1,85 @@
+"""Move the states of all operators from one network to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from anabranch.engines.local.build import table_of
+from anabranch.engines.local.configuration import Configuration
+from anabranch.engines.local.network import Network
+from anabranch.graph.graph import Graph
+from anabranch.graph.sinks import SinkKind
+from anabranch.graph.sources import Source
+from anabranch.plan.plan import Region
+from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.routing import bucket_of
+
+AllStates: TypeAlias = dict[str, dict[Any, Any]]  # operator -> states by key
+
+
+def first_states(graph: Graph) -> AllStates:
+    """Return the states before the first item: there even if no item ever comes."""
+    states: AllStates = {}
+    for op in graph:
+        if not isinstance(op.kind, Source | SinkKind):
+            kernel = kernel_of(op)
+            if kernel.stateful:
+                states[op.name] = {} if op.state_key else {(): kernel.open()}
+    return states
+
+
+def gathered(network: Network) -> AllStates:
+    """Take the states out of a network that has come to rest."""
+    states: AllStates = {}
+    for replicas in network.replicas.values():
+        for replica in replicas:
+            for name, own in replica.states.items():
+                # Replicas that keep nothing per key are all alike: the first one stays.
+                states[name] = {**own, **states.get(name, {})}
+    return states
+
+
+def hand_over(
+    states: AllStates,
+    network: Network,
+    graph: Graph,
+    regions: Mapping[str, Region],
+    configuration: Configuration,
+) -> None:
+    """Put states into a network that has not begun; each goes where its bucket is."""
+    for element in network.layout.elements.values():
+        replicas = network.replicas[element.name]
+        for name in replicas[0].states:
+            own = states.get(name, {})
+            if element.part is None:
+                replicas[0].states[name].update(own)
+            elif not graph[name].state_key:
+                for channel, replica in enumerate(replicas):
+                    fresh = own[()] if channel == 0 else kernel_of(graph[name]).open()
+                    replica.states[name][()] = fresh
+            else:
+                key = regions[element.part].key
+                table = table_of(configuration, element.part)
+                part_of = key_projection(graph[name].state_key, key)
+                for of_key, state in own.items():
+                    channel = table[bucket_of(part_of(of_key))]
+                    replicas[channel].states[name][of_key] = state
+
+
+def key_projection(
+    own: tuple[str, ...], coarser: tuple[str, ...]
+) -> Callable[[Any], Any]:
+    """Return the function from an operator's key to the key of its region.
+
+    >>> key_projection(("a", "b"), ("b",))((1, 2))
+    2
+    >>> key_projection(("a",), ("a",))(1)
+    1
+    """
+    if own == coarser:
+        return lambda key: key
+    places = [own.index(attribute) for attribute in coarser]
+    if len(places) == 1:
+        return lambda key: key[places[0]]
+    return lambda key: tuple(key[place] for place in places)
