@@ -16,7 +16,7 @@ import xxhash
 
 from anabranch.errors import EngineError
 
-_MAP_BYTES = 1 << 38  # address space, not memory or disk
+_MAP_BYTES = 1 << 34  # address space, not memory or disk
 _LONGEST_KEY = 500  # LMDB takes 511 bytes
 _VERSION = b"version"
 _ABSENT = b""
@@ -100,6 +100,13 @@ class Bucket:
                     if not key.startswith(prefix):
                         return
                     yield key, state
+
+
+def close_buckets() -> None:
+    """Close every database of this process, when another job begins."""
+    for environment in _environments.values():
+        environment.close()
+    _environments.clear()
 
 
 def _environment(path: Path) -> lmdb.Environment:

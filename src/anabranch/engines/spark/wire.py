@@ -109,9 +109,13 @@ def in_order(batches: Sequence[Batch]) -> Batch:
     return joined.take(np.lexsort(joined.positions[::-1]))
 
 
-def interleaved(batches: Sequence[Batch]) -> tuple[list[Any], list[Numbers], list[int]]:
-    """Return the items of several streams by position, with the stream of each."""
-    width = max((len(batch.positions) for batch in batches), default=0)
+def interleaved(
+    batches: Sequence[Batch], width: int
+) -> tuple[list[Any], list[Numbers], list[int]]:
+    """Return the items of several streams by position, with the stream of each.
+
+    Positions of fewer than `width` numbers are filled up with zeros.
+    """
     padded = [
         batch.positions + [np.zeros(len(batch), np.int64)] * (width - len(batch.positions))
         for batch in batches

@@ -23,7 +23,7 @@ from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.pieces import read_piece
 from anabranch.engines.spark.routing import Rows, by_key, by_range
 from anabranch.engines.spark.states import StoredStates
-from anabranch.engines.spark.store import Bucket
+from anabranch.engines.spark.store import Bucket, close_buckets
 from anabranch.engines.spark.task import REPORT, TO_DRIVER, EpochTask, Report, Share
 from anabranch.engines.spark.wire import Batch, decode, in_order, interleaved
 from anabranch.errors import AnabranchError
@@ -59,6 +59,7 @@ def run_task(
     """Run the task of this partition; `shipped` is the pickled `Spec` of the job."""
     if job not in _runners:
         _runners.clear()
+        close_buckets()
         _runners[job] = Runner(cloudpickle.loads(shipped.value))
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls us
@@ -249,7 +250,12 @@ class UnitRunner:
             positions = [column.tolist() for column in stream.positions]
             program.run(stream.items, positions)
             return
-        items, columns, entries = interleaved(streams)
+        positions_on = self._layout.positions
+        width = max(
+            positions_on.on(entry) if isinstance(entry, Edge) else positions_on.after[entry]
+            for entry in self._unit.entries
+        )
+        items, columns, entries = interleaved(streams, width)
         program.run(items, [column.tolist() for column in columns], entries)
 
     def _program(self, after: str | None) -> Program:
