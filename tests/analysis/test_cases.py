@@ -62,7 +62,9 @@ def test_the_first_comment_says_what_is_found(path):
 
     traits = analyze(build_graph([stream.to_list()]))["it"]
 
-    state, line, text = re.fullmatch(r"(\w+)(?: at (\d+))?(?:: (.*))?", rest[0]).groups()
+    state, line, text = re.fullmatch(
+        r"(\w+)(?: at (\d+))?(?:: (.*))?", rest[0]
+    ).groups()
     reason = next(e for e in traits.evidence if e.trait == "state")
     assert state == traits.state, reason
     if line is not None:
@@ -70,7 +72,10 @@ def test_the_first_comment_says_what_is_found(path):
     assert text is None or text in reason.text, reason
     for claim in rest[1:]:
         trait, _, expected = claim.partition(" ")
-        shown = {"push": push_text(traits.push), "forwards": forwards_text(traits.forwards)}
+        shown = {
+            "push": push_text(traits.push),
+            "forwards": forwards_text(traits.forwards),
+        }
         assert expected.strip() == shown[trait]
 
 

@@ -7,12 +7,15 @@ stream too, since no key keeps that state apart.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import FunctionType, MethodType
 from typing import Any
 
-from anabranch.analysis.effects import Effect, Findings
+from anabranch.analysis.effects import Effect, Findings, Place
 from anabranch.analysis.kinds import traits_of_kind, why
+from anabranch.analysis.objects import is_scalar
 from anabranch.analysis.outputs import forwards_of, push_of
 from anabranch.analysis.state import (
     Code,
@@ -57,11 +60,15 @@ def _roots(graph: Graph) -> Iterator[Any]:
         yield op.type
         for code in op.kind.user_code:
             function: Any = code.function
-            while hasattr(function, "func"):  # functools.partial
+            while isinstance(function, functools.partial):
                 yield from (*function.args, *function.keywords.values())
                 function = function.func
-            function = getattr(function, "__func__", function)
-            yield getattr(function, "__wrapped__", function)
+            if isinstance(function, MethodType):
+                yield function.__self__
+                function = function.__func__
+            if isinstance(function, functools._lru_cache_wrapper):  # noqa: SLF001
+                function = function.__wrapped__
+            yield function
             yield from _cells(function)
         if isinstance(op.kind, FromIterable) and isinstance(
             op.kind.items, list | tuple
@@ -72,7 +79,9 @@ def _roots(graph: Graph) -> Iterator[Any]:
 
 
 def _cells(function: Any) -> Iterator[Any]:
-    for cell in getattr(function, "__closure__", None) or ():
+    if not isinstance(function, FunctionType):
+        return
+    for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
         except ValueError:
@@ -88,6 +97,15 @@ class _Learner:
 
     def about(self, graph: Graph, op: Op) -> list[Findings]:
         """Return the findings about all code of an operator."""
+        try:
+            return self._about(graph, op)
+        except RecursionError:
+            found = Findings()
+            place = Place(op.site.file, op.site.line)
+            found.effect("unknown", "the code is nested too deeply to follow", place)
+            return [found]
+
+    def _about(self, graph: Graph, op: Op) -> list[Findings]:
         item = _item_type(graph, op)
         match op.kind:
             case Scan(step=step):
@@ -105,14 +123,21 @@ class _Learner:
         return [self._function(code) for code in _codes(graph, op, item)]
 
     def _function(self, code: Code) -> Findings:
-        key = (id(code.function), code.types)
-        try:
-            known = self._known.get(key)
-        except TypeError:  # an annotation that cannot be hashed
-            return findings_of_function(self.universe, code)
-        if known is None:
-            known = self._known[key] = findings_of_function(self.universe, code)
-        return known
+        key = (*_identity(code.function), code.types, code.by_name)
+        if key not in self._known:
+            self._known[key] = findings_of_function(self.universe, code)
+        return self._known[key]
+
+
+def _identity(function: Any) -> tuple[Any, ...]:
+    """Return what tells functions apart: not which numbers they have captured."""
+    if not isinstance(function, FunctionType) or vars(function):
+        return (id(function),)
+    captured = [*_cells(function), *(function.__defaults__ or ())]
+    captured += (function.__kwdefaults__ or {}).values()
+    seen = tuple(id(type(v)) if is_scalar(v) else id(v) for v in captured)
+    code = function.__code__
+    return (code, code.co_filename, id(function.__globals__), seen, len(captured))
 
 
 def _codes(graph: Graph, op: Op, item: Any) -> Iterator[Code]:

@@ -18,7 +18,12 @@ from typing import Any, get_args, get_origin
 import numpy as np
 
 from anabranch.analysis.effects import Findings, Frame, Place, shown
-from anabranch.analysis.known import CHANGING_METHODS, PURE_METHODS, why_impure
+from anabranch.analysis.known import (
+    CHANGING_METHODS,
+    PURE_METHODS,
+    TEXT_METHODS,
+    why_impure,
+)
 from anabranch.analysis.objects import (
     CALLABLES,
     CONTAINERS,
@@ -172,6 +177,8 @@ class Attributes(ABC):
         args: Arguments | None = None,
     ) -> Value:
         """Run the user's special methods that an operation on `root` may run."""
+        if isinstance(root, Plain):
+            return NOTHING
         ran: list[Value] = []
         for name in names:
             for function in self._candidates(root, name):
@@ -223,7 +230,8 @@ class Attributes(ABC):
             case Known(obj=obj, text=text):
                 return self._attribute_of_existing(root, obj, text, name, node, frame)
             case Plain():
-                return frozenset([Plain(), Method(root, name)])
+                known = name in _METHODS or name in TEXT_METHODS
+                return PLAIN.union([Method(root, name)] if known else [])
             case Lost():
                 return LOST
         return self.unknown(f"{shown(node)} is an attribute of a function", node, frame)
@@ -266,7 +274,11 @@ class Attributes(ABC):
         A value of unknown type has a method of that name, not a function in a field,
         unless some class of the program has such a field.
         """
-        found = self.attribute(value, name, node, frame)
+        found = self.attribute(value, name, node, frame).union(
+            Method(root, name)
+            for root in value
+            if isinstance(root, Plain) and root.type is not type(None)
+        )
         has_method = any(isinstance(r, Method) and r.name == name for r in found)
         if not has_method or self.universe.has_field(name):
             return found

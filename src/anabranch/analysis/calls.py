@@ -24,6 +24,7 @@ from anabranch.analysis.known import (
     PURE_METHODS,
     TEXT_METHODS,
     changes_first_argument,
+    gives_view,
     is_pure,
     module_of,
     why_impure,
@@ -39,6 +40,7 @@ from anabranch.analysis.objects import (
     is_users_class,
     is_users_code,
 )
+from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
     ELEMENTS,
     LOST,
@@ -106,6 +108,10 @@ _NEVER_CALLS = frozenset(map(id, (isinstance, issubclass, type, callable, repr, 
 
 class Calls(Changes):
     """The part of the interpreter that calls."""
+
+    def __init__(self, universe: Universe) -> None:
+        super().__init__(universe)
+        self._passed_on: set[tuple[ast.AST, Root]] = set()
 
     @abstractmethod
     def call_function(
@@ -191,7 +197,8 @@ class Calls(Changes):
     def _call_declared(
         self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
     ) -> Value | None:
-        state = declaration_of(obj).state
+        own = isinstance(obj, CALLABLES)  # an instance is declared by its class
+        state = declaration_of(obj if own else type(obj)).state
         if state == "global":
             text = f"calls {_called(node)}, which is declared to have state"
             return self.unknown(text, node, frame)
@@ -231,11 +238,14 @@ class Calls(Changes):
         kind = obj if isinstance(obj, type) else None
         fresh = self.fresh(node, frame, kind)
         given = args.all()
-        if id(obj) in _USES or module_of(obj) == "itertools":
+        if id(obj) in _USES or module_of(obj).startswith(("itertools", "numpy")):
             given = frozenset(root for root in given if not _is_callable(root))
         held = given | self.inside(given)
         self.heap.put(fresh.site, ELEMENTS, held)
-        if id(obj) in _GIVES_FRESH or module_of(obj) in _FRESH_MODULES:
+        copies = (isinstance(obj, type) or module_of(obj).startswith("numpy")) and not (
+            gives_view(obj) or "copy" in args.keywords
+        )
+        if copies or id(obj) in _GIVES_FRESH or module_of(obj) in _FRESH_MODULES:
             return frozenset([fresh])
         return frozenset([fresh]) | held
 
@@ -248,15 +258,25 @@ class Calls(Changes):
         return frozenset([fresh]) | held
 
     def _call_arguments(self, args: Arguments, node: ast.AST, frame: Frame) -> None:
-        """Call the functions among the arguments: `map`, `sorted` and so on will."""
-        everything = args.all()
-        data = frozenset(r for r in everything if not _is_callable(r))
-        passed = data | self.inside(data) | PLAIN
-        for root in everything:
-            if _is_callable(root):
-                given = Arguments(rest=passed)
-                result = self._call(root, given, node, frame)
-                self.heap.put(self.fresh(node, frame).site, ELEMENTS, result)
+        """Call the functions among the arguments: `map`, `sorted` and so on will.
+
+        They may be passed whatever can be reached from the other arguments.
+        """
+        everything = self._reachable(args.all())
+        for root in filter(_is_callable, args.all()):
+            under_way = (node, root)
+            if under_way in self._passed_on:
+                continue
+            self._passed_on.add(under_way)
+            given = Arguments(rest=everything | PLAIN)
+            result = self._call(root, given, node, frame)
+            self._passed_on.discard(under_way)
+            self.heap.put(self.fresh(node, frame).site, ELEMENTS, result)
+
+    def _reachable(self, value: Value) -> Value:
+        while not (more := self.inside(value)) <= value:
+            value |= more
+        return value
 
     def _call_special(
         self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
@@ -266,7 +286,7 @@ class Calls(Changes):
         if obj is next:
             self.change(first, NOTHING, node, frame)
             return self.elements(first, node, frame) | join(args.positional[1:])
-        if obj in (getattr, setattr, delattr):
+        if obj is getattr or obj is setattr or obj is delattr:
             return self._call_getattr(obj, first, args, node, frame)
         if (
             getattr(obj, "__objclass__", None) is object

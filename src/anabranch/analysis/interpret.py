@@ -23,9 +23,9 @@ from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
     ELEMENTS,
     NOTHING,
-    PLAIN,
     Arguments,
     Closure,
+    Plain,
     Value,
     join,
 )
@@ -101,7 +101,7 @@ class Interpreter(Statements):
                 self.give_back(self.evaluate(body.body, frame), frame)
             else:
                 self.execute(body.body, frame)
-                self.give_back(PLAIN, frame)
+                self.give_back(frozenset([Plain(type(None))]), frame)
             if before == self._progress:
                 frame.finished_at = before
                 return

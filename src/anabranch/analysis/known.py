@@ -18,10 +18,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_BUILTINS = """abs all any ascii bin bool bytearray bytes callable chr classmethod complex
+_BUILTINS = """abs all any ascii bin bool bytearray bytes callable chr complex
 dict divmod enumerate filter float format frozenset hasattr hex int isinstance issubclass
-iter len list map max min next object oct ord pow property range repr reversed round set
-slice sorted staticmethod str sum super tuple type zip ArithmeticError AssertionError
+iter len list map max min next oct ord pow range repr reversed round set
+slice sorted str sum tuple type zip ArithmeticError AssertionError
 AttributeError BaseException EOFError Exception IndexError KeyError LookupError
 NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError
 UnicodeDecodeError UnicodeError ValueError ZeroDivisionError"""
@@ -105,6 +105,13 @@ _CHANGES_FIRST: Mapping[str, str] = {
     "_operator": "iadd iconcat imul setitem delitem",
     "numpy": "copyto put place putmask fill_diagonal put_along_axis",
 }
+# These may give their argument itself, or a second name for its memory.
+_VIEWS = _words(
+    """asarray ascontiguousarray atleast_1d atleast_2d atleast_3d reshape ravel squeeze
+    transpose swapaxes moveaxis broadcast_to diagonal array_split hsplit vsplit split
+    expand_dims flip fliplr flipud rot90 frombuffer diag ndarray select take where
+    piecewise append"""
+)
 # Modules that C code reports as its own, with the public name.
 _PUBLIC = {
     "_operator": "operator",
@@ -234,6 +241,16 @@ def changes_first_argument(function: Any) -> bool:
     module, name = module_of(function), _qualified(function)
     listed = name in _names(module, changing=True)
     return listed and _is_really(function, module, name)
+
+
+def gives_view(function: Any) -> bool:
+    """Tell whether a NumPy function may give its argument, or a part of its memory.
+
+    >>> import numpy as np
+    >>> gives_view(np.asarray), gives_view(np.sqrt)
+    (True, False)
+    """
+    return getattr(function, "__name__", "") in _VIEWS
 
 
 def why_impure(function: Any) -> str | None:

@@ -156,7 +156,11 @@ class Statements(Expressions):
         for each in (node.exc, node.cause):
             if each is not None:
                 raised = self.evaluate(each, frame)
-                classes = frozenset(r for r in raised if isinstance(r, Known))
+                classes = frozenset(
+                    root
+                    for root in raised
+                    if isinstance(root, Known) and isinstance(root.obj, type)
+                )
                 self.call(classes, Arguments(), each, frame)
 
     def attempt(self, node: ast.Try, frame: Frame) -> None:
