@@ -25,7 +25,8 @@ def check(graph: Graph, plan: Plan) -> None:
       the plan knows the operators (); the program has ('a',)
       operator a must be either in a region or sequential
     """
-    faults = [fault for rule in RULES for fault in rule(_Look(graph, plan))]
+    look = _Look(graph, plan)
+    faults = [fault for rule in RULES for fault in rule(look)]
     if faults:
         listed = "".join(f"\n  {fault}" for fault in faults)
         msg = f"a plan must be whole; it is not:{listed}"
@@ -167,8 +168,9 @@ def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
 
 
 def _orderings_are_safe(look: _Look) -> Iterator[str]:
+    pushes = _since_numbered(look)
     for region in look.plan.regions:
-        why = why_not_ordered(region, _numbered_push(look, region))
+        why = why_not_ordered(region, pushes[region.name])
         if why is not None:
             yield f"{region.name} cannot be ordered by {region.ordering}: {why}"
 
@@ -195,17 +197,21 @@ def why_not_ordered(region: Region, push: Push) -> str | None:
             return None
 
 
-def _numbered_push(look: _Look, region: Region) -> Push:
-    """Return the push of a region and of all that shuffles lead to it from."""
-    least, most = 1, 1
-    unbounded = False
-    at: Region | None = region
-    while at is not None:
-        least *= at.push.least
-        most *= 1 if at.push.most is None else at.push.most
-        unbounded = unbounded or at.push.most is None
-        at = look.before(at) if at.first_joint == "shuffle" else None
-    return Push(least, None if unbounded and most else most)
+def _since_numbered(look: _Look) -> dict[str, Push]:
+    """Return the push of each region, taken through the shuffles that lead to it."""
+    found: dict[str, Push] = {}
+    for region in look.plan.regions:  # left to right
+        least, most = region.push
+        before = look.before(region) if region.first_joint == "shuffle" else None
+        if before is not None and before.name in found:
+            earlier = found[before.name]
+            least *= earlier.least
+            if 0 in {most, earlier.most}:
+                most = 0
+            elif most is not None:
+                most = None if earlier.most is None else most * earlier.most
+        found[region.name] = Push(least, most)
+    return found
 
 
 RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
