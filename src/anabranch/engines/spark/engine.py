@@ -21,6 +21,7 @@ from pyspark import Broadcast, cloudpickle
 from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Options
+from anabranch.engines.modules import sent_by_value
 from anabranch.engines.spark.intake import Intake, Piece, intake_of
 from anabranch.engines.spark.layout import Layout, Unit, lay_out
 from anabranch.engines.spark.outputs import Outputs
@@ -67,7 +68,7 @@ class SparkRun(RunningThread):
         self._layout = lay_out(graph, plan)
         self._outputs = Outputs(graph, options.on_error)
         self._read = {op.name: 0 for op in graph.sources}
-        self._epochs: list[float] = []
+        self._epochs = 0
 
     def _run(self) -> None:
         scratch = Path(tempfile.mkdtemp(prefix="anabranch-"))
@@ -102,6 +103,7 @@ class SparkRun(RunningThread):
             if not pieces:
                 break
             epochs.run(pieces)
+            self._epochs += 1
         if not self._stopping.is_set():
             epochs.finish()
 
@@ -119,6 +121,7 @@ class SparkRun(RunningThread):
             **super().metrics(),
             "read": dict(self._read),
             "delivered": dict(self._outputs.delivered),
+            "epochs": self._epochs,
             "items_per_s": sum(self._read.values()) / max(self.elapsed_s, 1e-9),
         }
 
@@ -138,6 +141,8 @@ class Epochs:
         self._spec = spec
         self._layout: Layout = spec.layout
         self._took = took
+        for module in sent_by_value():
+            cloudpickle.register_pickle_by_value(module)
         self._shipped: Broadcast[bytes] = spark.sparkContext.broadcast(
             cloudpickle.dumps(spec)
         )

@@ -1,0 +1,69 @@
+"""The `anabranch` command: what it understands, and how it ends.
+
+Exit status: 0 only if all went well, 1 for an error that is told in one message, 2 for
+a command that was not understood, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from rich.text import Text
+
+from anabranch.cli import apps, bench, explain, graph, run
+from anabranch.cli.console import words
+from anabranch.errors import AnabranchError
+
+COMMANDS = (run, explain, graph, apps, bench)
+TEACHING = """\
+A program is a Python file that ends in a sink:
+
+  # names.py
+  import anabranch as ab
+  words = ab.read_text("words.txt").flat_map(str.split)
+  program = words.filter(str.istitle).write_csv("names.csv")
+
+  anabranch explain names.py    see what runs in parallel, and why the rest does not
+  anabranch run names.py        run it on Spark, in this machine
+  anabranch graph names.py -o names.svg
+
+`anabranch COMMAND --help` tells more about a command.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        status: int = arguments.command(arguments)
+    except KeyboardInterrupt:
+        return run.INTERRUPTED
+    except AnabranchError as error:
+        words().print(Text.assemble(("error: ", "bold red"), str(error)))
+        return 1
+    return status
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="anabranch",
+        description="Stream programs that parallelise themselves, safely, on Spark.",
+        epilog=TEACHING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"anabranch {version('anabranch')}"
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

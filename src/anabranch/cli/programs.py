@@ -1,0 +1,181 @@
+"""From `FILE:NAME` on the command line to the sinks of a program.
+
+The file is loaded as a module of its own name, with its folder on the path, just as
+`import` would; so classes and functions in it are found by name where pickles need it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from anabranch.cli.errors import CommandError
+from anabranch.engines.modules import send_by_value
+from anabranch.graph.stream import Sink, Stream
+
+DEFAULT_NAMES = ("program", "main", "sinks")
+
+
+def load_sinks(target: str) -> tuple[Sink, ...]:
+    """Return the sinks that `FILE[:NAME]` names.
+
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/doc_example.py"
+    >>> text = "import anabranch as ab; out = ab.from_iterable([1]).to_list()"
+    >>> _ = Path(path).write_text(text)
+    >>> [sink.draft.kind.label for sink in load_sinks(path + ":out")]
+    ['to_list']
+    """
+    path, name = split_target(target)
+    module = load_module(path)
+    found = named(module, name) if name else default(module)
+    return sinks_of(found, target)
+
+
+def split_target(target: str) -> tuple[Path, str | None]:
+    """Return the file and the name in it.
+
+    >>> split_target("jobs/vwap.py:prices")
+    (PosixPath('jobs/vwap.py'), 'prices')
+    >>> split_target("jobs/vwap.py")
+    (PosixPath('jobs/vwap.py'), None)
+    """
+    file, colon, name = target.rpartition(":")
+    if colon and name.isidentifier():
+        return Path(file), name
+    return Path(target), None
+
+
+def load_module(path: Path) -> ModuleType:
+    """Load a program file, and have its code sent to workers by value.
+
+    So is the code of what it imports from its own folder.
+    """
+    if not path.is_file():
+        msg = f"a program is a Python file; there is no file {path}{_similar(path)}"
+        raise CommandError(msg)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = _module_name(path)
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        msg = f"a program is a Python file; the name of {path} does not end in .py"
+        raise CommandError(msg)
+    module = importlib.util.module_from_spec(spec)
+    before = set(sys.modules)
+    sys.modules[name] = module
+    with _told_as_python_would(path):
+        spec.loader.exec_module(module)
+    imported = [sys.modules[new] for new in set(sys.modules) - before]
+    send_by_value(module, *(one for one in imported if _lies_in(one, folder)))
+    return module
+
+
+def named(module: ModuleType, name: str) -> Any:
+    """Return what is called `name` in a program file."""
+    if name in vars(module):
+        return vars(module)[name]
+    public = [one for one in vars(module) if not one.startswith("_")]
+    close = difflib.get_close_matches(name, public, n=1)
+    meant = f"did you mean {close[0]!r}?" if close else _choices(vars(module))
+    msg = f"{module.__file__} has no {name!r}; {meant}"
+    raise CommandError(msg)
+
+
+def default(module: ModuleType) -> Any:
+    """Return the program of a file that names none: see `DEFAULT_NAMES`."""
+    for name in DEFAULT_NAMES:
+        if name in vars(module):
+            return vars(module)[name]
+    found = {name: v for name, v in vars(module).items() if isinstance(v, Sink)}
+    if len({id(sink) for sink in found.values()}) == 1:
+        return next(iter(found.values()))
+    wanted = "without a NAME a file must have program, main, sinks or one single sink"
+    msg = f"{wanted}; {module.__file__} has {len(found)} sinks; {_choices(found)}"
+    raise CommandError(msg)
+
+
+def sinks_of(found: Any, target: str) -> tuple[Sink, ...]:
+    """Return the sinks that a value stands for: one, several, or a function of none."""
+    if callable(found) and not isinstance(found, type):
+        with _told_as_python_would(split_target(target)[0]):
+            found = found()
+    sinks = (found,) if isinstance(found, Sink) else found
+    if isinstance(sinks, Iterable) and not isinstance(sinks, str | Mapping):
+        sinks = tuple(sinks)
+        if sinks and all(isinstance(sink, Sink) for sink in sinks):
+            return sinks
+    hint = (
+        "end the stream with a sink such as .to_list() or .write_csv(path)"
+        if isinstance(found, Stream) or found is None
+        else "name what .to_list(), .write_csv(path) or another sink gave"
+    )
+    msg = f"{target} must be a sink, a list of sinks or a function that returns them; it is {_shown(found)}; {hint}"
+    raise CommandError(msg)
+
+
+class _told_as_python_would:  # noqa: N801 - reads as the words of a `with`
+    """Turns an exception in the user's file into its traceback without our frames."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception):
+            return
+        own = str(self._path.resolve())
+        while trace is not None and trace.tb_frame.f_code.co_filename != own:
+            trace = trace.tb_next
+        lines = traceback.format_exception(type(error), error, trace)
+        msg = f"{self._path} cannot be loaded\n{''.join(lines).rstrip()}"
+        raise CommandError(msg) from error
+
+
+def _module_name(path: Path) -> str:
+    """Return the stem, unless a module of that name stands elsewhere already."""
+    taken = sys.modules.get(path.stem)
+    file = getattr(taken, "__file__", None)
+    again = file is not None and Path(file).resolve() == path.resolve()
+    if path.stem in sys.stdlib_module_names or (taken is not None and not again):
+        return f"{path.stem}_program"
+    return path.stem
+
+
+def _lies_in(module: ModuleType, folder: str) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None or "site-packages" in file:
+        return False
+    return Path(file).resolve().is_relative_to(folder)
+
+
+def _similar(path: Path) -> str:
+    folder = path.parent
+    names = [one.name for one in folder.glob("*.py")] if folder.is_dir() else []
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
+    return f"; did you mean {folder / close[0]}?" if close else ""
+
+
+def _choices(names: Mapping[str, Any]) -> str:
+    sinks = [name for name, value in names.items() if isinstance(value, Sink)]
+    if sinks:
+        return f"name one of them, as in FILE:{sinks[0]}; there are {', '.join(sinks)}"
+    return "give the sink, or a function that returns it, a name in the file"
+
+
+def _shown(found: Any) -> str:
+    return "None" if found is None else f"a {type(found).__name__}"
