@@ -95,3 +95,10 @@ def _quiet() -> str:
     path = Path(tempfile.gettempdir()) / f"anabranch-log4j2-{os.getuid()}.properties"
     path.write_text(_LOGGING)
     return f"-Dlog4j2.configurationFile=file:{path}"
+
+
+if __name__ == "__main__":  # `make` asks before it starts anything
+    try:
+        check_java()
+    except EngineError as error:
+        sys.exit(str(error))

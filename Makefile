@@ -1,0 +1,41 @@
+# `make demo` and `make test` do all set-up themselves, once, in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BENCH ?= compile_time
+
+.PHONY: help demo test lint bench java clean
+
+help:  ## Show what can be typed here
+	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
+
+demo: $(READY) java  ## Explain the finance program, run it on Spark, show the results
+	@rm -rf out/finance
+	$(BIN)/anabranch explain apps/finance.py
+	$(BIN)/anabranch run apps/finance.py
+
+test: $(READY) java lint  ## Check everything, as CI does
+	$(BIN)/pytest
+
+lint: $(READY)  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## Run a benchmark: make bench BENCH=compile_time
+	$(BIN)/anabranch bench $(BENCH)
+
+java: $(READY)  ## Check that there is a Java that Spark can run on
+	@$(BIN)/python -m anabranch.engines.spark.session
+
+clean:  ## Remove what was made: the environment, caches, outputs
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Anabranch needs Python 3.11 or later; $(PYTHON) is %d.%d; install a later one and say make PYTHON=python3.11" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@
