@@ -25,7 +25,7 @@ def test_a_region_is_told_with_its_key_joints_order_and_end():
         "begins with a split: ",
         "ends with a merge: ",
         "order: strict, the cheapest safe way: 0 to 1 outputs for each item",
-        "goes no further: x x counts",
+        "stops before x: x counts",
     ):
         assert words in text
 

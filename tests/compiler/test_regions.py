@@ -186,7 +186,7 @@ REASONS = {
     "src -> a[block=2>1 peek 5] -> sink": ("a", "takes 2 items at a time and sees 5"),
     "src -> a -> x[global, fuse=a] -> sink": (
         "a",
-        "must be fused with x, which x counts",
+        "must be fused with x: x counts",
     ),
     "src -> g[marks] -> x[global, expects] -> sink": (
         "g",
@@ -210,7 +210,7 @@ def test_refusal_says_why(text, operator, why):
 def test_region_says_why_it_goes_no_further():
     found = find_regions(*program("src -> a[key=k] -> b[key=l] -> sink"))
 
-    assert "b keeps state by l, which has nothing in common with k" == (
+    assert "b: keeps state by l, which has nothing in common with k" == (
         found.chains[0].ends
     )
 
@@ -253,6 +253,6 @@ def test_figure_4():
 def test_figure_4_says_what_is_in_the_way_of_the_fusion():
     refused = find_regions(*program(FIGURE_4)).refused
 
-    expected = "must be fused with o13, which brings 2 streams together"
+    expected = "must be fused with o13: brings 2 streams together"
 
     assert expected == refused["o12"].text == refused["o14"].text

@@ -89,7 +89,7 @@ def _region(region: Region) -> str:
         _wrapped(order + region.why, "    ", 7),
     ]
     if region.ends:
-        lines.append(_wrapped(f"goes no further: {region.ends}", "    ", 7))
+        lines.append(_wrapped(f"stops before {region.ends}", "    ", 7))
     return "\n".join(lines)
 
 

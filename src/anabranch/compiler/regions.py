@@ -24,7 +24,7 @@ Refusals = Mapping[str, Refusal]  # operator -> why it is in no region
 
 
 class Chain(NamedTuple):
-    """The operators of a region, its key, and why it does not go on."""
+    """The operators of a region, its key, and before what it ends and why."""
 
     operators: tuple[str, ...]
     key: tuple[str, ...]
@@ -96,12 +96,12 @@ class _Former:
         ends = ""
         while name is not None:
             if name in self.refused:
-                ends = f"{name} {self.refused[name].text}"
+                ends = f"{name}: {self.refused[name].text}"
                 break
             op, of_op = self.graph[name], self.traits[name]
             why = why_not_joined(front, op, of_op, self.target)
             if why is not None:
-                ends = f"{name} {why}"
+                ends = f"{name}: {why}"
                 break
             front = joined(front, op, of_op)
             operators.append(name)
@@ -110,11 +110,11 @@ class _Former:
         if not operators:
             of_head = self.traits[head]
             trait: Trait = "punctuation" if of_head.expects_punctuation else "order"
-            self.refused[head] = Refusal(ends.removeprefix(f"{head} "), trait)
+            self.refused[head] = Refusal(ends.removeprefix(f"{head}: "), trait)
             return Chain((), (), ends)
         kept = self._cut(operators)
         if kept < len(operators):
-            ends = f"{operators[kept]} {self.refused[operators[kept]].text}"
+            ends = f"{operators[kept]}: {self.refused[operators[kept]].text}"
         key = fronts[kept - 1].key if kept else ()
         return Chain(tuple(operators[:kept]), key, ends)
 
@@ -169,6 +169,6 @@ def refused_by_fusion(graph: Graph, fused: FusedSets, refused: Refusals) -> Refu
     for name, ties in fused.items():
         if name not in refused and ties in culprits:
             culprit = culprits[ties]
-            why = f"must be fused with {culprit}, which {refused[culprit].text}"
+            why = f"must be fused with {culprit}: {refused[culprit].text}"
             found[name] = Refusal(why)
     return found

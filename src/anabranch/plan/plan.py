@@ -65,7 +65,7 @@ class Region:
     """A chain of operators that may be replicated.
 
     `push` is of the region alone, `why` tells why its ordering is the cheapest safe
-    one, and `ends` why it does not go on ("" at the end of the program).
+    one, and `ends` which operator could not join and why ("" at the program's end).
     """
 
     name: str

@@ -1,0 +1,104 @@
+"""Whole programs, from the user's code to the plan."""
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.compiler.compile import Target, compile_graph
+from anabranch.graph.stream import build_graph
+from anabranch.plan.integrity import check
+
+SPARK = Target(batched=True)
+
+
+class Trade(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+    volume: int
+
+
+class Price(NamedTuple):
+    symbol: str
+    vwap: float
+
+
+def vwap(trades: list[Trade]) -> Price:
+    total = sum(t.volume for t in trades)
+    return Price(trades[-1].symbol, sum(t.price * t.volume for t in trades) / total)
+
+
+seen: list[Price] = []
+
+
+def score(price: Price) -> Price:
+    seen.append(price)
+    return price
+
+
+@ab.declare(state="stateless")
+def declared_score(price: Price) -> Price:
+    seen.append(price)
+    return price
+
+
+def finance(step=None):
+    trades = ab.read_csv("trades.csv", Trade)
+    positive = trades.filter(lambda t: t.volume > 0, name="positive")
+    prices = positive.key_by("symbol").window(count=100).aggregate(vwap, name="vwap")
+    if step is not None:
+        prices = prices.map(step, name="score")
+    return compile_graph(build_graph([prices.write_csv("prices", name="out")]), SPARK)
+
+
+def test_the_finance_program_runs_in_ranges_by_key_and_in_ranges_again():
+    compilation = finance()
+
+    check(compilation.graph, compilation.plan)
+    assert [
+        (("read_csv", "positive"), (), "contiguous", "parallel_source", "shuffle"),
+        (("vwap",), ("symbol",), "strict", "shuffle", "shuffle"),
+        (("out",), (), "contiguous", "shuffle", "parallel_sink"),
+    ] == [
+        (r.operators, r.key, r.ordering, r.first_joint, r.last_joint)
+        for r in compilation.plan.regions
+    ]
+
+
+def test_what_is_written_down_is_json():
+    data = finance(score).to_dict()
+
+    assert data == json.loads(json.dumps(data))
+
+
+def test_the_line_that_forces_an_operator_to_be_sequential_is_named():
+    [found] = finance(score).plan.sequential
+
+    line = score.__code__.co_firstlineno + 1
+    assert ("score", line) == (found.operator, found.reason.line)
+    assert found.reason.file.endswith("test_compile.py")
+
+
+def test_advice_comes_true_when_it_is_followed():
+    """
+    The explanation foretells what the same program with the declaration gives.
+    """
+    [advised] = [
+        line for line in finance(score).explain().split("\n\n") if "declaration" in line
+    ]
+    followed = finance(declared_score)
+
+    assert "would let r1 grow to vwap, score" in " ".join(advised.split())
+    assert ("vwap", "score") == followed.plan.regions[1].operators
+
+
+@pytest.mark.parametrize("target", [Target(), SPARK], ids=["one by one", "batched"])
+def test_every_target_gets_a_whole_plan(target):
+    numbers = ab.from_iterable([1, 2, 3]).map(abs)
+    even, odd = numbers.split(lambda n: n % 2, 2)
+    joined = ab.union(even.map(abs), odd.flat_map(lambda n: [n, n]))
+    compilation = compile_graph(build_graph([joined.to_list()]), target)
+
+    check(compilation.graph, compilation.plan)
