@@ -41,7 +41,7 @@ from anabranch.analysis.objects import (
     is_users_code,
     is_users_module,
 )
-from anabranch.analysis.universe import Universe
+from anabranch.analysis.universe import Universe, subclasses
 from anabranch.analysis.values import (
     ELEMENTS,
     LOST,
@@ -104,6 +104,8 @@ class Attributes(ABC):
             or is_instance_of_users(obj)
             or hasattr(type(obj), "__anabranch__")
         ):
+            if not isinstance(obj, (*CALLABLES, types.ModuleType)):
+                self.found.touch(text, obj, self.at(node, frame))
             return frozenset([Known(obj, text)])
         why = why_impure(type(obj))
         if why is not None:
@@ -121,16 +123,20 @@ class Attributes(ABC):
     def _elements(self, root: Root, node: ast.AST, frame: Frame) -> Value:
         match root:
             case Fresh(site):
-                ran = self.run_special(root, ("__getitem__", "__iter__"), node, frame)
+                ran = self._run_access(root, node, frame)
                 return self.heap.elements(site) | ran
             case Input(kind):
-                ran = self.run_special(root, ("__getitem__", "__iter__"), node, frame)
+                ran = self._run_access(root, node, frame)
                 return frozenset([typed(element_type(kind))]) | ran
             case Known(obj=obj, text=text):
                 return self._elements_of_existing(root, obj, text, node, frame)
             case Shared() | Lost():
                 return frozenset([root])
         return PLAIN
+
+    def _run_access(self, root: Root, node: ast.AST, frame: Frame) -> Value:
+        names = ("__getitem__", "__iter__", "__missing__")
+        return self.run_special(root, names, node, frame)
 
     def _elements_of_existing(
         self, root: Known, obj: Any, text: str, node: ast.AST, frame: Frame
@@ -140,16 +146,19 @@ class Attributes(ABC):
             self.found.change(
                 obj, f"reading {text} may add a key to it", self.at(node, frame)
             )
-        if is_instance_of_users(obj) and not isinstance(obj, tuple):
-            return self.run_special(root, ("__getitem__", "__iter__"), node, frame)
+        ran = self._run_access(root, node, frame)
+        if isinstance(obj, type):
+            special = class_attribute(obj, "__class_getitem__")
+            if isinstance(function_in(special), types.FunctionType):
+                return self.unknown(f"{shown(node)} runs {text}", node, frame)
         if not isinstance(obj, CONTAINERS):
-            return frozenset([Shared(inside)])
+            return ran | frozenset([Shared(inside, id(obj))])
         held = contents(obj)
         if held is None:
             kinds = set() if isinstance(obj, np.ndarray) else set(map(type, obj))
             flat = kinds and all(map(is_scalar_type, kinds))
-            return PLAIN if flat else frozenset([Shared(inside)])
-        return join(self.existing(each, inside, node, frame) for each in held)
+            return ran | (PLAIN if flat else frozenset([Shared(inside, id(obj))]))
+        return ran | join(self.existing(each, inside, node, frame) for each in held)
 
     def inside(self, value: Value) -> Value:
         """Return what can be reached from a value in one step, running nothing."""
@@ -161,7 +170,7 @@ class Attributes(ABC):
                 case Input(kind):
                     found |= {typed(element_type(kind)), Input()}
                 case Known(obj=obj, text=text) if not isinstance(obj, CALLABLES):
-                    found.add(Shared(f"what lies in {text}"))
+                    found.add(Shared(f"what lies in {text}", id(obj)))
                 case Shared():
                     found.add(root)
         return frozenset(found)
@@ -202,7 +211,7 @@ class Attributes(ABC):
             return self.universe.definitions(name) if unknown else []
         return [
             function
-            for each in {cls, *type.__subclasses__(cls)}
+            for each in {cls, *subclasses(cls)}
             if isinstance(
                 function := function_in(class_attribute(each, name)), types.FunctionType
             )
@@ -216,13 +225,11 @@ class Attributes(ABC):
         return join(self._attribute(root, name, node, frame) for root in value)
 
     def _attribute(self, root: Root, name: str, node: ast.AST, frame: Frame) -> Value:
-        if name in (
-            "__dict__",
-            "__globals__",
-            "__closure__",
-            "__code__",
-            "__defaults__",
-        ):
+        if name == "__class__":
+            return frozenset([Shared("a class")])
+        if name in ("__name__", "__qualname__", "__doc__"):
+            return PLAIN
+        if name.startswith("__") and name.endswith("__") and name not in _METHODS:
             return self.unknown(f"{shown(node)} reaches into an object", node, frame)
         match root:
             case Fresh() | Input() | Shared():
@@ -245,15 +252,21 @@ class Attributes(ABC):
             if name in (field_names(cls) or ()):
                 return held
             raw = class_attribute(cls, name)
+            others = self._overriding(root, cls, name, raw, node, frame)
             if raw is not MISSING:
                 own = (
                     self.heap.get(root.site, name)
                     if isinstance(root, Fresh)
                     else NOTHING
                 )
-                return own | self.unwrapped(raw, root, cls, name, node, frame)
+                given = self.unwrapped(raw, root, cls, name, node, frame)
+                return own | others | given
             args = Arguments([PLAIN])
-            return held | self.run_special(root, ("__getattr__",), node, frame, args)
+            return (
+                others
+                | held
+                | self.run_special(root, ("__getattr__",), node, frame, args)
+            )
         ran = [
             frozenset([Bound(root, function)])
             if not self._is_property(name, function)
@@ -265,6 +278,19 @@ class Attributes(ABC):
         ran.append(self.run_special(root, hooks, node, frame, args))
         method: Value = frozenset([Method(root, name)] if name in _METHODS else [])
         return held | method | join(ran)
+
+    def _overriding(
+        self, root: Root, cls: type, name: str, raw: Any, node: ast.AST, frame: Frame
+    ) -> Value:
+        """Return what subclasses, of which an input may be an instance, have instead."""
+        if not isinstance(root, Input):
+            return NOTHING
+        found = [NOTHING]
+        for each in subclasses(cls):
+            other = class_attribute(each, name)
+            if other is not raw and other is not MISSING:
+                found.append(self.unwrapped(other, root, each, name, node, frame))
+        return join(found)
 
     def called_attribute(
         self, value: Value, name: str, node: ast.AST, frame: Frame
@@ -309,6 +335,10 @@ class Attributes(ABC):
             if raw is MISSING:
                 return frozenset([Method(root, name)])
             return self.unwrapped(raw, None, obj, name, node, frame)
+        if isinstance(obj, types.FunctionType) and name in vars(obj):
+            held = vars(obj)[name]
+            self.found.read(name, None, held, self.at(node, frame))
+            return self.existing(held, f"{text}.{name}", node, frame)
         if not is_instance_of_users(obj):
             return frozenset([Method(root, name)])
         raw = class_attribute(type(obj), name)
@@ -412,6 +442,8 @@ def typed(kind: Any) -> Root:
     """Return the part of an input that has an annotation."""
     if is_scalar_type(kind):
         return Plain(kind)
+    if getattr(kind, "_is_protocol", False):  # says what there is, not what it does
+        return Input()
     if get_origin(kind) in (typing.Union, types.UnionType) and all(
         is_scalar_type(each) for each in get_args(kind)
     ):

@@ -84,7 +84,7 @@ _GIVES_PLAIN = frozenset(
                 oct,
                 hex,
             ),
-            *(format, isinstance, issubclass, hasattr, callable, all, any, type, bytes),
+            *(format, isinstance, issubclass, callable, all, any, bytes),
         ),
     )
 )
@@ -286,7 +286,11 @@ class Calls(Changes):
         if obj is next:
             self.change(first, NOTHING, node, frame)
             return self.elements(first, node, frame) | join(args.positional[1:])
-        if obj is getattr or obj is setattr or obj is delattr:
+        if obj is type:
+            return frozenset([Shared("a class")])
+        if "cls" in args.keywords and not isinstance(obj, types.FunctionType):
+            return self.unknown(f"{_called(node)} is given a class", node, frame)
+        if obj is getattr or obj is setattr or obj is delattr or obj is hasattr:
             return self._call_getattr(obj, first, args, node, frame)
         if (
             getattr(obj, "__objclass__", None) is object
@@ -306,7 +310,7 @@ class Calls(Changes):
         if not isinstance(name, str):
             text = f"{shown(node)} takes an attribute by a computed name"
             return self.unknown(text, node, frame)
-        if obj is getattr:
+        if obj is getattr or obj is hasattr:
             return self.attribute(first, name, node, frame) | join(args.positional[2:])
         self.assign_attribute(first, name, join(args.positional[2:]), node, frame)
         return PLAIN
@@ -370,6 +374,7 @@ class Calls(Changes):
             return self._call_method_of_plain(owner, name, args, node, frame)
         if name in CHANGING_METHODS:
             self._call_arguments(args, node, frame)
+            self.run_operators(args.all(), node, frame)
             stored = args.all() | self.inside(args.all())
             self.change(frozenset([owner]), stored, node, frame)
             return self.inside(frozenset([owner])) | args.all() | PLAIN
@@ -398,6 +403,12 @@ class Calls(Changes):
     ) -> Value:
         self._call_arguments(args, node, frame)
         self.run_operators(args.all(), node, frame)
+        if name in ("format", "format_map"):  # "{0.attribute}" reads attributes
+            for root in args.all() - PLAIN:
+                for getter in self.universe.properties():
+                    self.call(
+                        frozenset([Bound(root, getter)]), Arguments(), node, frame
+                    )
         known = name in PURE_METHODS or name in TEXT_METHODS
         if not known and owner.type is not None:
             known = owner.type in (int, float, bool, complex, str, bytes, range)

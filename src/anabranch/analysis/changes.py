@@ -18,6 +18,7 @@ from anabranch.analysis.values import (
     Lost,
     Plain,
     Root,
+    Shared,
     Value,
 )
 
@@ -52,6 +53,10 @@ class Changes(Attributes):
                 self.found.effect("changes", f"{what} changes the input item", at)
             case Known(obj=obj, text=text):
                 self.found.change(obj, f"{what} changes {text}", self.at(node, frame))
+            case Shared(text, target):
+                self.found.change_inside(
+                    target, f"{what} changes {text}", self.at(node, frame)
+                )
             case _:
                 text = f"{what} changes something that outlives the call"
                 self.found.effect("changes", text, self.at(node, frame))

@@ -74,6 +74,7 @@ class Findings:
     effects: dict[Effect, None] = field(default_factory=dict)
     reads: dict[Any, Read] = field(default_factory=dict)
     changes: dict[int, Change] = field(default_factory=dict)
+    touched: dict[int, Read] = field(default_factory=dict)
     visited: set[FunctionNode] = field(default_factory=set)
     heap: Heap = field(default_factory=Heap)
 
@@ -88,8 +89,18 @@ class Findings:
         self.changes.setdefault(id(target), Change(target, at.file, at.line))
         self.effect("changes", text, at)
 
+    def change_inside(self, target: int, text: str, at: Place) -> None:
+        """Record that something in an object, known by its id, is changed."""
+        self.changes.setdefault(target, Change(None, at.file, at.line))
+        self.effect("changes", text, at)
+
+    def touch(self, name: str, target: Any, at: Place) -> None:
+        """Record that an object which outlives the call is looked at."""
+        self.touched.setdefault(id(target), Read(name, None, target, at.file, at.line))
+
     def read(self, name: str, scope: Any, target: Any, at: Place) -> None:
         """Record that something which outlives the call is read."""
+        self.touch(name, target, at)
         key = (name, id(scope[1] if isinstance(scope, tuple) else scope), id(target))
         self.reads.setdefault(key, Read(name, scope, target, at.file, at.line))
 

@@ -17,7 +17,7 @@ from anabranch.analysis.objects import (
     class_attribute,
     is_users_code,
 )
-from anabranch.analysis.scopes import COMPREHENSIONS, target_names
+from anabranch.analysis.scopes import COMPREHENSIONS, outer_expressions, target_names
 from anabranch.analysis.source import file_of, node_of
 from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
@@ -191,8 +191,11 @@ class Expressions(Calls):
     # -- displays and comprehensions
 
     def display(self, node: ast.List | ast.Set, frame: Frame) -> Value:
-        kind = list if isinstance(node, ast.List) else set
-        return self._made(node, frame, kind, join(self._spread(node.elts, frame)))
+        held = join(self._spread(node.elts, frame))
+        if isinstance(node, ast.List):
+            return self._made(node, frame, list, held)
+        self.run_operators(held, node, frame)
+        return self._made(node, frame, set, held)
 
     def _spread(self, elements: list[ast.expr], frame: Frame) -> list[Value]:
         return [
@@ -355,6 +358,8 @@ class Expressions(Calls):
 
     def function(self, node: Any, frame: Frame) -> Value:
         """Return a function that is defined here; it runs where it is called."""
+        for default in outer_expressions(node):
+            self.evaluate(default, frame)
         return frozenset([Closure(node, frame)])
 
     def walrus(self, node: ast.NamedExpr, frame: Frame) -> Value:

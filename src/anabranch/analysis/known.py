@@ -85,7 +85,7 @@ _FUNCTIONS: Mapping[str, str] = {
         logical_and logical_not logical_or logspace matmul max maximum mean median meshgrid
         min minimum mod moveaxis multiply nanmax nanmean nanmedian nanmin nanpercentile
         nanquantile nanstd nansum nanvar ndarray ndim nonzero ones ones_like outer pad
-        percentile piecewise polyfit polyval power prod ptp quantile rad2deg ravel
+        percentile polyfit polyval power prod ptp quantile rad2deg ravel
         reciprocal remainder repeat reshape resize rint roll rot90 round searchsorted select
         setdiff1d shape sign sin sinc size sort sqrt square squeeze stack std subtract sum
         swapaxes take tan tanh tensordot tile trace transpose trapezoid tri tril triu trunc

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 from anabranch.analysis.attributes import typed
 from anabranch.analysis.effects import Change, Effect, Findings, Read
 from anabranch.analysis.interpret import Interpreter, follow, outermost
-from anabranch.analysis.objects import CALLABLES, is_scalar
+from anabranch.analysis.objects import (
+    CALLABLES,
+    MISSING,
+    class_attribute,
+    is_scalar,
+    is_users_class,
+)
 from anabranch.analysis.source import FunctionNode
 from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
@@ -65,6 +71,10 @@ def _state_object(interpreter: Interpreter, initial: Any) -> Value:
     frame = outermost(type(initial))
     if is_scalar(initial):
         return interpreter.existing(initial, "initial", frame.node, frame)
+    if class_attribute(type(initial), "__deepcopy__") is not MISSING and (
+        is_users_class(type(initial))
+    ):
+        return interpreter.unknown("initial copies itself", frame.node, frame)
     site = interpreter.heap.site("initial state")
     interpreter.heap.put(site, ELEMENTS, frozenset([Fresh(site)]))
     return frozenset([Fresh(site, type(initial))])
@@ -125,6 +135,11 @@ class Verdicts:
         for found in self.findings.get(operator, ()):
             if found.effects:
                 return min(found.effects, key=_rank)
+            for target, read in found.touched.items():
+                if target in self.changed and not is_scalar(read.target):
+                    change = self.changed[target]
+                    where = f"which {change.file}:{change.line} changes"
+                    return _unsafe(read, where)
             for key, read in found.reads.items():
                 effect = self._why_unsafe(key, read)
                 if effect is not None:
@@ -145,9 +160,6 @@ class Verdicts:
             read.target, (*CALLABLES, types.ModuleType)
         ):
             return None
-        if id(read.target) in self.changed:
-            change = self.changed[id(read.target)]
-            return _unsafe(read, f"which {change.file}:{change.line} changes")
         place = self.universe.who_may_change(
             read.name, read.scope, read.target, self.visited
         )

@@ -15,7 +15,6 @@ from anabranch.analysis.values import (
     NOTHING,
     PLAIN,
     Arguments,
-    Closure,
     Fresh,
     Known,
     Value,
@@ -69,7 +68,7 @@ class Statements(Expressions):
                 held = self.evaluate(owner, frame)
                 self.assign_attribute(held, name, value, target, frame)
             case ast.Subscript(value=owner, slice=index):
-                self.evaluate(index, frame)
+                self.run_operators(self.evaluate(index, frame), index, frame)
                 held = self.evaluate(owner, frame)
                 self.assign_element(held, value, target, frame)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
@@ -98,6 +97,8 @@ class Statements(Expressions):
             self.assign(target, value, frame)
 
     def annotated(self, node: ast.AnnAssign, frame: Frame) -> None:
+        if not isinstance(node.target, ast.Name):
+            self.evaluate(node.annotation, frame)
         if node.value is not None:
             self.assign(node.target, self.evaluate(node.value, frame), frame)
 
@@ -224,7 +225,13 @@ class Statements(Expressions):
     # -- definitions
 
     def definition(self, node: ast.FunctionDef, frame: Frame) -> None:
-        value: Value = frozenset([Closure(node, frame)])
+        value = self.function(node, frame)
+        for annotation in _annotations(node):
+            if any(
+                isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(annotation)
+            ):
+                text = f"the annotation {shown(annotation)} runs code"
+                self.unknown(text, annotation, frame)
         for decorator in reversed(node.decorator_list):
             callee = self.evaluate(decorator, frame)
             value = self.call(callee, Arguments([value]), decorator, frame)
@@ -251,6 +258,19 @@ class Statements(Expressions):
 
     def nothing(self, node: ast.stmt, frame: Frame) -> None:
         """Execute a statement that only directs the flow of control."""
+
+
+def _annotations(node: ast.FunctionDef) -> list[ast.expr]:
+    spec = node.args
+    arguments = [
+        *spec.posonlyargs,
+        *spec.args,
+        *spec.kwonlyargs,
+        spec.vararg,
+        spec.kwarg,
+    ]
+    found = [arg.annotation for arg in arguments if arg is not None]
+    return [each for each in (*found, node.returns) if each is not None]
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -63,7 +63,7 @@ class Universe:
         if self._classes is None:
             self._classes = [
                 cls
-                for cls in set(_subclasses(object))
+                for cls in set(subclasses(object))
                 if cls.__module__ in self.modules
                 and not issubclass(cls, Operator)
                 and is_users_class(cls)
@@ -73,6 +73,17 @@ class Universe:
     def definitions(self, name: str) -> list[types.FunctionType]:
         """Return the functions that an attribute of an unknown item may run."""
         return self._index().get(name, [])
+
+    def properties(self) -> list[types.FunctionType]:
+        """Return the functions that reading some attribute of an item may run."""
+        found = {
+            id(function): function
+            for cls in self.classes
+            for raw in vars(cls).values()
+            if isinstance(raw, property)
+            and isinstance(function := raw.fget, types.FunctionType)
+        }
+        return list(found.values())
 
     def has_field(self, name: str) -> bool:
         """Tell whether instances of some class of the program have such a field."""
@@ -182,12 +193,13 @@ def _modules_named_by(value: Any) -> list[tuple[str, dict[str, Any]]]:
     return [(cls.__module__, vars(module))]
 
 
-def _subclasses(cls: type) -> Iterator[type]:
-    subclasses: list[type] = type.__subclasses__(cls)
-    for sub in subclasses:
+def subclasses(cls: type) -> Iterator[type]:
+    """Yield every loaded class below a class."""
+    direct: list[type] = type.__subclasses__(cls)
+    for sub in direct:
         yield sub
         if sub is not type:
-            yield from _subclasses(sub)
+            yield from subclasses(sub)
 
 
 def _file_of_globals(names: dict[str, Any]) -> SourceFile | None:

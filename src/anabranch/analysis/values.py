@@ -42,9 +42,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Something inside of an object that outlives the call."""
+    """Something inside of `target`, an object that outlives the call."""
 
     text: str
+    target: int = 0  # its id
 
 
 class Known:

@@ -1,4 +1,4 @@
-# map | global at 13: outlives
+# map | global at 13: cached result
 import functools
 
 
