@@ -9,7 +9,7 @@ ends in infinity, so it also covers everything that an item at its place leads t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -126,7 +126,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
     if first.columns is not None:
         width = len(first.columns)
         columns = [
-            _chained(b.columns[i] for b in filled if b.columns) for i in range(width)
+            _chained([b.columns[i] for b in filled if b.columns]) for i in range(width)
         ]
     entries = None
     if first.entries is not None:
@@ -148,7 +148,20 @@ def last_mark(batches: Sequence[Batch]) -> Mark | None:
     return next((b.mark for b in reversed(batches) if b.mark is not None), None)
 
 
-def _chained(columns: Iterable[Column]) -> Column:
+def _chained(columns: Sequence[Column]) -> Column:
+    """Return columns one behind the other; ranges that go on evenly stay a range."""
+    if not columns:
+        return []
+    first, last = columns[0], columns[-1]
+    if isinstance(first, range) and isinstance(last, range):
+        whole = range(first[0], last[-1] + first.step, first.step)
+        if len(whole) == sum(map(len, columns)) and all(
+            isinstance(column, range)
+            and column.step == first.step
+            and column[0] in whole
+            for column in columns
+        ):
+            return whole
     made: list[int] = []
     for column in columns:
         made += column

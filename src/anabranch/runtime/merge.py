@@ -18,11 +18,16 @@ Strategy: TypeAlias = Literal[
 
 
 def make_merge(
-    strategy: Strategy, entries: Sequence[int], *, width: int, punctuated: bool
+    strategy: Strategy,
+    entries: Sequence[int],
+    *,
+    width: int = 1,
+    punctuated: bool = False,
+    numbered: bool = False,
 ) -> Merge:
     """Return the merge of a strategy; `entries[q]` is the stream of queue q.
 
-    >>> make_merge("seqno", [0, 0], width=1, punctuated=False).queues
+    >>> make_merge("seqno", [0, 0]).queues
     2
     """
     queues = len(entries)
@@ -34,8 +39,8 @@ def make_merge(
         case "seqno":
             return SeqnoMerge(queues, punctuated=punctuated)
         case "strict":
-            return StrictMerge(queues, punctuated=punctuated)
+            return StrictMerge(queues, punctuated=punctuated, numbered=numbered)
         case "relaxed":
-            return RelaxedMerge(queues, punctuated=punctuated)
+            return RelaxedMerge(queues, punctuated=punctuated, numbered=numbered)
         case "position":
             return PositionMerge(entries, width=width, punctuated=punctuated)

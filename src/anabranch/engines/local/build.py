@@ -84,8 +84,7 @@ def _replica(
         program=None,
         inlet=inlet,
         carries=element.carried != "nothing",
-        one_to_one=element.carried == "numbers"
-        and layout.strategies[element.part or ""] == "seqno",
+        one_to_one=element.carried == "numbers" and element.part in layout.one_to_one,
     )
     head = build.graph[element.name]
     if isinstance(head.kind, SinkKind):
@@ -141,6 +140,7 @@ def _inlet(layout: Layout, element: ElementLayout) -> Inlet:
         entries,
         width=max(layout.positions.on(edge) for edge in element.inputs),
         punctuated=not producers.isdisjoint(layout.punctuated),
+        numbered=element.carried == "numbers",
     )
     return Inlet(merge, threaded=element.threaded)
 

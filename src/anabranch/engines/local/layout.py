@@ -22,7 +22,7 @@ from anabranch.engines.local.carrying import (
     positions_in,
 )
 from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.regions import part_strategies, parts_of
+from anabranch.engines.local.regions import is_one_to_one, part_strategies, parts_of
 from anabranch.engines.local.threads import Threads, propagate_threads
 from anabranch.graph.graph import Edge, Graph
 from anabranch.graph.sinks import SinkKind
@@ -63,6 +63,7 @@ class Layout:
     threads: Threads
     positions: Positions
     strategies: Mapping[str, Strategy]  # region -> how its merger keeps order
+    one_to_one: frozenset[str]  # regions whose outputs have the numbers of their items
     punctuated: frozenset[str]
 
     def element_of(self, operator: str) -> ElementLayout:
@@ -114,7 +115,18 @@ def lay_out(
             carried=_carried(name, part, carrying, strategies),
             strategy=_strategy(part, producers, strategies),
         )
-    return Layout(elements, threads, positions_in(graph, plan), strategies, punctuated)
+    return Layout(
+        elements,
+        threads,
+        positions_in(graph, plan),
+        strategies,
+        one_to_one=frozenset(
+            region.name
+            for region in plan.regions
+            if not resilient and is_one_to_one(graph, region)
+        ),
+        punctuated=punctuated,
+    )
 
 
 def _members(graph: Graph, threads: Threads) -> dict[str, tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from anabranch.engines.local.configuration import Configuration
 from anabranch.graph.graph import Graph
@@ -77,22 +76,27 @@ def part_strategies(
     }
 
 
+def is_one_to_one(graph: Graph, region: Region) -> bool:
+    """Tell whether a region gives one output for each item, and each punctuation."""
+    ops = [graph[name] for name in replicated_operators(graph, region)]
+    return region.push == (1, 1) and all(
+        kernel_of(op).forwards_punctuation and not isinstance(op.kind, Punctuate)
+        for op in ops
+    )
+
+
 def _strategy(
     graph: Graph, region: Region, *, resilient: bool, shuffle: bool
 ) -> Strategy:
-    kinds: list[Any] = [graph[name].kind for name in region.operators]
-    if any(isinstance(kind, Punctuate) for kind in kinds):
+    if any(isinstance(graph[name].kind, Punctuate) for name in region.operators):
         return "relaxed"  # a punctuation has the number of the item that it follows
     strategy = _planned(region)
-    if strategy in ("round_robin", "seqno"):
+    if strategy in ("round_robin", "seqno") and (
         # They rely on one output for each item: an item that fails leaves a gap, and so
         # do the numbers that a shuffle sent to other channels.
-        silent = any(
-            not kernel_of(graph[name]).forwards_punctuation
-            for name in replicated_operators(graph, region)
-        )
-        if resilient or shuffle or silent:
-            return "strict"
+        resilient or shuffle or not is_one_to_one(graph, region)
+    ):
+        return "strict"
     return strategy
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.runtime.batch import ALL, NOTHING_YET, NOWHERE, Batch, Mark, Origin
+from anabranch.runtime.ordering.interleave import without_copies
 from anabranch.runtime.ordering.merge import Merge
-from anabranch.runtime.punctuation import WINDOW
 
 Position: TypeAlias = tuple[int, ...]
 
@@ -95,7 +95,7 @@ class PositionMerge(Merge):
         if len(taken) > 1:
             order = sorted(range(len(items)), key=positions.__getitem__)
             if self._punctuated:
-                order = _without_copies(order, items, positions)
+                order = without_copies(order, items, positions)
             items = [items[i] for i in order]
             positions = [positions[i] for i in order]
             entries = [entries[i] for i in order]
@@ -109,17 +109,3 @@ class PositionMerge(Merge):
             origin,
             entries if self._several else None,
         )
-
-
-def _without_copies(
-    order: list[int], items: list[Any], positions: list[Position]
-) -> list[int]:
-    """Leave out the copies of a punctuation: each channel has the same place for it."""
-    kept: list[int] = []
-    for i in order:
-        if items[i] is WINDOW and kept:
-            j = kept[-1]
-            if items[j] is WINDOW and positions[i] == positions[j]:
-                continue
-        kept.append(i)
-    return kept

@@ -11,34 +11,38 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from anabranch.runtime.batch import NOWHERE, Batch, Mark, Origin
+from anabranch.runtime.batch import Batch, Column, Mark
+from anabranch.runtime.ordering.interleave import Run, in_order
 from anabranch.runtime.ordering.merge import Merge
 from anabranch.runtime.ordering.numbered import NumberedQueue, numbers_of
-from anabranch.runtime.punctuation import WINDOW
-
-_MISSING = object()
 
 
 class PulseMerge(Merge):
     """What strict and relaxed numbers have in common.
 
-    The merge keeps the numbers, and gives a mark of how far it has come, for the case
-    that it stands in a shuffle. However many copies of a pulse come in, the mark moves
-    on once.
+    A `numbered` one stands in a shuffle: it keeps the numbers and says how far it has
+    come. However many copies of a pulse come in, that mark moves on once (4.4). Any
+    other is the end of the region, and strips off both.
     """
 
     repeats: ClassVar[bool]
 
     def __init__(
-        self, queues: int, *, first: int = 0, punctuated: bool = False
+        self,
+        queues: int,
+        *,
+        first: int = 0,
+        punctuated: bool = False,
+        numbered: bool = True,
     ) -> None:
         super().__init__(queues)
         self.last_seqno: float = first - 1
         self._last_queue: NumberedQueue | None = None
         self._marked: float = first - 1
         self._punctuated = punctuated
+        self._numbered = numbered
         self._queues = [NumberedQueue(first) for _ in range(queues)]
 
     def put(self, queue: int, batch: Batch) -> None:
@@ -52,19 +56,17 @@ class PulseMerge(Merge):
 
     def release(self) -> Batch | None:
         self._drop_copies()
-        top = min(queue.back for queue in self._queues)
-        items, numbers, origin = self._up_to(top)
+        run = self._up_to(min(queue.back for queue in self._queues))
         self._pass_pulse()
         while (queue := self._next_in_order()) is not None:
-            for batch in queue.take(queue.front):
-                items += batch.items
-                numbers += numbers_of(batch)
-                origin = origin.with_(batch.origin)
-            self.last_seqno, self._last_queue = numbers[-1], queue
-        mark = self._new_mark()
-        if not items and mark is None:
+            taken = queue.take(queue.front)
+            self.last_seqno, self._last_queue = numbers_of(taken[-1])[-1], queue
+            run = run.then(in_order(taken, repeats=self.repeats))
+        mark = self._new_mark() if self._numbered else None
+        if not run.items and mark is None:
             return None
-        return Batch(items, [numbers], mark, origin)
+        columns: list[Column] | None = [run.numbers] if self._numbered else None
+        return Batch(run.items, columns, mark, run.origin)
 
     def _pass_pulse(self) -> None:
         """Take a pulse that has come in all channels for the last number."""
@@ -93,32 +95,16 @@ class PulseMerge(Merge):
     def _ready(self, number: float) -> bool:
         """Tell whether the lowest number that waits comes next in order."""
 
-    def _up_to(self, top: float) -> tuple[list[Any], list[int], Origin]:
+    def _up_to(self, top: float) -> Run:
         """Take everything up to `top` in the order of the numbers."""
-        items: list[Any] = []
-        numbers: list[int] = []
-        origin = NOWHERE
-        parts = 0
+        taken: list[Batch] = []
         for queue in self._queues:
-            taken = queue.take(top)
-            parts += bool(taken)
-            for batch in taken:
-                items += batch.items
-                numbers += numbers_of(batch)
-                origin = origin.with_(batch.origin)
-            if numbers and taken and numbers[-1] >= self.last_seqno:
-                self.last_seqno, self._last_queue = numbers[-1], queue
-        if parts > 1:
-            items, numbers = self._sorted(items, numbers)
-        return items, numbers, origin
-
-    def _sorted(
-        self, items: list[Any], numbers: list[int]
-    ) -> tuple[list[Any], list[int]]:
-        order = sorted(range(len(numbers)), key=numbers.__getitem__)
-        if self._punctuated:
-            order = _without_copies(order, items, numbers)
-        return [items[i] for i in order], [numbers[i] for i in order]
+            batches = queue.take(top)
+            if batches and numbers_of(batches[-1])[-1] >= self.last_seqno:
+                self.last_seqno = numbers_of(batches[-1])[-1]
+                self._last_queue = queue
+            taken += batches
+        return in_order(taken, repeats=self.repeats, punctuated=self._punctuated)
 
 
 class StrictMerge(PulseMerge):
@@ -143,17 +129,3 @@ class RelaxedMerge(PulseMerge):
     def _no_duplicates(self) -> bool:
         """Tell whether nothing more can come with the number that went on last."""
         return self._last_queue is None or self.last_seqno < self._last_queue.back
-
-
-def _without_copies(
-    order: list[int], items: list[Any], numbers: list[int]
-) -> list[int]:
-    """Leave out the copies of a punctuation: each channel has the same number for it."""
-    kept: list[int] = []
-    for i in order:
-        if items[i] is WINDOW and kept:
-            j = kept[-1]
-            if items[j] is WINDOW and numbers[i] == numbers[j]:
-                continue
-        kept.append(i)
-    return kept

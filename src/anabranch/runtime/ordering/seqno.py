@@ -11,8 +11,9 @@ from typing import Any
 
 from anabranch.errors import EngineError
 from anabranch.runtime.batch import NOWHERE, Batch, Origin, mark_at
+from anabranch.runtime.ordering.interleave import place
 from anabranch.runtime.ordering.merge import Merge
-from anabranch.runtime.ordering.numbered import NumberedQueue, numbers_of
+from anabranch.runtime.ordering.numbered import NumberedQueue
 
 _MISSING = object()
 
@@ -66,7 +67,7 @@ class SeqnoMerge(Merge):
             for batch in queue.take(top):
                 origin = origin.with_(batch.origin)
                 placed += len(batch.items)
-                _place(batch, items, first)
+                place(batch, items, first)
         if placed < len(items) or self._punctuated:
             for number, item in enumerate(items, first):
                 if item is _MISSING:
@@ -95,14 +96,3 @@ class SeqnoMerge(Merge):
             f"operator of the region give more or less than it declares?"
         )
         raise EngineError(msg)
-
-
-def _place(batch: Batch, items: list[Any], first: int) -> None:
-    """Put the items of a batch where their numbers say, counted from `first`."""
-    numbers = numbers_of(batch)
-    if isinstance(numbers, range):
-        start, end = numbers[0] - first, numbers[-1] - first + 1
-        items[start : end : numbers.step] = batch.items
-    else:
-        for number, item in zip(numbers, batch.items, strict=True):
-            items[number - first] = item
