@@ -20,7 +20,15 @@ __all__ = ["Compilation", "Rules", "Target", "compile_graph"]
 
 @dataclass(frozen=True)
 class Compilation:
-    """A program, what is known about it, and what was decided."""
+    """A program, what is known about it, and what was decided.
+
+    >>> import anabranch as ab
+    >>> made = ab.compile(ab.from_iterable([1, 2]).map(abs).to_list())
+    >>> made.traits["map"].state
+    'stateless'
+    >>> [one["operator"] for one in made.to_dict()["sequential"]]
+    ['to_list']
+    """
 
     graph: Graph
     traits: Mapping[str, Traits]

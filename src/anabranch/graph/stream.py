@@ -402,7 +402,14 @@ class WindowedStream:
 
 @dataclass(frozen=True, eq=False)
 class Sink:
-    """The end of a stream; what `ab.run` and `ab.compile` take."""
+    """The end of a stream; what `ab.run` and `ab.compile` take.
+
+    >>> import anabranch as ab
+    >>> out = ab.from_iterable([1, 2]).to_list()
+    >>> _ = ab.run(out, on="sequential")
+    >>> out.items
+    [1, 2]
+    """
 
     draft: Draft
 
