@@ -109,7 +109,11 @@ class _Writer:
 
     def write(self) -> Text:
         self._line(1, "def run(items, positions, entries):")
-        self._entry_loop()
+        chain = self._plain_chain()
+        if chain is None:
+            self._entry_loop()
+        else:
+            self._comprehension(chain)
         while self.unwritten:
             self._function(self.unwritten.pop())
         self._line(1, "return run")
@@ -131,7 +135,50 @@ class _Writer:
         for edge, number in self.exits.items():
             outs = [f"{number}", *(f"{number}_{i}" for i in range(widths[edge]))]
             header += [f"{_INDENT}a{out} = names['out{out}'].append" for out in outs]
+            header.append(f"{_INDENT}a{number}s = names['out{number}'].extend")
         return header
+
+    def _plain_chain(self) -> tuple[list[Op], Edge] | None:
+        """Return the operators and the exit, if they are but a chain without state.
+
+        Such a chain fits a list comprehension, which is faster than a loop.
+        """
+        if self.positions is not None or self.resilient or len(self.entries) != 1:
+            return None
+        (entry,) = self.entries
+        chain = []
+        edges: tuple[Edge, ...] = (
+            (entry,) if isinstance(entry, Edge) else self.graph.out_edges(entry)
+        )
+        while len(edges) == 1 and edges[0].consumer.operator in self.inside:
+            op = self.graph[edges[0].consumer.operator]
+            if not isinstance(op.kind, Map | Filter | FlatMap) or len(op.inputs) > 1:
+                return None
+            if self.marked.intersection(self.graph.producers(op.name)):
+                return None
+            chain.append(op)
+            edges = self.graph.out_edges(op.name)
+        return (chain, edges[0]) if len(edges) == 1 else None
+
+    def _comprehension(self, plain: tuple[list[Op], Edge]) -> None:
+        chain, edge = plain
+        self.exits[edge] = 0
+        steps: list[tuple[str, Op | None, str]] = [("for x0 in items", None, "x0")]
+        item = "x0"
+        for op in chain:
+            call = f"{self._use('f', op)}({item})"
+            if isinstance(op.kind, Filter):
+                steps.append((f"if {call}", op, item))
+                continue
+            made = self._variable("x")
+            outputs = f"[{call}]" if isinstance(op.kind, Map) else f"list({call})"
+            steps.append((f"for {made} in {outputs}", op, item))
+            item = made
+        self._line(2, "a0s([")
+        self._line(3, item, edge.producer.operator)
+        for text, step, variable in steps:
+            self._line(3, text, step.name if step else "", variable)
+        self._line(2, "])")
 
     def _entry_loop(self) -> None:
         width = max(map(self._entry_width, self.entries), default=0)

@@ -247,9 +247,8 @@ class Epochs:
                 and not self._layout.levels[last + 1][0].in_driver
             ):
                 last += 1
-            rows = self._job(level, last, task, self._handed(shares, rows)) + [
-                row for row in rows if row[0] < 0
-            ]
+            later = [row for row in rows if not self._is_at(row, level, last)]
+            rows = later + self._job(level, last, task, self._handed(shares, rows))
             level = last + 1
         self._took(self._reports(rows), self._sunk(rows))
 
@@ -301,7 +300,8 @@ class Epochs:
     ) -> list[Row]:
         """Run the units of a level in this process."""
         handed = self._handed(shares, rows)
-        passed = [row for row in rows if row[0] < 0 or not self._is_at(row, task.level)]
+        level = task.level
+        passed = [row for row in rows if not self._is_at(row, level, level)]
         for unit, channel in task.places(self._layout, task.level):
             if task.finishing is not None and task.finishing not in unit.operators:
                 continue
@@ -312,8 +312,9 @@ class Epochs:
             passed += out.listed()
         return passed
 
-    def _is_at(self, row: Row, level: int) -> bool:
-        return self._layout.units[row[0]].level == level
+    def _is_at(self, row: Row, first: int, last: int) -> bool:
+        """Tell whether a row is for a unit on one of these levels."""
+        return row[0] >= 0 and first <= self._layout.units[row[0]].level <= last
 
     def _reports(self, rows: list[Row]) -> list[Report]:
         loads = self.runner.pickler.loads

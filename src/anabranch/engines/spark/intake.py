@@ -31,7 +31,7 @@ from anabranch.runtime.reading.splits import (
     layout_of,
 )
 
-_FIRST_ROW_BYTES = 64  # a guess, until rows have been seen
+_SAMPLE_BYTES = 1 << 16  # tells how long the rows are, before any were read
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class FileIntake(Intake):
         self._file = 0
         self._offset, self._line, self._row = self._start(0)
         self._number = 1
-        self._row_bytes = float(_FIRST_ROW_BYTES)
+        self._row_bytes = 0.0
 
     def _start(self, file: int) -> tuple[int, int, int]:
         if file >= len(self._files):
@@ -206,42 +206,39 @@ class FileIntake(Intake):
 
     def _read(self, rows: int) -> bytes:
         """Return about so many whole rows from where the intake stands."""
-        size = max(1 << 12, int(rows * self._row_bytes * 1.02))
         with self._files[self._file].open("rb") as file:
-            while True:
+            file.seek(self._offset)
+            if not self._row_bytes:
+                sample = file.read(_SAMPLE_BYTES)
+                count = count_rows(sample, self._layout)
+                self._row_bytes = len(sample) / max(1, count)
                 file.seek(self._offset)
-                data = file.read(size)
-                if len(data) < size:
-                    return data
-                end = last_row_end(data, self._layout)
-                if end:
-                    return data[:end]
-                size *= 2
+            size = max(1, int(rows * self._row_bytes))
+            data = b""
+            while block := file.read(size):
+                data += block
+                if end := last_row_end(data, self._layout):
+                    at_end = len(block) < size
+                    return data if at_end else data[:end]
+            return data
 
     def _cut(self, data: bytes, parts: int) -> list[FilePiece]:
         """Cut whole rows into pieces and move on behind them."""
         pieces = []
-        start, share = 0, len(data) // parts + 1
-        while start < len(data):
-            chunk = data[start : start + share]
-            if start + share < len(data):
-                end = last_row_end(chunk, self._layout)
-                while not end:
-                    share *= 2
-                    chunk = data[start : start + share]
-                    whole = start + share >= len(data)
-                    end = len(chunk) if whole else last_row_end(chunk, self._layout)
-                chunk = chunk[:end]
-            rows = count_rows(chunk, self._layout)
-            if rows:
+        start = 0
+        for part in range(1, parts + 1):
+            end = len(data)
+            if part < parts:
+                end = start + last_row_end(data[start : end * part // parts], self._layout)
+            chunk = data[start:end]
+            if rows := count_rows(chunk, self._layout):
                 pieces.append(self._piece(len(chunk), rows))
             self._offset += len(chunk)
             self._line += chunk.count(b"\n")
             self._row += rows
             self._number += rows
-            start += len(chunk)
-        counted = sum(piece.rows for piece in pieces)
-        if counted:
+            start = end
+        if counted := sum(piece.rows for piece in pieces):
             self._row_bytes = len(data) / counted
         return pieces
 

@@ -62,6 +62,7 @@ class Layout:
     positions: Positions
     units: tuple[Unit, ...]
     routes: Mapping[Edge, Route]
+    one_to_one: frozenset[str]  # operators with exactly one output for each item
 
     @cached_property
     def levels(self) -> tuple[tuple[Unit, ...], ...]:
@@ -101,7 +102,8 @@ def lay_out(graph: Graph, plan: Plan) -> Layout:
                 in_driver=any(planned[n].effects for n in inside),
             )
         )
-    return _connected(graph, drafts, positions_of(graph, prolific))
+    one_to_one = frozenset(op.name for op in plan.operators if op.push == (1, 1))
+    return _connected(graph, drafts, positions_of(graph, prolific), one_to_one)
 
 
 @dataclass
@@ -115,7 +117,12 @@ class _Draft:
     level: int = 0
 
 
-def _connected(graph: Graph, drafts: list[_Draft], positions: Positions) -> Layout:
+def _connected(
+    graph: Graph,
+    drafts: list[_Draft],
+    positions: Positions,
+    one_to_one: frozenset[str],
+) -> Layout:
     """Find the streams between units, add units that write, and set the levels."""
     owner = {name: draft for draft in drafts for name in draft.operators}
     entries: dict[int, list[Entry]] = {id(draft): [] for draft in drafts}
@@ -162,7 +169,7 @@ def _connected(graph: Graph, drafts: list[_Draft], positions: Positions) -> Layo
         else Route(how, number[id(consumer)], entries[id(consumer)].index(edge))
         for edge, (how, consumer) in hows.items()
     }
-    return Layout(graph, positions, units, routes)
+    return Layout(graph, positions, units, routes, one_to_one)
 
 
 def _to_sink(graph: Graph, edge: Edge, producer: _Draft) -> tuple[How, _Draft | None]:

@@ -15,6 +15,7 @@ from anabranch.engines.spark.states import bucket_of
 from anabranch.engines.spark.task import ROW_ARROW, EpochTask
 from anabranch.engines.spark.wire import Batch, Numbers, encode
 from anabranch.runtime.columns import values_of
+from anabranch.runtime.punctuation import WINDOW
 
 _BLOB_ITEMS = 200_000  # keeps a blob at some MiB
 _SMALL_BYTES = 1 << 16  # such payloads share a batch
@@ -92,11 +93,9 @@ def by_key(
     if count == 1:
         yield 0, batch
         return
-    owner = _Owner(task, unit)
-    channels = _channels(batch, key, owner)
-    order = np.argsort(channels, kind="stable")
+    order, channels = _by_channel(batch, key, _Owner(task, unit), count)
     moved = batch.take(order)
-    ends = np.searchsorted(channels[order], np.arange(count + 1))
+    ends = np.searchsorted(channels, np.arange(count + 1))
     for channel in range(count):
         start, end = int(ends[channel]), int(ends[channel + 1])
         if end > start:
@@ -115,6 +114,30 @@ class _Owner(dict[Any, int]):
         bucket = bucket_of(key)
         channel = self[key] = self._task.channel_of_bucket(self._unit, bucket)
         return channel
+
+
+def _by_channel(
+    batch: Batch, key: tuple[str, ...], owner: _Owner, count: int
+) -> tuple[Numbers, Numbers]:
+    """Return which items go where: indices of items by channel, and the channels.
+
+    A punctuation goes to every channel; where their streams meet again, one is kept.
+    """
+    marks = np.empty(0, np.int64)
+    if batch.table is None:
+        items = batch.items
+        marks = np.array([i for i, x in enumerate(items) if x is WINDOW], np.int64)
+    if not len(marks):
+        channels = _channels(batch, key, owner)
+        order = np.argsort(channels, kind="stable")
+        return order, channels[order]
+    real = np.setdiff1d(np.arange(len(batch)), marks)
+    channels = np.empty(len(batch), np.int64)
+    channels[real] = _channels(batch.take(real), key, owner)
+    indices = np.concatenate([real, np.tile(marks, count)])
+    targets = np.concatenate([channels[real], np.repeat(np.arange(count), len(marks))])
+    order = np.lexsort([indices, targets])
+    return indices[order], targets[order]
 
 
 def _channels(batch: Batch, key: tuple[str, ...], owner: _Owner) -> Numbers:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.runtime.columns import Form, to_items, to_table
+from anabranch.runtime.punctuation import WINDOW
 
 Numbers = npt.NDArray[np.int64]
 _COLUMNS, _PICKLED = b"c", b"p"
@@ -104,9 +106,23 @@ def in_order(batches: Sequence[Batch]) -> Batch:
     if len(filled) == 1:
         return filled[0]
     joined = _joined(filled)
-    if all(_last(one) < _first(two) for one, two in zip(filled, filled[1:], strict=False)):
+    if all(_last(one) < _first(two) for one, two in pairwise(filled)):
         return joined
-    return joined.take(np.lexsort(joined.positions[::-1]))
+    return _each_mark_once(joined.take(np.lexsort(joined.positions[::-1])))
+
+
+def _each_mark_once(batch: Batch) -> Batch:
+    """Drop the copies of a punctuation that went through several channels."""
+    if batch.table is not None or WINDOW not in batch.items:
+        return batch
+    same = np.ones(len(batch), bool)
+    for column in batch.positions:
+        same[1:] &= column[1:] == column[:-1]
+    same[0] = False
+    kept = [
+        i for i, item in enumerate(batch.items) if not (same[i] and item is WINDOW)
+    ]
+    return batch.take(np.array(kept, np.int64))
 
 
 def interleaved(

@@ -6,6 +6,7 @@ changes with the epoch comes with the task.
 
 from __future__ import annotations
 
+import gc
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,7 @@ from anabranch.engines.spark.parts import write_part
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.pieces import read_piece
 from anabranch.engines.spark.routing import Rows, by_key, by_range
+from anabranch.engines.spark.shortcuts import shortcut_of
 from anabranch.engines.spark.states import StoredStates
 from anabranch.engines.spark.store import Bucket, close_buckets
 from anabranch.engines.spark.task import REPORT, TO_DRIVER, EpochTask, Report, Share
@@ -30,7 +32,9 @@ from anabranch.errors import AnabranchError
 from anabranch.graph.graph import Edge
 from anabranch.runtime.columns import form_of
 from anabranch.runtime.failures import Failure, stop
+from anabranch.runtime.fusion import Entry
 from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
 from anabranch.runtime.punctuated import punctuated_operators
 from anabranch.runtime.punctuation import WINDOW
@@ -61,9 +65,15 @@ def run_task(
         _runners.clear()
         close_buckets()
         _runners[job] = Runner(cloudpickle.loads(shipped.value))
+        gc.freeze()  # what is there now stays; it need not be looked at again
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls us
-    yield from _runners[job].run(task, context.partitionId(), batches)
+    gc.disable()  # a batch is a lot of objects, hardly any of them in a cycle
+    try:
+        yield from _runners[job].run(task, context.partitionId(), batches)
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 class Runner:
@@ -137,6 +147,11 @@ class UnitRunner:
                 self._states[name] = self._stored[name] = stored
         self._failures: list[Failure] = []
         self._programs: dict[str | None, Program] = {}
+        self._shortcut = None
+        if not runner.spec.resilient:
+            self._shortcut = shortcut_of(
+                self._layout, unit, lambda: self._made(unit.entries, None), self._ran_on
+            )
 
     def run(
         self,
@@ -160,17 +175,13 @@ class UnitRunner:
             (sink,) = self._unit.writes
             written[sink] = self._write(sink, stream, task, channel)
         else:
-            program = self._program(task.after)
-            self._feed(program, task, share, streams)
-            for edge, left in program.exits.items():
-                batch = self._batch(edge, left.items, left.positions)
+            for edge, batch in self._processed(task, share, streams):
                 route = self._layout.routes[edge]
                 if route.how == "write":
                     sink = edge.consumer.operator
                     written[sink] = self._write(sink, batch, task, channel)
                 else:
                     self._send(edge, batch, route, task, rows)
-                left.clear()
         self._save_states(task, buckets)
         return Report(
             self._unit.number, channel, read, written, tuple(self._failures)
@@ -235,55 +246,79 @@ class UnitRunner:
             streams.append(in_order(batches))
         return read, streams
 
-    def _feed(
-        self, program: Program, task: EpochTask, share: Share, streams: list[Batch]
-    ) -> None:
-        if task.after is not None and share.injected is not None:
-            items, positions = self._runner.pickler.loads(share.injected)
-            program.run(items, positions)
-            return
-        filled = [stream for stream in streams if len(stream)]
-        if not filled:
-            return
+    def _processed(
+        self, task: EpochTask, share: Share, streams: list[Batch]
+    ) -> Iterator[tuple[Edge, Batch]]:
+        """Run the program on what came in, and return what left it, by stream."""
+        if task.after is not None:
+            if share.injected is not None:
+                items, positions = self._runner.pickler.loads(share.injected)
+                yield from self._ran(self._program(task.after), items, positions)
+            elif any(map(len, streams)):
+                yield from self._ran_on(streams)
+        elif len(streams) == 1 and self._shortcut is not None:
+            yield from self._shortcut.run(streams[0])
+        elif any(map(len, streams)):
+            yield from self._ran_on(streams)
+
+    def _ran_on(self, streams: list[Batch]) -> Iterator[tuple[Edge, Batch]]:
+        program = self._program(None)
         if len(streams) == 1:
             (stream,) = streams
             positions = [column.tolist() for column in stream.positions]
-            program.run(stream.items, positions)
+            yield from self._ran(program, stream.items, positions)
             return
-        positions_on = self._layout.positions
+        form = self._layout.positions
         width = max(
-            positions_on.on(entry) if isinstance(entry, Edge) else positions_on.after[entry]
+            form.on(entry) if isinstance(entry, Edge) else form.after[entry]
             for entry in self._unit.entries
         )
         items, columns, entries = interleaved(streams, width)
-        program.run(items, [column.tolist() for column in columns], entries)
+        positions = [column.tolist() for column in columns]
+        yield from self._ran(program, items, positions, entries)
+
+    def _ran(
+        self,
+        program: Program,
+        items: list[Any],
+        positions: list[list[int]],
+        entries: list[int] | None = None,
+    ) -> Iterator[tuple[Edge, Batch]]:
+        program.run(items, positions, entries)
+        for edge, left in program.exits.items():
+            columns = [np.array(column, np.int64) for column in left.positions]
+            form = self._form(edge.producer.operator)
+            batch = Batch(columns, form, None, left.items[:])
+            left.clear()
+            yield edge, self._unmarked(edge, batch)
 
     def _program(self, after: str | None) -> Program:
         """Return the program whose items come in as usual, or after an operator."""
         if after not in self._unit.operators:
             after = None
         if after not in self._programs:
-            layout = self._layout
-            self._programs[after] = Program(
-                layout.graph,
-                self._unit.operators,
-                self._unit.entries if after is None else (after,),
-                positions=layout.positions,
-                states=self._states,
-                on_error=self._on_error if self._runner.spec.resilient else stop,
-                describe=self._describe,
-            )
+            entries = self._unit.entries if after is None else (after,)
+            self._programs[after] = self._made(entries, self._layout.positions)
         return self._programs[after]
 
-    def _batch(self, edge: Edge, items: list[Any], positions: list[list[int]]) -> Batch:
-        columns = [np.array(column, np.int64) for column in positions]
-        batch = Batch(columns, self._form(edge.producer.operator), None, items[:])
-        if edge.producer.operator in self._runner.marked:
-            sink = self._layout.routes[edge].how in ("write", "driver")
-            if sink or edge.consumer.operator not in self._layout.unit_of:
-                kept = [i for i, item in enumerate(items) if item is not WINDOW]
-                return batch.take(np.array(kept, np.int64))
-        return batch
+    def _made(self, entries: tuple[Entry, ...], positions: Positions | None) -> Program:
+        return Program(
+            self._layout.graph,
+            self._unit.operators,
+            entries,
+            positions=positions,
+            states=self._states,
+            on_error=self._on_error if self._runner.spec.resilient else stop,
+            describe=self._describe,
+        )
+
+    def _unmarked(self, edge: Edge, batch: Batch) -> Batch:
+        """Leave out punctuations on the way to a sink."""
+        to_sink = edge.consumer.operator not in self._layout.unit_of
+        if not to_sink or edge.producer.operator not in self._runner.marked:
+            return batch
+        kept = [i for i, item in enumerate(batch.items) if item is not WINDOW]
+        return batch.take(np.array(kept, np.int64))
 
     def _send(
         self, edge: Edge, batch: Batch, route: Route, task: EpochTask, rows: Rows
