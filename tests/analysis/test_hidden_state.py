@@ -41,8 +41,10 @@ HIDING_PLACES = {
     "bound method": ("STATE = []\npush = STATE.append", "item", "push(item)"),
     "class attribute": ("class State:\n    n = []", "item", "State.n.append(item)"),
     "instance attribute": (
-        "class State:\n    def __init__(self):\n        self.n = 0\n"
-        "    def bump(self):\n        self.n += 1\n        return self.n\nstate = State()",
+        (
+            "class State:\n    def __init__(self):\n        self.n = 0\n"
+            "    def bump(self):\n        self.n += 1\n        return self.n\nstate = State()"
+        ),
         "item",
         "state.bump()",
     ),
@@ -63,8 +65,10 @@ HIDING_PLACES = {
         "touch()",
     ),
     "closure": (
-        "def make():\n    n = 0\n    def touch():\n        nonlocal n\n        n += 1\n"
-        "        return n\n    return touch\ntouch = make()",
+        (
+            "def make():\n    n = 0\n    def touch():\n        nonlocal n\n        n += 1\n"
+            "        return n\n    return touch\ntouch = make()"
+        ),
         "item",
         "touch()",
     ),
@@ -74,8 +78,10 @@ HIDING_PLACES = {
         "touch(item)",
     ),
     "cached impure function": (
-        "import functools\nSTATE = []\n@functools.lru_cache\ndef touch(x):\n"
-        "    STATE.append(x)\n    return len(STATE)",
+        (
+            "import functools\nSTATE = []\n@functools.lru_cache\ndef touch(x):\n"
+            "    STATE.append(x)\n    return len(STATE)"
+        ),
         "item",
         "touch(item)",
     ),
@@ -87,50 +93,66 @@ HIDING_PLACES = {
     "setattr": ("class S: pass\nSTATE = S()", "item", 'setattr(STATE, "last", item)'),
     "getattr": ("STATE = []", "item", 'getattr(STATE, "append")(item)'),
     "class method": (
-        "class S:\n    n = 0\n    @classmethod\n    def touch(cls):\n        cls.n += 1\n"
-        "        return cls.n",
+        (
+            "class S:\n    n = 0\n    @classmethod\n    def touch(cls):\n        cls.n += 1\n"
+            "        return cls.n"
+        ),
         "item",
         "S.touch()",
     ),
     "property": (
-        "class S:\n    n = 0\n    @property\n    def next(self):\n        S.n += 1\n"
-        "        return S.n",
+        (
+            "class S:\n    n = 0\n    @property\n    def next(self):\n        S.n += 1\n"
+            "        return S.n"
+        ),
         "item",
         "S().next",
     ),
     "operator": (
-        "STATE = []\nclass S:\n    def __add__(self, x):\n        STATE.append(x)\n"
-        "        return 1",
+        (
+            "STATE = []\nclass S:\n    def __add__(self, x):\n        STATE.append(x)\n"
+            "        return 1"
+        ),
         "item",
         "S() + item",
     ),
     "truth": (
-        "STATE = []\nclass S:\n    def __bool__(self):\n        STATE.append(1)\n"
-        "        return True",
+        (
+            "STATE = []\nclass S:\n    def __bool__(self):\n        STATE.append(1)\n"
+            "        return True"
+        ),
         "item",
         "(1 if S() else 2)",
     ),
     "index": (
-        "STATE = []\nclass S:\n    def __getitem__(self, k):\n        STATE.append(k)\n"
-        "        return k\ns = S()",
+        (
+            "STATE = []\nclass S:\n    def __getitem__(self, k):\n        STATE.append(k)\n"
+            "        return k\ns = S()"
+        ),
         "item",
         "s[item]",
     ),
     "iteration": (
-        "STATE = []\nclass S:\n    def __iter__(self):\n        STATE.append(1)\n"
-        "        return iter([1])\ns = S()",
+        (
+            "STATE = []\nclass S:\n    def __iter__(self):\n        STATE.append(1)\n"
+            "        return iter([1])\ns = S()"
+        ),
         "item",
         "list(s)",
     ),
     "callable object": (
-        "class S:\n    n = 0\n    def __call__(self, x):\n        self.n += 1\n"
-        "        return self.n\ns = S()",
+        (
+            "class S:\n    n = 0\n    def __call__(self, x):\n        self.n += 1\n"
+            "        return self.n\ns = S()"
+        ),
         "item",
         "s(item)",
     ),
     "attribute hook": (
-        "STATE = []\nclass S:\n    def __getattr__(self, k):\n        STATE.append(k)\n"
-        "        return k\ns = S()",
+        (
+            "STATE = []\nclass S:\n    def __getattr__(self, k):\n        STATE.append(k)\n"
+            "        return k\ns = S()"
+        ),
         "item",
         "s.anything",
     ),
@@ -198,32 +220,42 @@ HIDING_PLACES = {
         "f.seen.append(item)",
     ),
     "dictionary that fills itself": (
-        "class D(dict):\n    def __missing__(self, k):\n        self[k] = 1\n"
-        "        return 1\nD_ = D()",
+        (
+            "class D(dict):\n    def __missing__(self, k):\n        self[k] = 1\n"
+            "        return 1\nD_ = D()"
+        ),
         "item",
         "D_[item]",
     ),
     "property through hasattr": (
-        "class S:\n    n = 0\n    @property\n    def label(self):\n        S.n += 1\n"
-        "        return 1\ns = S()",
+        (
+            "class S:\n    n = 0\n    @property\n    def label(self):\n        S.n += 1\n"
+            "        return 1\ns = S()"
+        ),
         "item",
         "hasattr(s, 'label')",
     ),
     "property through format": (
-        "class S:\n    n = 0\n    @property\n    def label(self):\n        S.n += 1\n"
-        "        return 1\ns = S()",
+        (
+            "class S:\n    n = 0\n    @property\n    def label(self):\n        S.n += 1\n"
+            "        return 1\ns = S()"
+        ),
         "item",
         "'{0.label}'.format(item)",
     ),
     "subscript of a class": (
-        "STATE = []\nclass S:\n    def __class_getitem__(cls, k):\n"
-        "        STATE.append(k)\n        return k",
+        (
+            "STATE = []\nclass S:\n    def __class_getitem__(cls, k):\n"
+            "        STATE.append(k)\n        return k"
+        ),
         "item",
         "S[item]",
     ),
     "encoder": (
-        "import json\nSTATE = []\nclass E(json.JSONEncoder):\n    def default(self, o):\n"
-        "        STATE.append(o)\n        return 1",
+        (
+            "import json\nSTATE = []\nclass E(json.JSONEncoder):\n    def default(self, o):\n"
+            "        STATE.append(o)\n        return 1"
+        ),
         "item",
         "json.dumps(item, cls=E)",
     ),
@@ -250,8 +282,10 @@ HIDING_PLACES = {
         "R(STATE).s.append(item)",
     ),
     "replaced record": (
-        "from typing import NamedTuple\nSTATE = []\nclass R(NamedTuple):\n    s: list\n"
-        "r = R([])",
+        (
+            "from typing import NamedTuple\nSTATE = []\nclass R(NamedTuple):\n    s: list\n"
+            "r = R([])"
+        ),
         "item",
         "r._replace(s=STATE).s.append(item)",
     ),
@@ -266,8 +300,10 @@ HIDING_PLACES = {
         "next(get()).append(item)",
     ),
     "returned by a method": (
-        "class S:\n    def __init__(self):\n        self.log = []\n"
-        "    def get(self):\n        return self.log\ns = S()",
+        (
+            "class S:\n    def __init__(self):\n        self.log = []\n"
+            "    def get(self):\n        return self.log\ns = S()"
+        ),
         "item",
         "s.get().append(item)",
     ),
@@ -307,75 +343,99 @@ HIDING_PLACES = {
         "touch(STATE)",
     ),
     "with target": (
-        "import contextlib\nSTATE = [1]\ndef touch(s):\n"
-        "    with contextlib.nullcontext(2) as s[0]:\n        pass",
+        (
+            "import contextlib\nSTATE = [1]\ndef touch(s):\n"
+            "    with contextlib.nullcontext(2) as s[0]:\n        pass"
+        ),
         "item",
         "touch(STATE)",
     ),
     "metaclass": (
-        "STATE = []\nclass M(type):\n    def __call__(cls, x):\n        STATE.append(x)\n"
-        "class S(metaclass=M): pass",
+        (
+            "STATE = []\nclass M(type):\n    def __call__(cls, x):\n        STATE.append(x)\n"
+            "class S(metaclass=M): pass"
+        ),
         "item",
         "S(item)",
     ),
     "constructor": (
-        "STATE = []\nclass S:\n    def __new__(cls, x):\n        STATE.append(x)\n"
-        "        return object.__new__(cls)",
+        (
+            "STATE = []\nclass S:\n    def __new__(cls, x):\n        STATE.append(x)\n"
+            "        return object.__new__(cls)"
+        ),
         "item",
         "S(item)",
     ),
     "inherited constructor": (
-        "STATE = []\nclass B:\n    def __init__(self, x):\n        STATE.append(x)\n"
-        "class S(B): pass",
+        (
+            "STATE = []\nclass B:\n    def __init__(self, x):\n        STATE.append(x)\n"
+            "class S(B): pass"
+        ),
         "item",
         "S(item)",
     ),
     "super": (
-        "STATE = []\nclass B:\n    def go(self, x):\n        STATE.append(x)\n"
-        "class S(B):\n    def go(self, x):\n        return super().go(x)",
+        (
+            "STATE = []\nclass B:\n    def go(self, x):\n        STATE.append(x)\n"
+            "class S(B):\n    def go(self, x):\n        return super().go(x)"
+        ),
         "item",
         "S().go(item)",
     ),
     "setter": (
-        "STATE = []\nclass S:\n    @property\n    def x(self): return 1\n"
-        "    @x.setter\n    def x(self, v): STATE.append(v)\n"
-        "def touch(v):\n    S().x = v",
+        (
+            "STATE = []\nclass S:\n    @property\n    def x(self): return 1\n"
+            "    @x.setter\n    def x(self, v): STATE.append(v)\n"
+            "def touch(v):\n    S().x = v"
+        ),
         "item",
         "touch(item)",
     ),
     "descriptor": (
-        "STATE = []\nclass D:\n    def __get__(self, o, t):\n        STATE.append(1)\n"
-        "class S:\n    d = D()",
+        (
+            "STATE = []\nclass D:\n    def __get__(self, o, t):\n        STATE.append(1)\n"
+            "class S:\n    d = D()"
+        ),
         "item",
         "S().d",
     ),
     "comparison method": (
-        "STATE = []\nclass S:\n    def __lt__(self, o):\n        STATE.append(1)\n"
-        "        return True",
+        (
+            "STATE = []\nclass S:\n    def __lt__(self, o):\n        STATE.append(1)\n"
+            "        return True"
+        ),
         "item",
         "sorted([S(), S()])",
     ),
     "hash method": (
-        "STATE = []\nclass S:\n    def __hash__(self):\n        STATE.append(1)\n"
-        "        return 1",
+        (
+            "STATE = []\nclass S:\n    def __hash__(self):\n        STATE.append(1)\n"
+            "        return 1"
+        ),
         "item",
         "{S()}",
     ),
     "text method": (
-        "STATE = []\nclass S:\n    def __str__(self):\n        STATE.append(1)\n"
-        "        return ''",
+        (
+            "STATE = []\nclass S:\n    def __str__(self):\n        STATE.append(1)\n"
+            "        return ''"
+        ),
         "item",
         "str(S())",
     ),
     "hash of a key": (
-        "STATE = []\nclass S:\n    def __hash__(self):\n        STATE.append(1)\n"
-        "        return 1\ndef touch(k):\n    d = {}\n    d[S()] = k\n    set().add(S())",
+        (
+            "STATE = []\nclass S:\n    def __hash__(self):\n        STATE.append(1)\n"
+            "        return 1\ndef touch(k):\n    d = {}\n    d[S()] = k\n    set().add(S())"
+        ),
         "item",
         "touch(item)",
     ),
     "length method": (
-        "STATE = []\nclass S:\n    def __len__(self):\n        STATE.append(1)\n"
-        "        return 1",
+        (
+            "STATE = []\nclass S:\n    def __len__(self):\n        STATE.append(1)\n"
+            "        return 1"
+        ),
         "item",
         "len(S())",
     ),

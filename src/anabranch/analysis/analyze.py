@@ -168,7 +168,7 @@ def _traits(graph: Graph, op: Op, effect: Effect | None) -> Traits:
         return traits
     traits = _with_declarations(op, traits)
     if effect is not None:
-        return _made_global(op, traits, effect)
+        return _made_global(traits, effect)
     return traits
 
 
@@ -216,7 +216,7 @@ def _stating(op: Op, traits: Traits, trait: Trait, text: str) -> Traits:
     return replace(traits, evidence=(why(op, trait, text), *others))
 
 
-def _made_global(op: Op, traits: Traits, effect: Effect) -> Traits:
+def _made_global(traits: Traits, effect: Effect) -> Traits:
     """Return the traits of an operator whose code is not provably pure."""
     text = effect.text
     if effect.kind == "unknown" and "declare" not in text:

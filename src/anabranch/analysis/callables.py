@@ -14,7 +14,7 @@ from anabranch.analysis.source import FunctionNode, node_of, shown_path
 class Written(NamedTuple):
     """A function that the user wrote out, and its parameters that are still open."""
 
-    function: types.FunctionType
+    function: Any  # a FunctionType; mypy would take such a field for a method
     node: FunctionNode
     parameters: tuple[str, ...]
 
@@ -31,7 +31,7 @@ def written(target: Any) -> Written | None:
     True
     """
     taken, named = 0, set[str]()
-    while not isinstance(target, types.FunctionType):
+    while type(target) is not types.FunctionType:
         match target:
             case functools.partial():
                 taken += len(target.args)

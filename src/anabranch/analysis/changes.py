@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from anabranch.analysis.attributes import Attributes, class_of
+from anabranch.analysis.attributes import Attributes
 from anabranch.analysis.effects import Frame, shown
+from anabranch.analysis.elements import class_of
 from anabranch.analysis.objects import CALLABLES, MISSING, class_attribute
 from anabranch.analysis.values import (
     ELEMENTS,

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import ast
-import builtins
-import types
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.analysis.attributes import class_of
-from anabranch.analysis.calls import Calls
 from anabranch.analysis.effects import Frame, shown
-from anabranch.analysis.objects import (
-    MISSING,
-    class_attribute,
-    is_users_code,
-)
+from anabranch.analysis.names import Names
 from anabranch.analysis.scopes import COMPREHENSIONS, outer_expressions, target_names
-from anabranch.analysis.source import file_of, node_of
 from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
     ELEMENTS,
     NOTHING,
     PLAIN,
     Arguments,
-    Bound,
     Closure,
     Fresh,
-    Known,
     Plain,
     Root,
     Value,
     join,
 )
-from anabranch.graph.custom import Operator
 
 _BINARY = {
     ast.Add: "add",
@@ -60,7 +48,7 @@ _TEXT = ("__format__", "__str__", "__repr__")
 _UNARY = ("__neg__", "__pos__", "__invert__", *_TRUTH)
 
 
-class Expressions(Calls):
+class Expressions(Names):
     """The part of the interpreter that evaluates expressions."""
 
     def __init__(self, universe: Universe) -> None:
@@ -88,53 +76,6 @@ class Expressions(Calls):
         return join(self.run_special(root, names, node, frame, args) for root in value)
 
     # -- names
-
-    def name(self, node: ast.Name, frame: Frame) -> Value:
-        """Look a name up: local, enclosing, captured, global, builtin."""
-        name, scope = node.id, frame
-        while True:
-            if name in scope.declared_global:
-                break
-            if name in scope.own:
-                return scope.variables.get(name, NOTHING)
-            if scope.parent is None:
-                break
-            scope = scope.parent
-        function = scope.function
-        if name not in scope.declared_global and name in function.__code__.co_freevars:
-            return self._captured(name, function, node, frame)
-        if name in function.__globals__:
-            value = function.__globals__[name]
-            self.found.read(name, function.__globals__, value, self.at(node, frame))
-            return self.existing(value, f"the global {name}", node, frame)
-        if hasattr(builtins, name):
-            return self.existing(getattr(builtins, name), name, node, frame)
-        return self.unknown(f"the name {name} is not defined yet", node, frame)
-
-    def _captured(
-        self, name: str, function: types.FunctionType, node: ast.AST, frame: Frame
-    ) -> Value:
-        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
-        try:
-            value = cell.cell_contents
-        except ValueError:
-            return self.unknown(f"the variable {name} has no value yet", node, frame)
-        if name != "__class__":
-            scope = self._enclosing(function)
-            self.found.read(name, scope, value, self.at(node, frame))
-        return self.existing(value, f"the captured variable {name}", node, frame)
-
-    def _enclosing(self, function: types.FunctionType) -> Any:
-        """Return the file and the outermost function around a function."""
-        parsed = file_of(function.__code__.co_filename)
-        scope: Any = node_of(function.__code__)
-        if parsed is None or scope is None:
-            return None
-        while isinstance(outer := parsed.enclosing.get(scope), ast.AST) and not (
-            isinstance(outer, ast.Module)
-        ):
-            scope = outer
-        return (parsed, scope)
 
     # -- operators
 
@@ -289,43 +230,6 @@ class Expressions(Calls):
                 return self._super(node, frame)
         return self.attribute(self.evaluate(node.value, frame), node.attr, node, frame)
 
-    def _super(self, node: ast.Attribute, frame: Frame) -> Value:
-        function = frame.function
-        free = function.__code__.co_freevars
-        outermost = frame
-        while outermost.parent is not None:
-            outermost = outermost.parent
-        if "__class__" not in free or not isinstance(outermost.node, ast.FunctionDef):
-            return self.unknown("super() cannot be followed here", node, frame)
-        cls = (function.__closure__ or ())[free.index("__class__")].cell_contents
-        first = next(iter(outermost.node.args.args), None)
-        owners = (
-            NOTHING if first is None else outermost.variables.get(first.arg, NOTHING)
-        )
-        found: list[Value] = []
-        for owner in owners:
-            kind = class_of(owner)
-            if isinstance(owner, Fresh) and isinstance(owner.type, type):
-                kind = owner.type
-            if kind is None:
-                return self.unknown("super() cannot be followed here", node, frame)
-            raw = class_attribute(kind, node.attr, after=cls)
-            found.append(self._inherited(raw, owner, kind, node, frame))
-        return join(found)
-
-    def _inherited(
-        self, raw: Any, owner: Root, kind: type, node: ast.Attribute, frame: Frame
-    ) -> Value:
-        if raw is MISSING:
-            return self.unknown(f"{shown(node)} is not defined", node, frame)
-        if any(raw is each for each in vars(Operator).values()) or isinstance(
-            raw, types.WrapperDescriptorType
-        ):
-            return frozenset([Known(Operator.setup, shown(node))])
-        if isinstance(raw, types.FunctionType) and is_users_code(raw.__code__):
-            return frozenset([Bound(owner, raw)])
-        return self.unwrapped(raw, owner, kind, node.attr, node, frame)
-
     # -- functions and calls
 
     def call_expression(self, node: ast.Call, frame: Frame) -> Value:
@@ -358,8 +262,8 @@ class Expressions(Calls):
 
     def function(self, node: Any, frame: Frame) -> Value:
         """Return a function that is defined here; it runs where it is called."""
-        for default in outer_expressions(node):
-            self.evaluate(default, frame)
+        for outer in outer_expressions(node):
+            self.evaluate(outer, frame)
         return frozenset([Closure(node, frame)])
 
     def walrus(self, node: ast.NamedExpr, frame: Frame) -> Value:

@@ -19,7 +19,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from anabranch.analysis.objects import MISSING, class_attribute, field_names
-from anabranch.analysis.scopes import is_generator, nodes_of_scope, parameter_names
+from anabranch.analysis.scopes import (
+    bound_names,
+    is_generator,
+    nodes_of_scope,
+    parameter_names,
+)
 from anabranch.analysis.source import FunctionNode
 from anabranch.graph.types import fields_of
 
@@ -80,19 +85,8 @@ class Outputs:
 
     def _note(self, node: ast.AST) -> None:
         """Count the assignments of each name and keep what a single one gives it."""
+        self.assigned.update(bound_names(node))
         match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                self.assigned[name] += 1
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                self.assigned[name] += 1
-            case ast.ClassDef(name=name) | ast.ExceptHandler(name=str(name)):
-                self.assigned[name] += 1
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                self.assigned[name] += 1
-            case ast.MatchMapping(rest=str(name)):
-                self.assigned[name] += 1
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                self.assigned.update((a.asname or a.name) for a in aliases)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.values[name] = value
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 import fractions
@@ -37,7 +37,7 @@ MISSING: Final = object()
 SCALARS: Final[tuple[type, ...]] = (
     *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis)),
     *(range, slice, type(NotImplemented), re.Pattern, uuid.UUID),
-    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
+    *(dt.date, dt.time, dt.timedelta, dt.tzinfo),
     *(decimal.Decimal, fractions.Fraction, np.generic, np.dtype),
 )
 CONTAINERS: Final[tuple[type, ...]] = (
@@ -52,7 +52,7 @@ CALLABLES: Final[tuple[type, ...]] = (
     *(operator.methodcaller, functools._lru_cache_wrapper),  # noqa: SLF001 - a type
     type(np.sum),  # how NumPy wraps its functions
 )
-_EXACT_SCALARS = frozenset(SCALARS) | {datetime.datetime, datetime.timezone}
+_EXACT_SCALARS = frozenset(SCALARS) | {dt.datetime, dt.timezone}
 _LARGEST_LOOKED_INTO = 256
 
 
@@ -100,9 +100,13 @@ def is_instance_of_users(obj: Any) -> bool:
     return is_users_class(type(obj))
 
 
-@functools.cache
 def is_users_class(cls: Any) -> bool:
     """Tell whether a class is the user's own."""
+    return isinstance(cls, type) and _is_users_class(cls)
+
+
+@functools.cache
+def _is_users_class(cls: Any) -> bool:
     if not isinstance(cls, type) or cls.__module__ in ("builtins", None):
         return False
     return any(

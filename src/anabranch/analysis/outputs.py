@@ -44,11 +44,11 @@ def push_of(op: Op) -> Rated | None:
         case FlatMap(function=function):
             return _counted(op, function, "flat_map")
         case Apply(operator=cls) if not op.kind.overrides("punctuation"):
-            return _counted(op, cls.process, f"{cls.__name__}.process", taken=1)
+            return _counted(op, cls.process, f"{cls.__name__}.process")
     return None  # at a punctuation an operator may give more than for an item
 
 
-def _counted(op: Op, function: Any, name: str, taken: int = 0) -> Rated:
+def _counted(op: Op, function: Any, name: str) -> Rated:
     source = written(function)
     if source is None:
         text = f"the source of {name} is not at hand, so it may give any number"
@@ -62,7 +62,9 @@ def _counted(op: Op, function: Any, name: str, taken: int = 0) -> Rated:
     return Rated(push, Evidence("rate", text, source.file, line))
 
 
-def forwards_of(op: Op, item_type: Any) -> Forwarded | None:
+def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
+    op: Op, item_type: Any
+) -> Forwarded | None:
     """Return what the user's code forwards; None if the kind alone says it."""
     match op.kind:
         case Map(function=function):

@@ -106,7 +106,9 @@ class _Paths:
             now = self._step(node, now)
         return now
 
-    def _step(self, node: ast.stmt, before: Push) -> Push | None:
+    def _step(  # noqa: PLR0911 - one return for each kind of statement
+        self, node: ast.stmt, before: Push
+    ) -> Push | None:
         match node:
             case ast.Return(value=value):
                 self.returned.append(plus(before, _yields_in(value)))
@@ -187,7 +189,7 @@ class _Paths:
         return None if after is None or final is None else plus(after, final)
 
     def _context(self, node: ast.With | ast.AsyncWith, before: Push) -> Push:
-        """A context may swallow an exception, so that the body ends anywhere."""
+        """Go through `with`; it may swallow an exception, so the body ends anywhere."""
         inner = _Paths()
         end = inner.through(node.body, before)
         self.returned += inner.returned

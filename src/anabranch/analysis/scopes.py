@@ -32,7 +32,7 @@ def nodes_of_scope(node: ast.AST) -> Iterator[ast.AST]:
             waiting.extend(outer_expressions(child))
 
 
-def outer_expressions(node: FunctionNode) -> list[ast.AST]:
+def outer_expressions(node: FunctionNode) -> list[ast.expr]:
     """Return what is evaluated where a function is defined, not when it runs."""
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     defaults = [*node.args.defaults, *node.args.kw_defaults]
@@ -47,31 +47,44 @@ def _walruses(node: ast.AST) -> Iterator[ast.AST]:
 
 @functools.lru_cache(maxsize=4096)
 def own_names(node: FunctionNode) -> frozenset[str]:
-    """Return the names that are local to a function.
+    r"""Return the names that are local to a function.
 
-    >>> f = ast.parse("def f(a):\\n global g\\n g = b = [c for c in a]").body[0]
+    >>> f = ast.parse("def f(a):\n global g\n g = b = [c for c in a]").body[0]
     >>> sorted(own_names(f))
     ['a', 'b']
     """
     names = set(parameter_names(node.args))
     outer: set[str] = set()
     for child in nodes_of_scope(node):
-        match child:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                names.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                names.add(name)
-            case ast.ClassDef(name=name) | ast.ExceptHandler(name=str(name)):
-                names.add(name)
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                names.add(name)
-            case ast.MatchMapping(rest=str(name)):
-                names.add(name)
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                names |= {(a.asname or a.name).partition(".")[0] for a in aliases}
-            case ast.Global(names=listed) | ast.Nonlocal(names=listed):
-                outer |= set(listed)
+        names.update(bound_names(child))
+        if isinstance(child, ast.Global | ast.Nonlocal):
+            outer.update(child.names)
     return frozenset(names - outer)
+
+
+def bound_names(node: ast.AST) -> list[str]:
+    """Return the names that a node itself binds, without those below it.
+
+    >>> bound_names(ast.parse("import os.path").body[0])
+    ['os']
+    """
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return [name]
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [name]
+        case (
+            ast.ClassDef(name=name)
+            | ast.ExceptHandler(name=str(name))
+            | ast.MatchAs(name=str(name))
+            | ast.MatchStar(name=str(name))
+        ):
+            return [name]
+        case ast.MatchMapping(rest=str(name)):
+            return [name]
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            return [(a.asname or a.name).partition(".")[0] for a in aliases]
+    return []
 
 
 @functools.lru_cache(maxsize=4096)

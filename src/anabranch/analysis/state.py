@@ -10,8 +10,8 @@ import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from anabranch.analysis.attributes import typed
 from anabranch.analysis.effects import Change, Effect, Findings, Read
+from anabranch.analysis.elements import typed
 from anabranch.analysis.interpret import Interpreter, follow, outermost
 from anabranch.analysis.objects import (
     CALLABLES,
@@ -173,8 +173,8 @@ def _unsafe(read: Read, why: str) -> Effect:
     return Effect("unknown", text, read.file, read.line)
 
 
-def _rank(effect: Effect) -> tuple[int, int, bool]:
+def _rank(effect: Effect) -> tuple[int, int, bool, str]:
     """Put first what explains most: a change, early in the code, of a known object."""
     kinds = ("changes", "impure", "unknown")
-    vague = "something that outlives" in effect.text
-    return (kinds.index(effect.kind), effect.line, vague)
+    vague = "something that" in effect.text or "what lies in" in effect.text
+    return (kinds.index(effect.kind), effect.line, vague, effect.text)

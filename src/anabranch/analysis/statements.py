@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.analysis.attributes import class_of
 from anabranch.analysis.effects import Frame, shown
+from anabranch.analysis.elements import class_of
 from anabranch.analysis.expressions import Expressions
 from anabranch.analysis.values import (
     ELEMENTS,

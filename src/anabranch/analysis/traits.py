@@ -58,7 +58,7 @@ class Traits:
     state: State
     key: tuple[str, ...] = ()
     pop: int | None = 1
-    push: Push = Push(1, 1)
+    push: Push = Push(1, 1)  # noqa: RUF009 - a tuple cannot be changed
     forwards: frozenset[str] | None = frozenset()
     punctuation: Literal["free", "preserving", "generating"] = "free"
     expects_punctuation: bool = False

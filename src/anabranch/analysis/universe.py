@@ -157,12 +157,14 @@ class Universe:
             if line is not None:
                 return Place(parsed.file, line)
         for names in self.modules.values():
-            parsed = _file_of_globals(names)
-            for alias, value in names.items() if parsed is not None else ():
-                if value is target and parsed is not None:
-                    line = _escapes(parsed, parsed.tree, alias, visited, flat=flat)
-                    if line is not None:
-                        return Place(parsed.file, line)
+            module = _file_of_globals(names)
+            if module is None:
+                continue
+            aliases = [alias for alias, value in names.items() if value is target]
+            for alias in aliases if scope is not None else [*aliases, name]:
+                line = _escapes(module, module.tree, alias, visited, flat=flat)
+                if line is not None:
+                    return Place(module.file, line)
         return None
 
     def _trees(self, scope: Any) -> Iterator[tuple[SourceFile, ast.AST]]:
@@ -322,10 +324,13 @@ def _reading_uses(nodes: list[ast.AST]) -> set[ast.AST]:
                     found.update(args)
             case ast.Compare(left=left, comparators=others):
                 found.update((left, *others))
-            case ast.For(iter=value) | ast.comprehension(iter=value):
-                found.add(value)
-            case ast.If(test=value) | ast.IfExp(test=value) | ast.While(test=value):
-                found.add(value)
-            case ast.FormattedValue(value=value):
+            case (
+                ast.For(iter=value)
+                | ast.comprehension(iter=value)
+                | ast.If(test=value)
+                | ast.IfExp(test=value)
+                | ast.While(test=value)
+                | ast.FormattedValue(value=value)
+            ):
                 found.add(value)
     return found
