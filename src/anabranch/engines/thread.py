@@ -23,6 +23,9 @@ class RunningThread(ABC):
         self._history: list[Change] = []
         self._started_s = time.monotonic()
         self._ended_s: float | None = None
+        # Not `join`: before Python 3.13 one that Ctrl-C interrupts takes the thread for
+        # ended.
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
 
     def begin(self) -> None:
@@ -42,6 +45,7 @@ class RunningThread(ABC):
             self._status = "failed"
         finally:
             self._ended_s = time.monotonic()
+            self._ended.set()
 
     @property
     def status(self) -> Status:
@@ -57,8 +61,7 @@ class RunningThread(ABC):
         return (self._ended_s or time.monotonic()) - self._started_s
 
     def wait(self, timeout: float | None = None) -> bool:
-        self._thread.join(timeout)
-        if self._thread.is_alive():
+        if not self._ended.wait(timeout):
             return False
         if self._error is not None:
             raise self._error
@@ -66,7 +69,7 @@ class RunningThread(ABC):
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join()
+        self._ended.wait()
 
     def metrics(self) -> dict[str, Any]:
         return {"status": self.status, "elapsed_s": self.elapsed_s}

@@ -56,7 +56,7 @@ class LocalRun(RunningThread):
     def stop(self) -> None:
         self._stopping.set()
         self._tell()
-        self._thread.join()
+        self._ended.wait()
 
     def _run(self) -> None:
         try:

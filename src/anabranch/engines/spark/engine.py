@@ -80,6 +80,7 @@ class SparkRun(RunningThread):
                 resilient=self._options.on_error is not stop,
                 state_directory=str(scratch / "state"),
                 outputs=self._outputs.directories,
+                directory=str(Path.cwd()),
             )
             degree = self._options.degree or spark.sparkContext.defaultParallelism
             epochs = Epochs(spark, spec, degree, self._took)
@@ -194,7 +195,9 @@ class Epochs:
             rows = self._in_driver(task, {}, [])
         else:
             rows = self._job(unit.level, unit.level, task, {})
-        reports = [report for report in self._reports(rows) if report.unit == unit.number]
+        reports = [
+            report for report in self._reports(rows) if report.unit == unit.number
+        ]
         self._took(reports, {})
         found = {
             key: (report.channel, outputs)
@@ -356,9 +359,7 @@ def _rows(table: pa.Table) -> list[Row]:
     )
 
 
-def _taken(
-    intakes: dict[str, Intake], rows: int, parts: int
-) -> dict[str, list[Piece]]:
+def _taken(intakes: dict[str, Intake], rows: int, parts: int) -> dict[str, list[Piece]]:
     """Take the next rows of each source; nothing when all have ended."""
     exactly = len(intakes) > 1
     taken = {

@@ -6,7 +6,9 @@ changes with the epoch comes with the task.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -52,6 +54,7 @@ class Spec:
     resilient: bool
     state_directory: str
     outputs: dict[str, str]  # file sink -> directory of its parts
+    directory: str  # where the program was started: relative paths are meant from there
 
 
 def run_task(
@@ -64,7 +67,10 @@ def run_task(
     if job not in _runners:
         _runners.clear()
         close_buckets()
-        _runners[job] = Runner(cloudpickle.loads(shipped.value))
+        spec: Spec = cloudpickle.loads(shipped.value)
+        with contextlib.suppress(OSError):  # another host need not have it
+            os.chdir(spec.directory)
+        _runners[job] = Runner(spec)
         gc.freeze()  # what is there now stays; it need not be looked at again
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls us
@@ -183,9 +189,7 @@ class UnitRunner:
                 else:
                     self._send(edge, batch, route, task, rows)
         self._save_states(task, buckets)
-        return Report(
-            self._unit.number, channel, read, written, tuple(self._failures)
-        )
+        return Report(self._unit.number, channel, read, written, tuple(self._failures))
 
     def _open_states(self, task: EpochTask, channel: int) -> dict[int, Bucket]:
         if not self._stored:

@@ -1,0 +1,260 @@
+"""The command line from the outside: what is printed, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from anabranch.cli.main import main
+
+PROGRAM = """
+from typing import NamedTuple
+import anabranch as ab
+
+class Reading(NamedTuple):
+    sensor: str
+    value: float
+
+readings = ab.read_csv("readings.csv", Reading)
+halved = readings.map(lambda r: r._replace(value=1 / r.value))
+program = halved.write_csv("halved")
+twice = [halved.to_list(name="one"), halved.to_list(name="two")]
+wrong = readings.key_by("sensr").window(count=2).aggregate(n=ab.count()).to_list()
+missing = ab.read_csv("nowhere.csv", Reading).to_list()
+"""
+READINGS = "sensor,value\na,2\nb,4\na,8\n"
+ENDLESS = """
+import itertools, pathlib
+import anabranch as ab
+program = ab.generate(itertools.count).for_each(lambda n: pathlib.Path("begun").touch())
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    sys.modules.pop("sensors", None)
+    (tmp_path / "sensors.py").write_text(PROGRAM)
+    (tmp_path / "readings.csv").write_text(READINGS)
+    return tmp_path
+
+
+def sequentially(*arguments):
+    return main(["run", *arguments, "--on", "sequential"])
+
+
+def test_a_program_is_run_and_its_output_shown(folder, capsys):
+    assert 0 == sequentially("sensors.py")
+
+    said = capsys.readouterr()
+    assert "" == said.out
+    assert "read 3 items from read_csv" in said.err
+    assert "wrote halved: 3 items\n    sensor,value\n    a,0.5\n    b,0.25" in said.err
+    assert "sensor,value\na,0.5\nb,0.25\na,0.125\n" == "".join(
+        part.read_text() for part in sorted((folder / "halved").glob("part-*"))
+    )
+
+
+def test_a_list_of_sinks_is_run_at_once(folder, capsys):
+    assert 0 == sequentially("sensors.py:twice", "--show", "1")
+
+    said = capsys.readouterr().err
+    assert "one: 3 items" in said
+    assert "two: 3 items" in said
+    assert "    Reading(sensor='a', value=0.5)\n    ... 1 more\n" in said
+
+
+def test_nothing_is_shown_if_nothing_is_asked_for(folder, capsys):
+    assert 0 == sequentially("sensors.py:twice", "--show", "0")
+
+    assert "Reading" not in capsys.readouterr().err
+
+
+FAILING = {
+    "a fault of the program": (["sensors.py:wrong"], "sensr", "sensors.py:13"),
+    "a missing input": (["sensors.py:missing"], "nowhere.csv", ""),
+    "a missing program": (["sensor.py"], "did you mean sensors.py?", ""),
+    "a name that is nearly right": (["sensors.py:twic"], "did you mean 'twice'?", ""),
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first", "second"), FAILING.values(), ids=FAILING
+)
+def test_an_error_is_one_message(folder, capsys, arguments, first, second):
+    assert 1 == sequentially(*arguments)
+
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert first in said
+    assert second in said
+    assert "Traceback" not in said
+
+
+def test_an_item_that_fails_ends_the_job_and_leaves_no_output(folder, capsys):
+    (folder / "readings.csv").write_text(READINGS + "c,0\n")
+
+    assert 1 == sequentially("sensors.py")
+
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError" in said
+    assert "item 4 of read_csv" in said
+    assert "Traceback" not in said
+    assert not (folder / "halved").exists()
+
+
+def test_items_that_fail_can_be_left_out(folder, capsys):
+    (folder / "readings.csv").write_text(READINGS + "c,0\n")
+
+    assert 0 == sequentially("sensors.py", "--on-error", "skip")
+    assert "wrote halved: 3 items" in capsys.readouterr().err
+
+
+def test_items_that_fail_can_be_noted_in_a_file(folder, capsys):
+    (folder / "readings.csv").write_text(READINGS + "c,0\n")
+
+    assert 0 == sequentially("sensors.py", "--on-error", "lost.jsonl")
+
+    (lost,) = map(json.loads, (folder / "lost.jsonl").read_text().splitlines())
+    assert "map" == lost["operator"]
+    assert "c" in lost["item"]
+
+
+MISUSED = {
+    "no command": [],
+    "an unknown engine": ["run", "sensors.py", "--on", "flink"],
+    "a degree of nothing": ["run", "sensors.py", "--degree", "0"],
+    "a degree in words": ["run", "sensors.py", "--degree", "two"],
+    "an unknown way with errors": ["run", "sensors.py", "--on-error", "ignore"],
+    "a drawing without a file": ["graph", "sensors.py"],
+}
+
+
+@pytest.mark.parametrize("arguments", MISUSED.values(), ids=MISUSED)
+def test_misuse_has_a_status_of_its_own(folder, capsys, arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert 2 == ended.value.code
+    assert "usage: anabranch" in capsys.readouterr().err
+
+
+def test_a_program_is_explained(folder, capsys):
+    assert 0 == main(["explain", "sensors.py"])
+
+    assert "3 of 3 operators can run in parallel" in capsys.readouterr().out
+
+
+def test_an_explanation_is_data_too(folder, capsys):
+    assert 0 == main(["explain", "sensors.py", "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    assert {"operators", "subgraphs", "regions", "sequential", "elements"} <= set(told)
+    assert ["read_csv", "map", "write_csv"] == [op["name"] for op in told["operators"]]
+
+
+def test_a_program_is_drawn(folder, capsys):
+    assert 0 == main(["graph", "sensors.py", "-o", "sensors.svg"])
+
+    assert "<svg " in (folder / "sensors.svg").read_text()[:200]
+
+
+def test_a_drawing_that_cannot_be_written_is_told(folder, capsys):
+    assert 1 == main(["graph", "sensors.py", "-o", "no/such/folder.svg"])
+    assert "must be writable" in capsys.readouterr().err
+
+
+def test_the_applications_are_listed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+    assert 0 == main(["apps"])
+
+    said = capsys.readouterr().out
+    assert "finance.py" in said
+    assert "Volume-weighted average prices of stocks" in said
+
+
+def test_benchmarks_are_listed_and_unknown_ones_refused(capsys):
+    assert 0 == main(["bench"])
+    assert "compile_time" in capsys.readouterr().out.split()
+
+    assert 1 == main(["bench", "compile_tim"])
+    assert "did you mean 'compile_time'?" in capsys.readouterr().err
+
+
+def test_a_benchmark_is_run_with_its_arguments(capfd):
+    assert 0 == main(["bench", "compile_time", "20"])
+    assert '"operators": 20' in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_and_version(capsys, flag):
+    with pytest.raises(SystemExit) as ended:
+        main([flag])
+
+    assert 0 == ended.value.code
+    assert "anabranch" in capsys.readouterr().out
+
+
+def test_the_program_that_the_help_shows_runs(folder, capsys):
+    """
+    The text between the comment with the file's name and the first command.
+    """
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out.partition("# names.py\n")[2]
+    lines = shown.partition("\n\n")[0].splitlines()
+    (folder / "names.py").write_text("\n".join(line.strip() for line in lines))
+    (folder / "words.txt").write_text("and Ada met Bob\n")
+
+    assert 0 == sequentially("names.py")
+    assert "value\nAda\nBob\n" == (folder / "names.csv").read_text()
+
+
+def test_an_interrupt_stops_the_job_cleanly(folder):
+    (folder / "endless.py").write_text(ENDLESS)
+    command = [
+        sys.executable,
+        "-c",
+        "import sys, anabranch.cli as c; sys.exit(c.main())",
+    ]
+    process = subprocess.Popen(
+        [*command, "run", "endless.py", "--on", "sequential"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(folder / "begun")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+
+    assert 130 == process.returncode, said
+    assert "stopped early" in said
+    assert "Traceback" not in said
+
+
+def wait_for(path):
+    for _ in range(3000):
+        if path.exists():
+            return
+        time.sleep(0.02)
+    pytest.fail(f"{path.name} did not appear within a minute")
+
+
+@pytest.mark.spark
+def test_a_program_runs_on_spark_with_a_degree(folder, capsys):
+    assert 0 == main(["run", "sensors.py", "--degree", "2", "--epoch-items", "2"])
+
+    said = capsys.readouterr().err
+    assert "2 epochs" in said
+    assert "wrote halved: 3 items" in said
+    assert "a,0.5\n    b,0.25\n    a,0.125" in said
