@@ -431,6 +431,28 @@ HIDING_PLACES = {
         "item",
         "touch(item)",
     ),
+    "member of an enum": (
+        "import enum\nclass E(enum.Enum):\n    A = 1\ndef touch(x):\n    E.A.last = x",
+        "item",
+        "touch(item)",
+    ),
+    "property of an enum": (
+        (
+            "import enum\nSTATE = []\nclass E(enum.Enum):\n    A = 1\n    @property\n"
+            "    def label(self):\n        STATE.append(1)"
+        ),
+        "item",
+        "E.A.label",
+    ),
+    "unpacked iterator": (
+        (
+            "STATE = []\nclass It:\n    def __iter__(self):\n        return self\n"
+            "    def __next__(self):\n        STATE.append(1)\n"
+            "        raise StopIteration\ndef touch():\n    a, *b = It()"
+        ),
+        "item",
+        "touch()",
+    ),
     "length method": (
         (
             "STATE = []\nclass S:\n    def __len__(self):\n        STATE.append(1)\n"

@@ -262,6 +262,8 @@ class Attributes(Elements):
         if isinstance(raw, types.MemberDescriptorType) and owner is not None:
             is_made = isinstance(owner, Fresh | Input)
             return self._field(owner, name) if is_made else LOST  # type: ignore[arg-type]
+        if isinstance(raw, types.DynamicClassAttribute):  # name and value of an enum
+            return PLAIN
         if owner is None and isinstance(raw, _UNBOUND_METHODS):
             return frozenset([Known(raw, entry.text)])
         if not is_users_class(cls) or isinstance(raw, _BUILTIN_METHODS):

@@ -7,7 +7,12 @@ import ast
 from anabranch.analysis.attributes import Attributes
 from anabranch.analysis.effects import Frame, shown
 from anabranch.analysis.elements import class_of
-from anabranch.analysis.objects import CALLABLES, MISSING, class_attribute
+from anabranch.analysis.objects import (
+    CALLABLES,
+    MISSING,
+    class_attribute,
+    is_users_class,
+)
 from anabranch.analysis.values import (
     ELEMENTS,
     NOTHING,
@@ -45,6 +50,9 @@ class Changes(Attributes):
     ) -> None:
         what = shown(node)
         match root:
+            case Plain(kind) if is_users_class(kind):  # a member of an enum
+                text = f"{what} changes a member of {kind.__name__}"  # type: ignore[union-attr]
+                self.found.effect("changes", text, self.at(node, frame))
             case Plain() | Lost():
                 return
             case Fresh(site):

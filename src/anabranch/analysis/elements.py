@@ -118,7 +118,7 @@ class Elements(ABC):
         return PLAIN
 
     def _run_access(self, root: Root, node: ast.AST, frame: Frame) -> Value:
-        names = ("__getitem__", "__iter__", "__missing__")
+        names = ("__getitem__", "__iter__", "__next__", "__missing__")
         return self.run_special(root, names, node, frame)
 
     def _elements_of_existing(

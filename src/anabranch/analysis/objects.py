@@ -80,14 +80,24 @@ def is_scalar(obj: Any) -> bool:
     >>> is_scalar((1, "a")), is_scalar((1, []))
     (True, False)
     """
-    kind = type(obj)
+    kind: Any = type(obj)
     if kind in _EXACT_SCALARS:
         return True
     if kind in (tuple, frozenset):
         return len(obj) <= _LARGEST_LOOKED_INTO and all(map(is_scalar, obj))
     if isinstance(obj, enum.Enum):
-        return True
+        return not _runs_code(kind)
     return isinstance(obj, np.generic | np.dtype)
+
+
+@functools.cache
+def _runs_code(cls: Any) -> bool:
+    """Tell whether an enum has methods or properties of the user's."""
+    return any(
+        isinstance(function_in(raw), types.FunctionType)
+        and is_users_code(function_in(raw).__code__)
+        for raw in vars(cls).values()
+    )
 
 
 def is_scalar_type(kind: Any) -> bool:

@@ -33,9 +33,8 @@ def declare(
 ) -> Callable[[Declarable], Declarable]:
     """State what analysis cannot see of a function or an `Operator` class.
 
-    `state="stateless"` says that its calls do not depend on one another (an `Operator`
-    on a keyed stream still has its attributes as state per key), `push` how many
-    outputs one item gives, `forwards` which attributes every output has unchanged.
+    `state="stateless"` says that its calls do not depend on one another, `push` how
+    many outputs one item gives, `forwards` which attributes every output has unchanged.
     The author is believed.
 
     >>> import anabranch as ab
