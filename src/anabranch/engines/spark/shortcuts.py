@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from anabranch.engines.spark.layout import Layout, Unit
-from anabranch.engines.spark.wire import Batch
+from anabranch.engines.spark.wire import Batch, Numbers, end_to_end
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Edge
 from anabranch.runtime.columns import form_of
@@ -82,22 +82,26 @@ class NoPositions:
 
     def run(self, stream: Batch) -> Iterator[tuple[Edge, Batch]]:
         left = self._program.exits[self._edge]
+        batches = []
+        for chunk in stream.chunks():
+            left.clear()
+            try:
+                self._program.run(chunk.items)
+            except OperatorError:
+                # Only positions can say which item it was: once more, with them.
+                list(self._in_full([chunk]))
+                raise
+            positions = self._positions(chunk)
+            batches.append(Batch(positions, self._form, None, left.items[:]).compact())
         left.clear()
-        try:
-            self._program.run(stream.items)
-        except OperatorError:
-            # Only positions can say which item it was: go through it again with them.
-            yield from self._in_full([stream])
-            raise
-        yield self._edge, Batch(self._positions(stream), self._form, None, left.items[:])
-        left.clear()
+        yield self._edge, end_to_end(batches)
 
-    def _positions(self, stream: Batch) -> list[object]:
+    def _positions(self, stream: Batch) -> list[Numbers]:
         return []
 
 
 class SamePositions(NoPositions):
     """Each item has one output, in its own place."""
 
-    def _positions(self, stream: Batch) -> list[object]:
-        return list(stream.positions)
+    def _positions(self, stream: Batch) -> list[Numbers]:
+        return stream.positions

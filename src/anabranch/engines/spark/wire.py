@@ -7,9 +7,8 @@ shuffle untouched; nobody but the receiving task looks inside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +22,7 @@ from anabranch.runtime.punctuation import WINDOW
 
 Numbers = npt.NDArray[np.int64]
 _COLUMNS, _PICKLED = b"c", b"p"
+_CHUNK_ITEMS = 1 << 14
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Batch:
             return len(self.listed)
         return 0 if self.table is None else self.table.num_rows
 
-    @cached_property
+    @property
     def items(self) -> list[Any]:
         """The items as Python objects."""
         if self.listed is None:
@@ -52,6 +52,20 @@ class Batch:
         if self.table is None and self.form is not None and self.listed:
             self.table = to_table(self.listed, self.form)
         return self.table
+
+    def compact(self) -> Batch:
+        """Return the batch as columns alone where it can be: objects take up room."""
+        if self.as_table() is None:
+            return self
+        return Batch(self.positions, self.form, self.table)
+
+    def chunks(self) -> Iterator[Batch]:
+        """Cut a table into parts small enough for their objects to stay in the cache."""
+        if self.listed is not None or len(self) <= _CHUNK_ITEMS:
+            yield self
+            return
+        for start in range(0, len(self), _CHUNK_ITEMS):
+            yield self.slice(start, min(len(self), start + _CHUNK_ITEMS))
 
     def take(self, order: Numbers) -> Batch:
         """Return the items in another order, or some of them."""
@@ -105,7 +119,7 @@ def in_order(batches: Sequence[Batch]) -> Batch:
         return batches[0] if batches else Batch([], None, None, [])
     if len(filled) == 1:
         return filled[0]
-    joined = _joined(filled)
+    joined = end_to_end(filled)
     if all(_last(one) < _first(two) for one, two in pairwise(filled)):
         return joined
     return _each_mark_once(joined.take(np.lexsort(joined.positions[::-1])))
@@ -151,7 +165,10 @@ def interleaved(
     )
 
 
-def _joined(batches: Sequence[Batch]) -> Batch:
+def end_to_end(batches: Sequence[Batch]) -> Batch:
+    """Return the items of several batches, one batch behind the other."""
+    if len(batches) == 1:
+        return batches[0]
     positions = [
         np.concatenate(columns)
         for columns in zip(*(b.positions for b in batches), strict=True)

@@ -29,7 +29,7 @@ from anabranch.engines.spark.shortcuts import shortcut_of
 from anabranch.engines.spark.states import StoredStates
 from anabranch.engines.spark.store import Bucket, close_buckets
 from anabranch.engines.spark.task import REPORT, TO_DRIVER, EpochTask, Report, Share
-from anabranch.engines.spark.wire import Batch, decode, in_order, interleaved
+from anabranch.engines.spark.wire import Batch, decode, end_to_end, in_order, interleaved
 from anabranch.errors import AnabranchError
 from anabranch.graph.graph import Edge
 from anabranch.runtime.columns import form_of
@@ -268,9 +268,13 @@ class UnitRunner:
     def _ran_on(self, streams: list[Batch]) -> Iterator[tuple[Edge, Batch]]:
         program = self._program(None)
         if len(streams) == 1:
-            (stream,) = streams
-            positions = [column.tolist() for column in stream.positions]
-            yield from self._ran(program, stream.items, positions)
+            left: dict[Edge, list[Batch]] = {}
+            for chunk in streams[0].chunks():
+                positions = [column.tolist() for column in chunk.positions]
+                for edge, batch in self._ran(program, chunk.items, positions):
+                    left.setdefault(edge, []).append(batch.compact())
+            for edge, batches in left.items():
+                yield edge, end_to_end(batches)
             return
         form = self._layout.positions
         width = max(
