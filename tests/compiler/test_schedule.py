@@ -44,6 +44,10 @@ CASES = {
         "src -> x; x -> a -> w[barrier]; x -> b -> w -> y[block=2>1] -> sink",
         "2x 2a 2b 2w 1y",
     ),
+    "streams of their own pace may meet at a barrier": (
+        "src -> x; x -> a[block=2>1] -> w[barrier]; x -> w -> y -> sink",
+        "2x 1a | 1w 1y",
+    ),
     "a block per key takes its items key by key": (
         "src -> a -> b[key=k, block=2>1] -> sink",
         "1a",
@@ -66,7 +70,7 @@ def test_schedule(text, expected):
 
 
 def test_rates_that_cannot_balance_are_reported_with_their_line():
-    text = "src -> x; x -> a[block=2>1] -> w[barrier]; x -> w -> sink"
+    text = "src -> x; x -> a[block=2>1] -> w[collect=1+1]; x -> w -> sink"
 
     with pytest.raises(PlanError, match=r"'w' must balance.*job\.py:4"):
         schedule(*program(text))

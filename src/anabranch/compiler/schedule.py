@@ -13,6 +13,7 @@ from anabranch.analysis.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.graph.balance import Flow, Rates, balance, rates_of
 from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kinds import Barrier
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
 from anabranch.plan.plan import Subgraph
@@ -33,8 +34,13 @@ def schedule(graph: Graph, traits: Mapping[str, Traits]) -> tuple[Subgraph, ...]
     """
     rates = {op.name: fixed_rates(op, traits[op.name]) for op in graph}
     static = {name: found for name, found in rates.items() if found is not None}
-    flows = _flows(graph, static)
-    solved = balance([name for name in graph.names if name in static], flows)
+    names = [name for name in graph.names if name in static]
+    flows = list(_flows(graph, static))
+    solved = balance(names, flows)
+    if solved.conflicts:
+        # Streams of their own pace may meet at a barrier, which holds them back.
+        flows = [flow for flow in flows if not _waits(graph[flow.consumer])]
+        solved = balance(names, flows)
     if solved.conflicts:
         flow = solved.conflicts[0]
         msg = (
@@ -53,6 +59,10 @@ def schedule(graph: Graph, traits: Mapping[str, Traits]) -> tuple[Subgraph, ...]
         )
         for part in _connected(graph, static, flows)
     )
+
+
+def _waits(op: Op) -> bool:
+    return isinstance(op.kind, Barrier)
 
 
 def fixed_rates(op: Op, traits: Traits) -> Rates | None:
