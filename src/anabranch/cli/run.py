@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         console.print("stopping ...", markup=False)
         job.stop()
-    for line in summarise(job, arguments.show):
+    for line in summarise(job, arguments.on, arguments.show):
         console.print(line, markup=False)
     return 0 if job.status == "finished" else INTERRUPTED
 

@@ -21,15 +21,17 @@ _ENDS = {
 }
 
 
-def summarise(job: Job, show: int) -> Iterator[str]:
+def summarise(job: Job, on: str, show: int) -> Iterator[str]:
     """Yield the lines of the summary, with `show` items at both ends of each output."""
     metrics = job.metrics()
     read: dict[str, int] = metrics["read"]
     delivered: dict[str, int] = metrics["delivered"]
     ended = _ENDS.get(job.status, job.status)
-    facts = [f"{metrics['elapsed_s']:.1f} s", _width(job.plan)]
+    facts = [f"on {on}", f"{metrics['elapsed_s']:.1f} s"]
     if "epochs" in metrics:
-        facts.insert(1, counted(metrics["epochs"], "epoch"))
+        facts.append(counted(metrics["epochs"], "epoch"))
+    if on != "sequential":
+        facts.append(_width(job.plan))
     yield f"{ended}: {', '.join(facts)}"
     for name, count in read.items():
         yield f"  read {counted(count, 'item')} from {name}"
