@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from anabranch.graph.blocks import Collect, Deal, Duplicate, RoundRobin
-from anabranch.graph.stream import Draft, Stream, call_site
+from anabranch.graph.site import call_site
+from anabranch.graph.stream import Draft, Stream
 
 Composite: TypeAlias = Callable[[Stream], Stream]
 

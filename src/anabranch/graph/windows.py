@@ -161,9 +161,9 @@ def row_type(names: tuple[str, ...]) -> Any:
     >>> row_type(("total", "n"))(total=7, n=2)
     Row(total=7, n=2)
     """
-    made: Any = namedtuple("Row", names)  # type: ignore[misc]  # noqa: PYI024 - built at run time
-    made.__reduce__ = lambda self: (_row, (names, tuple(self)))
-    return made
+    base: Any = namedtuple("Row", names)  # type: ignore[misc]  # noqa: PYI024 - built at run time
+    reduced = {"__slots__": (), "__reduce__": lambda row: (_row, (names, tuple(row)))}
+    return type("Row", (base,), reduced)
 
 
 def _row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:

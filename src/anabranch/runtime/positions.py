@@ -61,8 +61,8 @@ def positions_of(graph: Graph, prolific: frozenset[str]) -> Positions:
         inside[op.name] = max(widths, default=1 + several)
         after[op.name] = inside[op.name] + (op.name in prolific)
         if op.name in meeting:
-            for index, edge in enumerate(graph.out_edges(op.name)):
-                branch[edge] = index
+            indices = enumerate(graph.out_edges(op.name))
+            branch |= {edge: index for index, edge in indices}
     return Positions(inside, after, branch, prolific)
 
 

@@ -20,9 +20,7 @@ def punctuated_operators(graph: Graph) -> frozenset[str]:
     """
     found: set[str] = set()
     for op in graph:
-        if isinstance(op.kind, Punctuate):
-            found.add(op.name)
-        elif (
+        if isinstance(op.kind, Punctuate) or (
             not isinstance(op.kind, Source | SinkKind)
             and found.intersection(graph.producers(op.name))
             and kernel_of(op).forwards_punctuation

@@ -112,7 +112,10 @@ class SequenceIntake(Intake):
         cuts = _cuts(self._at, end, parts)
         pieces: list[Piece] = [
             ShippedPiece(
-                self._source, start + 1, stop - start, self._pickler.dumps(self._items[start:stop])
+                self._source,
+                start + 1,
+                stop - start,
+                self._pickler.dumps(self._items[start:stop]),
             )
             for start, stop in itertools.pairwise(cuts)
             if stop > start
@@ -229,7 +232,9 @@ class FileIntake(Intake):
         for part in range(1, parts + 1):
             end = len(data)
             if part < parts:
-                end = start + last_row_end(data[start : end * part // parts], self._layout)
+                end = start + last_row_end(
+                    data[start : end * part // parts], self._layout
+                )
             chunk = data[start:end]
             if rows := count_rows(chunk, self._layout):
                 pieces.append(self._piece(len(chunk), rows))

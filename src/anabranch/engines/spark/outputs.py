@@ -72,7 +72,9 @@ class Outputs:
             if not parts:  # an empty output has its columns, if they are known
                 kind = self._graph[op.inputs[0].operator].type
                 parts = [directory / f"part-000000-0000.{op.kind.format}"]  # type: ignore[attr-defined]
-                write_part(op, kind, Batch([], None, None, []), parts[0], self._on_error)
+                write_part(
+                    op, kind, Batch([], None, None, []), parts[0], self._on_error
+                )
             if directory != output.hidden:
                 _put_together(op, parts, output.hidden)
                 shutil.rmtree(directory)

@@ -32,8 +32,7 @@ class Pickler:
     def __init__(self, graph: Graph) -> None:
         self._classes = tuple(_classes_of(graph))
         self._reducers: dict[type, Callable[[Any], Any]] = {
-            cls: self._reducer(number, cls)
-            for number, cls in enumerate(self._classes)
+            cls: self._reducer(number, cls) for number, cls in enumerate(self._classes)
         }
 
     def dumps(self, value: Any) -> bytes:
@@ -92,7 +91,7 @@ def _tuple_of(cls: type, values: tuple[Any, ...]) -> Any:
 
 
 def _object_of(cls: type, attributes: dict[str, Any]) -> Any:
-    made = object.__new__(cls)
+    made: Any = object.__new__(cls)
     for name, value in attributes.items():
         object.__setattr__(made, name, value)  # also into a frozen dataclass
     return made

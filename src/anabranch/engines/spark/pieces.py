@@ -53,9 +53,7 @@ def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> Bat
     raise TypeError(msg)
 
 
-def _read_text(
-    piece: FilePiece, op: Op, form: Form | None, on_error: OnError
-) -> Batch:
+def _read_text(piece: FilePiece, op: Op, form: Form | None, on_error: OnError) -> Batch:
     kind = op.kind
     assert isinstance(kind, ReadFiles)  # noqa: S101
     with Path(piece.path).open("rb") as file:

@@ -69,7 +69,10 @@ class Rows:
             numbers = (dests, self._units, self._channels, self._entries)
             yield pa.RecordBatch.from_arrays(
                 [
-                    *(pa.array([column[i] for i in chosen], pa.int32()) for column in numbers),
+                    *(
+                        pa.array([column[i] for i in chosen], pa.int32())
+                        for column in numbers
+                    ),
                     _binary([self._payloads[i] for i in chosen]),
                 ],
                 schema=ROW_ARROW,
@@ -148,7 +151,8 @@ def _channels(batch: Batch, key: tuple[str, ...], owner: _Owner) -> Numbers:
             encoded = encoded.combine_chunks()
         owners = [owner[value] for value in encoded.dictionary.to_pylist()]
         if encoded.null_count == 0:
-            return np.array(owners, np.int64)[encoded.indices.to_numpy()]
+            indices: Numbers = encoded.indices.to_numpy()
+            return np.array(owners, np.int64)[indices]
     if table is not None and len(key) > 1:
         keys: Any = zip(*(values_of(table.column(name)) for name in key), strict=True)
     else:

@@ -56,7 +56,7 @@ class StoredStates(dict[Any, State]):
         if self._whole:
             self.load_all()
         elif not self._op.state_key:
-            self[()]  # noqa: B018 - there even if no item ever comes
+            self[()]
 
     def __missing__(self, key: Any) -> State:
         raw = self._prefix + key_bytes(key)
@@ -78,7 +78,7 @@ class StoredStates(dict[Any, State]):
                     self._old[raw] = old
                     self[key] = state
         if not self._op.state_key:
-            self[()]  # noqa: B018 - as above
+            self[()]
 
     def changes(self) -> dict[int, dict[bytes, bytes]]:
         """Return what has to be written, by bucket."""

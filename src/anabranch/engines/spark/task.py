@@ -47,6 +47,7 @@ class EpochTask:
     `channels` is the number of tasks of each unit, `first` and `end` are the row
     numbers of the epoch. `finishing` asks one operator for what it has to say at the
     end of the stream; `after` names the operator behind which items are injected.
+    When `warming`, the units get ready and do nothing.
     """
 
     epoch: int
@@ -57,6 +58,7 @@ class EpochTask:
     shares: Mapping[tuple[int, int], Share] = field(default_factory=dict)
     finishing: str | None = None
     after: str | None = None
+    warming: bool = False
 
     def channel_of_bucket(self, unit: int, bucket: int) -> int:
         """Return which channel owns a bucket of keys."""

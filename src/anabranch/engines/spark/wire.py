@@ -133,9 +133,7 @@ def _each_mark_once(batch: Batch) -> Batch:
     for column in batch.positions:
         same[1:] &= column[1:] == column[:-1]
     same[0] = False
-    kept = [
-        i for i, item in enumerate(batch.items) if not (same[i] and item is WINDOW)
-    ]
+    kept = [i for i, item in enumerate(batch.items) if not (same[i] and item is WINDOW)]
     return batch.take(np.array(kept, np.int64))
 
 
@@ -147,7 +145,8 @@ def interleaved(
     Positions of fewer than `width` numbers are filled up with zeros.
     """
     padded = [
-        batch.positions + [np.zeros(len(batch), np.int64)] * (width - len(batch.positions))
+        batch.positions
+        + [np.zeros(len(batch), np.int64)] * (width - len(batch.positions))
         for batch in batches
     ]
     columns = [

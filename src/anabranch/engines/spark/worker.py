@@ -29,7 +29,13 @@ from anabranch.engines.spark.shortcuts import shortcut_of
 from anabranch.engines.spark.states import StoredStates
 from anabranch.engines.spark.store import Bucket, close_buckets
 from anabranch.engines.spark.task import REPORT, TO_DRIVER, EpochTask, Report, Share
-from anabranch.engines.spark.wire import Batch, decode, end_to_end, in_order, interleaved
+from anabranch.engines.spark.wire import (
+    Batch,
+    decode,
+    end_to_end,
+    in_order,
+    interleaved,
+)
 from anabranch.errors import AnabranchError
 from anabranch.graph.graph import Edge
 from anabranch.runtime.columns import form_of
@@ -103,19 +109,19 @@ class Runner:
             if batch.num_columns == len(rows.schema):  # not the number of a partition
                 _sort_out(batch, unit, received, rows)
         share = task.shares.get((unit.number, channel), Share())
-        self.run_unit(task, unit, channel, share, received, rows)
+        self.run_unit(task, (unit, channel), share, received, rows)
         yield from rows.batches(task, layout)
 
     def run_unit(
         self,
         task: EpochTask,
-        unit: Unit,
-        channel: int,
+        place: tuple[Unit, int],
         share: Share,
         received: list[list[pa.Buffer]],
         rows: Rows,
     ) -> None:
         """Run a channel of a unit; an error becomes part of the report."""
+        unit, channel = place
         for entry, blob in share.blobs:
             received[entry].append(pa.py_buffer(blob))
         if unit.number not in self._units:
@@ -169,6 +175,9 @@ class UnitRunner:
     ) -> Report:
         """Run one channel for one epoch."""
         self._failures.clear()
+        if task.warming:
+            self._program(None)
+            return Report(self._unit.number, channel)
         if task.finishing not in (None, *self._unit.operators):
             return Report(self._unit.number, channel)
         buckets = self._open_states(task, channel)
