@@ -25,6 +25,7 @@ from anabranch.plan.plan import Plan
 from anabranch.runtime.batch import Batch
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import OnError, stop
+from anabranch.runtime.ports import AbortedError
 
 
 class Switch(NamedTuple):
@@ -116,8 +117,8 @@ class Flow:
                 raise EngineError(msg)
             before = self.network
             after = self._built(configuration)
+            started_s = perf_counter()
             with self._suspended():
-                started_s = perf_counter()
                 self._let_through(before)
                 self._hand_over(gathered(before), after, configuration)
                 for source in self.sources:
@@ -125,9 +126,11 @@ class Flow:
                         after.close(source.op.name)
                 self.configuration, self.network = configuration, after
                 after.start()
-                pause_s = perf_counter() - started_s
+            pause_s = perf_counter() - started_s
             if self.failure is not None:
                 after.abort()
+                msg = "the program failed while it was being changed"
+                raise EngineError(msg) from self.failure
             return Switch(pause_s, before.layout, after.layout)
 
     def drain(self) -> AllStates:
@@ -146,17 +149,26 @@ class Flow:
             return gathered(self.network)
 
     def _let_through(self, network: Network) -> None:
-        for source in self.sources:
-            if not source.over:
-                network.close(source.op.name)
+        """End the streams of all sources in a network, and wait until it is empty."""
+        try:
+            for source in self.sources:
+                if not source.over:
+                    network.close(source.op.name)
+        except AbortedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - kept for whoever waits
+            self.fail(error)
         network.join()
 
     @contextlib.contextmanager
     def _suspended(self) -> Iterator[None]:
-        with contextlib.ExitStack() as gates:
-            for source in self.sources:
-                gates.enter_context(source.gate)
+        for source in self.sources:
+            source.gate.close()
+        try:
             yield
+        finally:
+            for source in self.sources:
+                source.gate.open()
 
     def _built(self, configuration: Configuration) -> Network:
         layout = lay_out(

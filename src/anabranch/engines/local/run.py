@@ -53,6 +53,10 @@ class LocalRun(RunningThread):
         """Where the threaded ports are now, and how wide the regions."""
         return self.flow.configuration
 
+    def begin(self) -> None:
+        self.flow.start()  # from here on it can be changed
+        super().begin()
+
     def stop(self) -> None:
         self._stopping.set()
         self._tell()
@@ -60,7 +64,6 @@ class LocalRun(RunningThread):
 
     def _run(self) -> None:
         try:
-            self.flow.start()
             with self._changed:
                 self._changed.wait_for(self._is_over)
             states = self.flow.drain()

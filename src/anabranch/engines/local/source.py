@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
+from anabranch.engines.local.gate import Gate
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import FromIterable
 from anabranch.runtime.batch import Batch, Column, Origin, mark_at
@@ -43,8 +44,7 @@ class Into(Protocol):
 class SourceThread:
     """Reads a source to its end.
 
-    `gate` is held while a batch is on its way in; whoever holds all gates has the flow
-    suspended.
+    Every batch goes through its gate; when all gates are closed, the flow is suspended.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class SourceThread:
         flusher: Flusher,
     ) -> None:
         self.op = op
-        self.gate = threading.Lock()
+        self.gate = Gate()
         self.read = 0
         self.stopping = False
         self.over = False  # its stream has been closed

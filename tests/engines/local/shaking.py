@@ -1,0 +1,79 @@
+"""Run programs on the local engine while threads stumble and the layout changes."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from anabranch.engines.engine import Options
+from anabranch.engines.local.configuration import Configuration
+from anabranch.engines.local.engine import LocalEngine
+from anabranch.engines.local.run import LocalRun
+from anabranch.errors import EngineError
+from anabranch.graph.graph import Graph, Input
+from anabranch.graph.stream import Sink
+from anabranch.job import compile_sinks
+from anabranch.plan.plan import Plan
+from anabranch.runtime.element import Replica
+
+PATIENCE_S = 30  # for programs that take milliseconds
+
+
+def all_inputs(graph: Graph) -> list[Input]:
+    return [Input(op.name, port) for op in graph for port in range(len(op.inputs))]
+
+
+def any_configuration(rng: random.Random, graph: Graph, plan: Plan) -> Configuration:
+    share = rng.choice((0.0, 0.2, 0.5, 1.0))
+    return Configuration(
+        ports=frozenset(place for place in all_inputs(graph) if rng.random() < share),
+        degrees={region.name: rng.choice((1, 2, 3, 5)) for region in plan.regions},
+        epoch=rng.choice((1, 3, 10)),
+    )
+
+
+def started(
+    sinks: Sequence[Sink],
+    choose: Callable[[Graph, Plan], Configuration],
+    options: Options | None = None,
+) -> LocalRun:
+    """Start a program under the configuration that `choose` gives."""
+    made = compile_sinks(*sinks, on="local")
+    configuration = choose(made.graph, made.plan)
+    return LocalEngine(configuration).start(made.graph, made.plan, options or Options())
+
+
+def ended(run: LocalRun) -> LocalRun:
+    """Wait for the end; a program that hangs is stuck for good, so say where."""
+    assert run.wait(PATIENCE_S), f"stuck: {run.flow.network.counters()}"
+    return run
+
+
+def keep_changing(run: LocalRun, rng: random.Random) -> int:
+    """Switch from one configuration to another until the program ends."""
+    changes = 0
+    while run.status == "running":
+        configuration = any_configuration(rng, run.flow.graph, run.flow.plan)
+        try:
+            run.flow.switch(configuration)
+        except EngineError:
+            break
+        changes += 1
+    return changes
+
+
+def stumble(monkeypatch, seed: int) -> None:
+    """Let every replica sleep now and then before it does its work."""
+    rng = random.Random(seed)
+    lock = threading.Lock()
+    steady = Replica.run
+
+    def run(replica, batch):
+        with lock:
+            pause_s = rng.choice((0, 0, 0, 0.0001, 0.001))
+        time.sleep(pause_s)
+        steady(replica, batch)
+
+    monkeypatch.setattr(Replica, "run", run)
