@@ -64,7 +64,6 @@ class SparkRun(RunningThread):
                 resilient=self._options.on_error is not stop,
                 state_directory=str(scratch / "state"),
                 outputs=self._outputs.directories,
-                directory=str(Path.cwd()),
             )
             degree = self._options.degree or spark.sparkContext.defaultParallelism
             epochs = Epochs(spark, spec, degree, self._took)

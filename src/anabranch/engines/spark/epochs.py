@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import Broadcast, cloudpickle
+from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
-from anabranch.engines.modules import sent_by_value
 from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.routing import Rows
+from anabranch.engines.spark.ship import packed
 from anabranch.engines.spark.task import (
     REPORT,
     ROW_SCHEMA,
@@ -50,11 +50,7 @@ class Epochs:
         self._spec = spec
         self._layout: Layout = spec.layout
         self._took = took
-        for module in sent_by_value():
-            cloudpickle.register_pickle_by_value(module)
-        self._shipped: Broadcast[bytes] = spark.sparkContext.broadcast(
-            cloudpickle.dumps(spec)
-        )
+        self._shipped: Broadcast[bytes] = spark.sparkContext.broadcast(packed(spec))
         self._epoch = 0
         self._ended = END
 

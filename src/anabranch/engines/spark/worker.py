@@ -6,9 +6,7 @@ changes with the epoch comes with the task.
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import os
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -18,13 +16,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import Broadcast, TaskContext, cloudpickle
+from pyspark import Broadcast, TaskContext
 
 from anabranch.engines.spark.layout import Layout, Route, Unit
 from anabranch.engines.spark.parts import write_part
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.pieces import read_piece
 from anabranch.engines.spark.routing import Rows, by_key, by_range
+from anabranch.engines.spark.ship import unpacked
 from anabranch.engines.spark.shortcuts import shortcut_of
 from anabranch.engines.spark.states import StoredStates
 from anabranch.engines.spark.store import Bucket, close_buckets
@@ -60,7 +59,6 @@ class Spec:
     resilient: bool
     state_directory: str
     outputs: dict[str, str]  # file sink -> directory of its parts
-    directory: str  # where the program was started: relative paths are meant from there
 
 
 def run_task(
@@ -69,14 +67,11 @@ def run_task(
     task: EpochTask,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Run the task of this partition; `shipped` is the pickled `Spec` of the job."""
+    """Run the task of this partition; `shipped` is the packed `Spec` of the job."""
     if job not in _runners:
         _runners.clear()
         close_buckets()
-        spec: Spec = cloudpickle.loads(shipped.value)
-        with contextlib.suppress(OSError):  # another host need not have it
-            os.chdir(spec.directory)
-        _runners[job] = Runner(spec)
+        _runners[job] = Runner(unpacked(shipped.value))
         gc.freeze()  # what is there now stays; it need not be looked at again
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls us
