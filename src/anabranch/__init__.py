@@ -33,10 +33,10 @@ from anabranch.graph.windows import (
     last,
     mean,
 )
-from anabranch.graph.windows import any_ as any  # noqa: A004
-from anabranch.graph.windows import max_ as max  # noqa: A004
-from anabranch.graph.windows import min_ as min  # noqa: A004
-from anabranch.graph.windows import sum_ as sum  # noqa: A004
+from anabranch.graph.windows import any_ as any
+from anabranch.graph.windows import max_ as max
+from anabranch.graph.windows import min_ as min
+from anabranch.graph.windows import sum_ as sum
 from anabranch.job import Job, explain, run, start
 from anabranch.job import compile_sinks as compile  # noqa: A004
 from anabranch.runtime.failures import dead_letter

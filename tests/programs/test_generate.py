@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from anabranch.graph.validate import validate
 
 from anabranch.graph.blocks import Block, Collect, Deal
 from anabranch.graph.custom import Apply, Scan
@@ -22,6 +21,7 @@ from anabranch.graph.kinds import (
 )
 from anabranch.graph.sources import FromIterable, Generate
 from anabranch.graph.stream import build_graph
+from anabranch.graph.validate import validate
 from anabranch.graph.windows import Aggregate
 from tests.programs.generate import (
     Program,

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from anabranch.graph.kinds import Kind
-from anabranch.graph.site import Site
 from anabranch.graph.sinks import SinkKind
+from anabranch.graph.site import UNKNOWN, Site
 from anabranch.graph.sources import Source
 
 
@@ -48,7 +48,7 @@ class Op:
     inputs: tuple[Output, ...] = ()
     key: tuple[str, ...] = ()
     type: Any = None
-    site: Site = Site("<unknown>", 0)
+    site: Site = UNKNOWN
     fuse_with: str | None = None
 
     def __str__(self) -> str:

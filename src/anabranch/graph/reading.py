@@ -11,7 +11,7 @@ from anabranch.graph.stream import Stream, source
 
 def from_iterable(
     items: Iterable[Any],
-    type: Any = None,  # noqa: A002
+    type: Any = None,
     *,
     name: str | None = None,
 ) -> Stream:
@@ -26,7 +26,7 @@ def from_iterable(
 
 def generate(
     factory: Callable[[], Iterator[Any]],
-    type: Any = None,  # noqa: A002
+    type: Any = None,
     *,
     name: str | None = None,
 ) -> Stream:
@@ -41,13 +41,13 @@ def generate(
 
 def read_csv(
     path: str,
-    type: Any,  # noqa: A002
+    type: Any,
     *,
     header: bool = True,
     delimiter: str = ",",
     name: str | None = None,
 ) -> Stream:
-    """Read comma-separated values; columns are matched to attributes by name.
+    r"""Read comma-separated values; columns are matched to attributes by name.
 
     Without a `header` they are matched by position. `path` is a file, a directory or
     a pattern; several files are read in the order of their names.
@@ -58,19 +58,19 @@ def read_csv(
     ...     symbol: str
     ...     volume: int
     >>> path = tempfile.mkdtemp() + "/trades.csv"
-    >>> _ = pathlib.Path(path).write_text("symbol,volume\\nA,1\\n")
+    >>> _ = pathlib.Path(path).write_text("symbol,volume\nA,1\n")
     >>> ab.testing.outputs(ab.read_csv(path, Trade))
     [Trade(symbol='A', volume=1)]
     """
     return source(ReadFiles(str(path), "csv", type, header, delimiter), type, name)
 
 
-def read_jsonl(path: str, type: Any, *, name: str | None = None) -> Stream:  # noqa: A002
-    """Read JSON lines, one object (or, for a scalar type, one value) a line.
+def read_jsonl(path: str, type: Any, *, name: str | None = None) -> Stream:
+    r"""Read JSON lines, one object (or, for a scalar type, one value) a line.
 
     >>> import anabranch as ab, pathlib, tempfile
     >>> path = tempfile.mkdtemp() + "/numbers.jsonl"
-    >>> _ = pathlib.Path(path).write_text("1\\n2\\n")
+    >>> _ = pathlib.Path(path).write_text("1\n2\n")
     >>> ab.testing.outputs(ab.read_jsonl(path, int))
     [1, 2]
     """
@@ -78,18 +78,18 @@ def read_jsonl(path: str, type: Any, *, name: str | None = None) -> Stream:  # n
 
 
 def read_text(path: str, *, name: str | None = None) -> Stream:
-    """Read lines of text, without their line ends.
+    r"""Read lines of text, without their line ends.
 
     >>> import anabranch as ab, pathlib, tempfile
     >>> path = tempfile.mkdtemp() + "/words.txt"
-    >>> _ = pathlib.Path(path).write_text("one\\ntwo\\n")
+    >>> _ = pathlib.Path(path).write_text("one\ntwo\n")
     >>> ab.testing.outputs(ab.read_text(path))
     ['one', 'two']
     """
     return source(ReadFiles(str(path), "text", str), str, name)
 
 
-def read_parquet(path: str, type: Any, *, name: str | None = None) -> Stream:  # noqa: A002
+def read_parquet(path: str, type: Any, *, name: str | None = None) -> Stream:
     """Read Parquet; columns are matched to attributes by name.
 
     >>> import anabranch as ab, pyarrow as pa, pyarrow.parquet, tempfile

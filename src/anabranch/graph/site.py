@@ -30,9 +30,12 @@ class Site:
         return f"{self.file}:{self.line}"
 
 
+UNKNOWN = Site("<unknown>", 0)
+
+
 def call_site() -> Site:
     """Return the innermost line outside this package that led to the call."""
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # noqa: SLF001 - inspect.stack reads every file
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return Site(_shown(frame.f_code.co_filename), frame.f_lineno)
@@ -50,7 +53,8 @@ def site_of(function: Any) -> Site:
     function = getattr(function, "__wrapped__", function)
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, type):
-        code = getattr(getattr(type(function), "__call__", None), "__code__", None)
+        call = getattr(type(function), "__call__", None)  # noqa: B004 - wants its code
+        code = getattr(call, "__code__", None)
     if code is not None:
         return Site(_shown(code.co_filename), code.co_firstlineno)
     return Site("<builtin>", 0)

@@ -75,7 +75,7 @@ class Stream:
     key: tuple[str, ...] = ()
     type: Any = None
 
-    def _then(self, kind: Kind, type: Any, name: str | None) -> Stream:  # noqa: A002
+    def _then(self, kind: Kind, type: Any, name: str | None) -> Stream:
         draft = Draft(
             kind, ((self.draft, self.port),), self.key, type, call_site(), name
         )
@@ -85,7 +85,7 @@ class Stream:
         self,
         f: Callable[[Any], Any],
         *,
-        type: Any = None,  # noqa: A002
+        type: Any = None,
         name: str | None = None,
     ) -> Stream:
         """Give `f(item)` for each item.
@@ -109,7 +109,7 @@ class Stream:
         self,
         f: Callable[[Any], Iterable[Any]],
         *,
-        type: Any = None,  # noqa: A002
+        type: Any = None,
         name: str | None = None,
     ) -> Stream:
         """Give every item of `f(item)`, in order.
@@ -136,7 +136,7 @@ class Stream:
         step: Callable[[Any, Any], tuple[Any, Any]],
         initial: Any,
         *,
-        type: Any = None,  # noqa: A002
+        type: Any = None,
         name: str | None = None,
     ) -> Stream:
         """Carry a state along: `step(state, item)` gives the next state and an output.
@@ -152,7 +152,7 @@ class Stream:
         self,
         operator: type[Operator],
         *arguments: Any,
-        type: Any = None,  # noqa: A002
+        type: Any = None,
         name: str | None = None,
         **keywords: Any,
     ) -> Stream:
@@ -207,7 +207,7 @@ class Stream:
         right_window: Window | int,
         match: Callable[[Any, Any], bool] | None = None,
         into: Callable[[Any, Any], Any] | None = None,
-        type: Any = None,  # noqa: A002
+        type: Any = None,
         name: str | None = None,
     ) -> Stream:
         """Join with another stream; see `ab.Window` for the windows (a number: count).
@@ -258,7 +258,7 @@ class Stream:
         pop: int,
         push: int,
         peek: int | None = None,
-        type: Any = None,  # noqa: A002
+        type: Any = None,
         name: str | None = None,
     ) -> Stream:
         """Take `pop` items at a time, see `peek` of them, give `push` items.
@@ -331,24 +331,24 @@ class Stream:
         return self._sink(ForEach(f), name)
 
     def write_csv(self, path: str, *, name: str | None = None) -> Sink:
-        """Write comma-separated values: a directory of parts, or one `.csv` file.
+        r"""Write comma-separated values: a directory of parts, or one `.csv` file.
 
         >>> import anabranch as ab, pathlib, tempfile
         >>> path = tempfile.mkdtemp() + "/numbers.csv"
         >>> _ = ab.run(ab.from_iterable([1, 2]).write_csv(path), on="sequential")
         >>> pathlib.Path(path).read_text()
-        'value\\n1\\n2\\n'
+        'value\n1\n2\n'
         """
         return self._sink(WriteFiles(str(path), "csv"), name)
 
     def write_jsonl(self, path: str, *, name: str | None = None) -> Sink:
-        """Write JSON lines: a directory of parts, or one `.jsonl` file.
+        r"""Write JSON lines: a directory of parts, or one `.jsonl` file.
 
         >>> import anabranch as ab, pathlib, tempfile
         >>> path = tempfile.mkdtemp() + "/numbers.jsonl"
         >>> _ = ab.run(ab.from_iterable([1, 2]).write_jsonl(path), on="sequential")
         >>> pathlib.Path(path).read_text()
-        '1\\n2\\n'
+        '1\n2\n'
         """
         return self._sink(WriteFiles(str(path), "jsonl"), name)
 
@@ -376,7 +376,7 @@ class WindowedStream:
         f: Callable[[list[Any]], Any] | None = None,
         *,
         into: Callable[..., Any] | None = None,
-        type: Any = None,  # noqa: A002
+        type: Any = None,
         name: str | None = None,
         **columns: Column,
     ) -> Stream:
@@ -418,13 +418,13 @@ class Sink:
         """What a `to_list` sink has collected, in order."""
         if not isinstance(self.draft.kind, ToList):
             msg = f"only a to_list sink has items; this is {self.draft.kind.label}"
-            raise AttributeError(msg)
+            raise AttributeError(msg)  # noqa: TRY004 - as for any object without it
         return self.draft.kind.items
 
 
 def source(
     kind: Kind,
-    type: Any,  # noqa: A002
+    type: Any,
     name: str | None,
 ) -> Stream:
     """Return the stream of a new source."""
@@ -530,7 +530,7 @@ def _names(drafts: Sequence[Draft]) -> dict[int, str]:
 def _fan_in(
     kind: Kind,
     streams: Sequence[Stream],
-    type: Any,  # noqa: A002
+    type: Any,
     name: str | None,
     key: tuple[str, ...] = (),
 ) -> Stream:

@@ -144,7 +144,8 @@ def _hints(function: Any) -> Mapping[str, Any]:
     while hasattr(target, "func"):  # functools.partial
         target = target.func
     if not isinstance(target, types.FunctionType | types.MethodType | type):
-        target = getattr(type(target), "__call__", target)
+        call = getattr(type(target), "__call__", None)  # noqa: B004 - wants its hints
+        target = target if call is None else call
     try:
         return get_type_hints(target)
     except (NameError, TypeError, AttributeError):

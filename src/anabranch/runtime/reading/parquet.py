@@ -81,9 +81,7 @@ def _batches(path: Path, attributes: dict[str, Any]) -> Iterator[Any]:
         raise InputError(msg) from error
 
 
-def _some_batches(
-    path: Path, rows: range, attributes: dict[str, Any]
-) -> Iterator[Any]:
+def _some_batches(path: Path, rows: range, attributes: dict[str, Any]) -> Iterator[Any]:
     try:
         with pq.ParquetFile(path) as file:
             _check_schema(file.schema_arrow, attributes, path)
