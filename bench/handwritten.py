@@ -1,0 +1,138 @@
+"""The same jobs as a PySpark user writes them by hand, without any order kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+TRADE = "ts long, symbol string, price double, volume long"
+PRICE = "ts long, symbol string, price double"
+
+
+def chain(spark: SparkSession, source: Path, target: Path) -> None:
+    """Four mapInPandas one behind the other."""
+
+    def in_cents(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            yield frame.assign(price=[p * 100 for p in frame.price])
+
+    def is_large(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            yield frame[[v > 10 for v in frame.volume]]
+
+    def with_fee(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            yield frame.assign(price=[p * 1.001 for p in frame.price])
+
+    def per_share(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            pairs = zip(frame.price, frame.volume, strict=True)
+            priced = frame.assign(price=[p / v for p, v in pairs])
+            yield priced[["ts", "symbol", "price"]]
+
+    (
+        spark.read.csv(str(source), TRADE, header=True)
+        .mapInPandas(in_cents, TRADE)
+        .mapInPandas(is_large, TRADE)
+        .mapInPandas(with_fee, TRADE)
+        .mapInPandas(per_share, PRICE)
+        .write.mode("overwrite")
+        .csv(str(target), header=True)
+    )
+
+
+def vwap_with_state(spark: SparkSession, source: Path, target: Path) -> None:
+    """A running VWAP per symbol with applyInPandasWithState."""
+
+    def running(
+        key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+    ) -> Iterator[pd.DataFrame]:
+        value, volume = state.get if state.exists else (0.0, 0)
+        for frame in frames:
+            prices = []
+            for price, amount in zip(frame.price, frame.volume, strict=True):
+                value, volume = value + price * amount, volume + amount
+                prices.append(value / volume)
+            yield frame.assign(price=prices)[["ts", "symbol", "price"]]
+        state.update((value, volume))
+
+    stream = spark.readStream.csv(str(source), TRADE, header=True)
+    keyed = stream.groupBy("symbol").applyInPandasWithState(
+        running, PRICE, "value double, volume long", "append", "NoTimeout"
+    )
+    _to_end(keyed, target)
+
+
+def window_with_state(spark: SparkSession, source: Path, target: Path) -> None:
+    """A VWAP of each 100 trades per symbol with applyInPandasWithState."""
+
+    def windows(
+        key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+    ) -> Iterator[pd.DataFrame]:
+        held = list(zip(*state.get, strict=True)) if state.exists else []
+        for frame in frames:
+            made = []
+            for row in zip(frame.ts, frame.price, frame.volume, strict=True):
+                held.append(row)
+                if len(held) == 100:
+                    value = sum(p * v for _, p, v in held)
+                    made.append((row[0], key[0], value / sum(v for _, _, v in held)))
+                    held = []
+            yield pd.DataFrame(made, columns=["ts", "symbol", "price"])
+        state.update(tuple(map(list, zip(*held, strict=True))) or ([], [], []))
+
+    schema = "ts array<long>, price array<double>, volume array<long>"
+    stream = spark.readStream.csv(str(source), TRADE, header=True)
+    keyed = stream.groupBy("symbol").applyInPandasWithState(
+        windows, PRICE, schema, "append", "NoTimeout"
+    )
+    _to_end(keyed, target)
+
+
+def vwap_transform(spark: SparkSession, source: Path, target: Path) -> None:
+    """A running VWAP per symbol with transformWithState."""
+
+    class Running(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.state = handle.getValueState("vwap", "value double, volume long")
+
+        def handleInputRows(
+            self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+        ) -> Iterator[pd.DataFrame]:
+            value, volume = self.state.get() if self.state.exists() else (0.0, 0)
+            for frame in rows:
+                prices = []
+                for price, amount in zip(frame.price, frame.volume, strict=True):
+                    value, volume = value + price * amount, volume + int(amount)
+                    prices.append(value / volume)
+                yield frame.assign(price=prices)[["ts", "symbol", "price"]]
+            self.state.update((value, volume))
+
+        def close(self) -> None:
+            pass
+
+    provider = (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
+    stream = spark.readStream.csv(str(source), TRADE, header=True)
+    keyed = stream.groupBy("symbol").transformWithStateInPandas(
+        Running(), PRICE, "append", "none"
+    )
+    _to_end(keyed, target)
+
+
+def _to_end(stream: Any, target: Path) -> None:
+    query = (
+        stream.writeStream.format("csv")
+        .option("path", str(target))
+        .option("checkpointLocation", f"{target}.checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()

@@ -1,0 +1,133 @@
+"""Throughput on Spark, end to end from a CSV file to an ordered CSV, in steady state.
+
+    python bench/spark_throughput.py chain|vwap|window|heavy [--rows N] [--runs N]
+
+Sides, measured in turn in one run: this engine; the job as two plain Python processes
+over half of the input each (no order, no recovery, keys split by hand: an upper bound
+for Python on two cores); the job written by hand in PySpark (fewer rows where it is
+slow; rates are compared). `heavy` compares degree 2 with degree 1 as well. Start-up of
+the session is not in it: it is reported apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import anabranch as ab
+import handwritten
+from anabranch.engines.spark.session import open_session
+from timing import interleaved, ratio, report
+from trades import JOBS, Trade, make_trades
+
+ROWS = {"chain": 2_000_000, "vwap": 2_000_000, "window": 2_000_000, "heavy": 40_000}
+SLOW_ROWS = 200_000  # of the jobs by hand that keep state
+BY_HAND: dict[str, dict[str, Callable[..., None]]] = {
+    "chain": {"four mapInPandas": handwritten.chain},
+    "vwap": {
+        "applyInPandasWithState": handwritten.vwap_with_state,
+        "transformWithState": handwritten.vwap_transform,
+    },
+    "window": {"applyInPandasWithState": handwritten.window_with_state},
+    "heavy": {},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("job", choices=JOBS)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--skip-by-hand", action="store_true")
+    parser.add_argument("--json", help="write the results to this file")
+    arguments = parser.parse_args()
+    job = arguments.job
+    rows = arguments.rows or ROWS[job]
+    folder = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
+    try:
+        source = make_trades(folder / "trades.csv", rows)
+        spark = open_session("local[2]")
+        sides = {
+            "anabranch": partial(ours, job, source, folder, 2),
+            "two processes": partial(two_processes, job, source, rows, folder),
+        }
+        counts = dict.fromkeys(sides, rows)
+        if job == "heavy":
+            sides["anabranch, degree 1"] = partial(ours, job, source, folder, 1)
+            counts["anabranch, degree 1"] = rows
+        elif not arguments.skip_by_hand:
+            slow = rows
+            by_hand = source
+            if job != "chain":  # a directory: a streaming source reads nothing else
+                slow = min(rows, SLOW_ROWS)
+                (folder / "some").mkdir()
+                by_hand = make_trades(folder / "some" / "trades.csv", slow).parent
+            for name, run in BY_HAND[job].items():
+                sides[name] = partial(by_hand_run, run, spark, by_hand, folder)
+                counts[name] = slow
+        times = interleaved(sides, arguments.runs)
+        rates = {
+            name: [counts[name] / seconds for seconds in found]
+            for name, found in times.items()
+        }
+        results = {
+            f"tuples/s, {name}": sorted(round(rate) for rate in found)
+            for name, found in rates.items()
+        } | {
+            f"anabranch over {name}": ratio(rates["anabranch"], found)
+            for name, found in rates.items()
+            if name != "anabranch"
+        }
+        report(job, results, arguments.json)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ours(job: str, source: Path, folder: Path, degree: int) -> None:
+    target = folder / "ours"
+    shutil.rmtree(target, ignore_errors=True)
+    sink = JOBS[job](ab.read_csv(str(source), Trade)).write_csv(str(target))
+    ab.run(sink, on="spark", degree=degree)
+
+
+def two_processes(job: str, source: Path, rows: int, folder: Path) -> None:
+    half = rows // 2
+    script = str(Path(__file__).with_name("trades.py"))
+    halves = [(0, half), (half, rows - half)]
+    started = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                script,
+                job,
+                str(source),
+                str(start),
+                str(count),
+                str(folder / f"plain-{start}.csv"),
+            ]
+        )
+        for start, count in halves
+    ]
+    for process in started:
+        if process.wait() != 0:
+            msg = "a plain process failed"
+            raise RuntimeError(msg)
+
+
+def by_hand_run(
+    run: Callable[..., None], spark: object, source: Path, folder: Path
+) -> None:
+    target = folder / "by-hand"
+    for used in (target, Path(f"{target}.checkpoint")):
+        shutil.rmtree(used, ignore_errors=True)
+    run(spark, source, target)
+
+
+if __name__ == "__main__":
+    main()
