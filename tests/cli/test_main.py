@@ -258,3 +258,19 @@ def test_a_program_runs_on_spark_with_a_degree(folder, capsys):
     assert "2 epochs" in said
     assert "wrote halved: 3 items" in said
     assert "a,0.5\n    b,0.25\n    a,0.125" in said
+
+
+@pytest.mark.spark
+def test_what_a_program_imports_from_its_folder_reaches_the_workers(folder, capsys):
+    """
+    The folder is not the one that the workers were started in.
+    """
+    (folder / "jobs").mkdir()
+    (folder / "jobs" / "scaling.py").write_text("def scaled(n):\n    return n * 3\n")
+    (folder / "jobs" / "scale.py").write_text(
+        "import anabranch as ab\nfrom scaling import scaled\n"
+        "program = ab.from_iterable([1, 2], int).map(scaled).to_list()\n"
+    )
+
+    assert 0 == main(["run", "jobs/scale.py"])
+    assert "to_list: 2 items\n    3\n    6\n" in capsys.readouterr().err
