@@ -2,55 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from trades import Trade, in_cents, is_large, per_share, with_fee
 
 TRADE = "ts long, symbol string, price double, volume long"
 PRICE = "ts long, symbol string, price double"
 
 
 def chain(spark: SparkSession, source: Path, target: Path) -> None:
-    """Four mapInPandas one behind the other."""
-
-    def in_cents(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            yield frame.assign(price=[p * 100 for p in frame.price])
-
-    def is_large(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            yield frame[[v > 10 for v in frame.volume]]
-
-    def with_fee(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            yield frame.assign(price=[p * 1.001 for p in frame.price])
-
-    def per_share(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            pairs = zip(frame.price, frame.volume, strict=True)
-            priced = frame.assign(price=[p / v for p, v in pairs])
-            yield priced[["ts", "symbol", "price"]]
-
+    """Run four mapInPandas one behind the other, each with its Python function."""
     (
         spark.read.csv(str(source), TRADE, header=True)
-        .mapInPandas(in_cents, TRADE)
-        .mapInPandas(is_large, TRADE)
-        .mapInPandas(with_fee, TRADE)
-        .mapInPandas(per_share, PRICE)
+        .mapInPandas(_mapped(in_cents), TRADE)
+        .mapInPandas(_filtered(is_large), TRADE)
+        .mapInPandas(_mapped(with_fee), TRADE)
+        .mapInPandas(_mapped(per_share), PRICE)
         .write.mode("overwrite")
         .csv(str(target), header=True)
     )
 
 
+Frames = Iterator[pd.DataFrame]
+
+
+def _mapped(function: Callable[[Trade], Any]) -> Callable[[Frames], Frames]:
+    def run(frames: Frames) -> Frames:
+        for frame in frames:
+            rows = frame.itertuples(index=False, name=None)
+            yield pd.DataFrame([function(Trade(*row)) for row in rows])
+
+    return run
+
+
+def _filtered(predicate: Callable[[Trade], bool]) -> Callable[[Frames], Frames]:
+    def run(frames: Frames) -> Frames:
+        for frame in frames:
+            rows = frame.itertuples(index=False, name=None)
+            yield frame[[predicate(Trade(*row)) for row in rows]]
+
+    return run
+
+
 def vwap_with_state(spark: SparkSession, source: Path, target: Path) -> None:
-    """A running VWAP per symbol with applyInPandasWithState."""
+    """Keep a running VWAP per symbol with applyInPandasWithState."""
 
     def running(
-        key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+        _key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
     ) -> Iterator[pd.DataFrame]:
         value, volume = state.get if state.exists else (0.0, 0)
         for frame in frames:
@@ -69,7 +72,7 @@ def vwap_with_state(spark: SparkSession, source: Path, target: Path) -> None:
 
 
 def window_with_state(spark: SparkSession, source: Path, target: Path) -> None:
-    """A VWAP of each 100 trades per symbol with applyInPandasWithState."""
+    """Make a VWAP of each 100 trades per symbol with applyInPandasWithState."""
 
     def windows(
         key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
@@ -95,14 +98,17 @@ def window_with_state(spark: SparkSession, source: Path, target: Path) -> None:
 
 
 def vwap_transform(spark: SparkSession, source: Path, target: Path) -> None:
-    """A running VWAP per symbol with transformWithState."""
+    """Keep a running VWAP per symbol with transformWithState."""
 
     class Running(StatefulProcessor):
         def init(self, handle: StatefulProcessorHandle) -> None:
             self.state = handle.getValueState("vwap", "value double, volume long")
 
-        def handleInputRows(
-            self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+        def handleInputRows(  # noqa: N802 - the name that Spark calls
+            self,
+            key: Any,
+            rows: Iterator[pd.DataFrame],
+            timerValues: Any,  # noqa: N803 - as above
         ) -> Iterator[pd.DataFrame]:
             value, volume = self.state.get() if self.state.exists() else (0.0, 0)
             for frame in rows:
