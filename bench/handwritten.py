@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
 from trades import Trade, in_cents, is_large, per_share, with_fee
 
 TRADE = "ts long, symbol string, price double, volume long"
