@@ -41,7 +41,9 @@ def overheads(microseconds: int) -> dict[str, dict[str, float]]:
     function = partial(work, microseconds * 20) if microseconds else free
     sides = {
         strategy: running(
-            ab.from_iterable(items).map(ab.declare(state="stateless")(function)).to_list(),
+            ab.from_iterable(items)
+            .map(ab.declare(state="stateless")(function))
+            .to_list(),
             degree=2,
             edit=partial(ordered_by, strategy),
         )

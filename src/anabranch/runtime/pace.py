@@ -8,7 +8,9 @@ that the flow stands still when it has to be drained for a change.
 
 from __future__ import annotations
 
-_FORGET = 0.3  # weight of the newest batch in the running mean
+from collections import deque
+
+_REMEMBERED = 5  # batches; the median of so few follows a change and ignores a hiccup
 
 
 class Pace:
@@ -27,16 +29,14 @@ class Pace:
         self.limit = 1
         self._budget_s = budget_s
         self._most = most
-        self._item_s = 0.0
+        self._recent_s: deque[float] = deque(maxlen=_REMEMBERED)
 
     def observe(self, items: int, elapsed_s: float) -> None:
         """Take note of how long a batch took."""
         if items == 0:
             return
-        item_s = elapsed_s / items
-        if self._item_s:
-            item_s = self._item_s + _FORGET * (item_s - self._item_s)
-        self._item_s = item_s
+        self._recent_s.append(elapsed_s / items)
+        item_s = sorted(self._recent_s)[len(self._recent_s) // 2]
         fitting = self._budget_s / item_s if item_s > 0 else self._most
         # Doubling at most: one lucky batch must not invite thousands of items.
         self.limit = max(1, min(round(fitting), 2 * self.limit, self._most))

@@ -13,12 +13,13 @@ makes deadlock impossible (docs/local-engine.md has the argument).
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 
 from anabranch.runtime.batch import Batch, joined
 from anabranch.runtime.ordering.merge import Merge
 
-ENOUGH = 2  # how many takes may wait in an inlet before its producers do
+ENOUGH = 4  # how many takes may wait in an inlet before its producers do
+LITTLE = 2  # how many takes are left when they are woken: not for each of them
 
 
 class AbortedError(Exception):
@@ -38,7 +39,6 @@ class Inlet:
     def __init__(self, merge: Merge, *, threaded: bool) -> None:
         self.threaded = threaded
         self.limit = 1  # how many items are handed out at a time
-        self.received = 0
         self._merge = merge
         self._ready: deque[Batch] = deque()
         self._ready_items = 0
@@ -46,7 +46,10 @@ class Inlet:
         self._ended = False
         self._busy = False
         self._aborted = False
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)  # for the thread that takes
+        self._room = threading.Condition(self._lock)  # for the threads that put
+        self._wanting: Counter[int] = Counter()  # queue -> threads that wait for room
 
     @property
     def waiting(self) -> int:
@@ -56,55 +59,59 @@ class Inlet:
 
     def put(self, queue: int, batch: Batch) -> None:
         """Leave a batch; never waits."""
-        with self._changed:
+        with self._lock:
             self._merge.put(queue, batch)
-            self.received += len(batch.items)
-            self._changed.notify_all()
+            self._arrived.notify()
 
     def close(self, queue: int) -> None:
         """Say that nothing more will come in a queue."""
-        with self._changed:
+        with self._lock:
             self._merge.close(queue)
             self._open -= 1
-            self._changed.notify_all()
+            self._arrived.notify()
 
     def abort(self) -> None:
         """Wake whoever waits here, for the last time."""
-        with self._changed:
+        with self._lock:
             self._aborted = True
-            self._changed.notify_all()
+            self._arrived.notify_all()
+            self._room.notify_all()
 
     def has_room(self, queue: int) -> bool:
         """Tell whether a producer may go on; a guess, made without the lock."""
-        enough = ENOUGH * self.limit
-        return self._merge.held(queue) + self._ready_items <= enough
+        return self._before(queue) <= ENOUGH * self.limit
 
     def await_room(self, queue: int) -> None:
         """Wait until a producer may go on; it must have put everything it has."""
-        with self._changed:
-            while not self.has_room(queue) and not self._aborted:
-                self._changed.wait()
+        with self._lock:
+            self._check()
+            if self.has_room(queue):
+                return
+            self._wanting[queue] += 1
+            while self._before(queue) > LITTLE * self.limit and not self._aborted:
+                self._room.wait()
+            self._wanting[queue] -= 1
             self._check()
 
     def poll(self) -> Batch | End | None:
         """Return what is due, if anything is."""
-        with self._changed:
+        with self._lock:
             self._check()
             return self._next()
 
     def take(self) -> Batch | End:
         """Return what is due; wait for it."""
-        with self._changed:
+        with self._lock:
             while True:
                 self._check()
                 due = self._next()
                 if due is not None:
                     return due
-                self._changed.wait()
+                self._arrived.wait()
 
     def claim(self) -> Batch | End | None:
         """Return what is due and keep other threads out, unless one is at work."""
-        with self._changed:
+        with self._lock:
             if self._busy or self._aborted:
                 return None
             due = self._next()
@@ -113,7 +120,7 @@ class Inlet:
 
     def more(self) -> Batch | End | None:
         """Return what else is due to the thread that claimed; None lets others in."""
-        with self._changed:
+        with self._lock:
             self._check()
             due = self._next()
             self._busy = due is not None
@@ -137,8 +144,14 @@ class Inlet:
             self._ended = True
             return END
         batch = self._take_ready(limit)
-        self._changed.notify_all()  # there may be room now
+        little = LITTLE * self.limit
+        if any(n and self._before(q) <= little for q, n in self._wanting.items()):
+            self._room.notify_all()
         return batch
+
+    def _before(self, queue: int) -> int:
+        """Return how many items stand before the next one that comes in a queue."""
+        return self._merge.held(queue) + self._ready_items
 
     def _take_ready(self, limit: int) -> Batch:
         taken: list[Batch] = []
