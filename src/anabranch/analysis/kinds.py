@@ -22,8 +22,27 @@ from anabranch.graph.kinds import (
     Split,
     Union,
 )
-from anabranch.graph.sinks import ForEach, ToList, WriteFiles
-from anabranch.graph.sources import FromIterable, Generate, Given, ReadFiles
+from anabranch.graph.sinks import (
+    ForEach,
+    SinkKind,
+    ToKafka,
+    ToList,
+    ToSocket,
+    ToSpark,
+    WriteFiles,
+    WritePostgres,
+)
+from anabranch.graph.sources import (
+    FromIterable,
+    FromSpark,
+    Generate,
+    Given,
+    Kafka,
+    ReadFiles,
+    ReadPostgres,
+    Socket,
+    Source,
+)
 from anabranch.graph.windows import Aggregate, Window
 
 _ONE = Push(1, 1)
@@ -171,8 +190,17 @@ def _read_files(op: Op, kind: ReadFiles) -> Traits:
     return _stateless(op, _ONE, in_parallel=not kind.path.endswith(".gz"))
 
 
-def _sequential_source(op: Op, _: Generate | Given) -> Traits:
+def _sequential_source(op: Op, _: Source) -> Traits:
     return _stateless(op, _ONE)
+
+
+def _parallel_source(op: Op, _: Source) -> Traits:
+    return _stateless(op, _ONE, in_parallel=True)
+
+
+def _epoch_sink(op: Op, kind: SinkKind) -> Traits:
+    text = f"{kind.label} takes the items of an epoch in order, at one place"
+    return _global(op, text, Push(0, 0))
 
 
 def _to_list(op: Op, _: ToList) -> Traits:
@@ -209,6 +237,14 @@ _RULES: dict[type[Kind], Callable[[Op, Any], Traits]] = {
     ReadFiles: _read_files,
     Generate: _sequential_source,
     Given: _sequential_source,
+    Socket: _parallel_source,
+    Kafka: _parallel_source,
+    FromSpark: _parallel_source,
+    ReadPostgres: _sequential_source,
+    ToSocket: _epoch_sink,
+    ToKafka: _epoch_sink,
+    WritePostgres: _epoch_sink,
+    ToSpark: _epoch_sink,
     ToList: _to_list,
     ForEach: _for_each,
     WriteFiles: _write_files,

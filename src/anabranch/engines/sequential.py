@@ -18,7 +18,7 @@ from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Op
 from anabranch.plan.plan import Plan
 from anabranch.runtime.interpreter import Interpreter
-from anabranch.runtime.reading.reader import open_reader
+from anabranch.runtime.reading.open import open_reader
 
 
 class SequentialEngine:

@@ -45,12 +45,16 @@ def read_csv(
     *,
     header: bool = True,
     delimiter: str = ",",
+    follow: bool = False,
     name: str | None = None,
 ) -> Stream:
     r"""Read comma-separated values; columns are matched to attributes by name.
 
     Without a `header` they are matched by position. `path` is a file, a directory or
-    a pattern; several files are read in the order of their names.
+    a pattern; several files are read in the order of their names. With `follow` a
+    directory or pattern is watched until the job is stopped: new files are read as
+    they appear, each once it has not changed for a second (files whose names begin
+    with `.` or `_` are left alone until they are renamed).
 
     >>> import anabranch as ab, pathlib, tempfile
     >>> from typing import NamedTuple
@@ -62,11 +66,16 @@ def read_csv(
     >>> ab.testing.outputs(ab.read_csv(path, Trade))
     [Trade(symbol='A', volume=1)]
     """
-    return source(ReadFiles(str(path), "csv", type, header, delimiter), type, name)
+    kind = ReadFiles(str(path), "csv", type, header, delimiter, follow)
+    return source(kind, type, name)
 
 
-def read_jsonl(path: str, type: Any, *, name: str | None = None) -> Stream:
+def read_jsonl(
+    path: str, type: Any, *, follow: bool = False, name: str | None = None
+) -> Stream:
     r"""Read JSON lines, one object (or, for a scalar type, one value) a line.
+
+    With `follow` a directory is watched, as by `ab.read_csv`.
 
     >>> import anabranch as ab, pathlib, tempfile
     >>> path = tempfile.mkdtemp() + "/numbers.jsonl"
@@ -74,11 +83,13 @@ def read_jsonl(path: str, type: Any, *, name: str | None = None) -> Stream:
     >>> ab.testing.outputs(ab.read_jsonl(path, int))
     [1, 2]
     """
-    return source(ReadFiles(str(path), "jsonl", type), type, name)
+    return source(ReadFiles(str(path), "jsonl", type, follow=follow), type, name)
 
 
-def read_text(path: str, *, name: str | None = None) -> Stream:
+def read_text(path: str, *, follow: bool = False, name: str | None = None) -> Stream:
     r"""Read lines of text, without their line ends.
+
+    With `follow` a directory is watched, as by `ab.read_csv`.
 
     >>> import anabranch as ab, pathlib, tempfile
     >>> path = tempfile.mkdtemp() + "/words.txt"
@@ -86,11 +97,15 @@ def read_text(path: str, *, name: str | None = None) -> Stream:
     >>> ab.testing.outputs(ab.read_text(path))
     ['one', 'two']
     """
-    return source(ReadFiles(str(path), "text", str), str, name)
+    return source(ReadFiles(str(path), "text", str, follow=follow), str, name)
 
 
-def read_parquet(path: str, type: Any, *, name: str | None = None) -> Stream:
+def read_parquet(
+    path: str, type: Any, *, follow: bool = False, name: str | None = None
+) -> Stream:
     """Read Parquet; columns are matched to attributes by name.
+
+    With `follow` a directory is watched, as by `ab.read_csv`.
 
     >>> import anabranch as ab, pyarrow as pa, pyarrow.parquet, tempfile
     >>> path = tempfile.mkdtemp() + "/numbers.parquet"
@@ -98,4 +113,5 @@ def read_parquet(path: str, type: Any, *, name: str | None = None) -> Stream:
     >>> ab.testing.outputs(ab.read_parquet(path, int))
     [1, 2]
     """
-    return source(ReadFiles(str(path), "parquet", type), type, name)
+    kind = ReadFiles(str(path), "parquet", type, follow=follow)
+    return source(kind, type, name)

@@ -59,3 +59,55 @@ class WriteFiles(SinkKind):
     @property
     def label(self) -> str:  # type: ignore[override]
         return f"write_{self.format}"
+
+
+@dataclass(frozen=True, eq=False)
+class EpochSink(SinkKind):
+    """The base of sinks outside that take what came in an epoch, whole and in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class ToSocket(EpochSink):
+    """Send the items as lines to a server that listens."""
+
+    host: str
+    port: int
+    format: Literal["jsonl", "csv", "text"]
+    label: ClassVar[str] = "to_socket"
+
+
+@dataclass(frozen=True, eq=False)
+class ToKafka(EpochSink):
+    """Send the items as messages to a topic, those of an epoch in one transaction."""
+
+    servers: str
+    topic: str
+    format: Literal["jsonl", "csv", "text"]
+    key: str | None = None
+    patience_s: float = 60.0
+    options: tuple[tuple[str, Any], ...] = ()
+    label: ClassVar[str] = "to_kafka"
+
+
+@dataclass(frozen=True, eq=False)
+class WritePostgres(EpochSink):
+    """Add the items to a table, those of an epoch in one transaction."""
+
+    dsn: str
+    table: str
+    patience_s: float = 60.0
+    label: ClassVar[str] = "write_postgres"
+
+
+@dataclass(frozen=True, eq=False)
+class ToSpark(EpochSink):
+    """Call `function(DataFrame, epoch)` with the items of each epoch, in order.
+
+    The function belongs to the driver: it is left out where a program is sent on.
+    """
+
+    function: Callable[[Any, int], Any]
+    label: ClassVar[str] = "to_spark"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ToSpark, (None,)

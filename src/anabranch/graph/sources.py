@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from anabranch.graph.kinds import Kind, UserCode
 
 Format = Literal["csv", "jsonl", "text", "parquet"]
+RowFormat = Literal["csv", "jsonl", "text"]  # how one row is written
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +41,83 @@ class Generate(Source):
 
 @dataclass(frozen=True, eq=False)
 class ReadFiles(Source):
-    """The rows of a file, or of all files of a directory or pattern, by name."""
+    """The rows of a file, or of all files of a directory or pattern, by name.
+
+    With `follow` the source has no end: files that appear later are read too.
+    """
 
     path: str
     format: Format
     type: Any
     header: bool = True
     delimiter: str = ","
+    follow: bool = False
 
     @property
     def label(self) -> str:  # type: ignore[override]
         return f"read_{self.format}"
+
+
+@dataclass(frozen=True, eq=False)
+class Socket(Source):
+    """The lines that a server sends; where it hangs up, the stream ends.
+
+    With `reconnect` the stream goes on with what the server sends next time.
+    """
+
+    host: str
+    port: int
+    type: Any
+    format: RowFormat
+    delimiter: str = ","
+    reconnect: bool = False
+    label: ClassVar[str] = "socket"
+
+
+@dataclass(frozen=True, eq=False)
+class Kafka(Source):
+    """The messages of a topic: by offset within a partition.
+
+    Without `follow` it ends behind the messages that are there when it begins.
+    `patience_s` is how long a broker may be away.
+    """
+
+    servers: str
+    topic: str
+    type: Any
+    format: RowFormat
+    delimiter: str = ","
+    start: Literal["earliest", "latest"] = "earliest"
+    follow: bool = True
+    patience_s: float = 60.0
+    options: tuple[tuple[str, Any], ...] = ()
+    label: ClassVar[str] = "kafka"
+
+
+@dataclass(frozen=True, eq=False)
+class ReadPostgres(Source):
+    """The rows of a table or a query, in the order of some of their columns."""
+
+    dsn: str
+    query: str
+    type: Any
+    order_by: tuple[str, ...]
+    label: ClassVar[str] = "read_postgres"
+
+
+@dataclass(frozen=True, eq=False)
+class FromSpark(Source):
+    """The rows of a DataFrame of the user's; each micro-batch is an epoch.
+
+    The DataFrame belongs to the driver: it is left out where a program is sent on.
+    """
+
+    frame: Any
+    trigger: tuple[tuple[str, Any], ...] = ()
+    label: ClassVar[str] = "from_spark"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FromSpark, (None, self.trigger)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ nothing runs. `build_graph` walks back from the sinks and gives the `Graph`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,9 +28,18 @@ from anabranch.graph.kinds import (
     Split,
     Union,
 )
-from anabranch.graph.sinks import ForEach, SinkKind, ToList, WriteFiles
+from anabranch.graph.sinks import (
+    ForEach,
+    SinkKind,
+    ToKafka,
+    ToList,
+    ToSocket,
+    ToSpark,
+    WriteFiles,
+    WritePostgres,
+)
 from anabranch.graph.site import Site, call_site
-from anabranch.graph.sources import Given
+from anabranch.graph.sources import Given, RowFormat
 from anabranch.graph.types import (
     fields_of,
     returned_element_type,
@@ -362,6 +371,83 @@ class Stream:
         {'value': [1, 2]}
         """
         return self._sink(WriteFiles(str(path), "parquet"), name)
+
+    def to_socket(
+        self,
+        host: str,
+        port: int,
+        *,
+        format: RowFormat = "jsonl",  # noqa: A002
+        name: str | None = None,
+    ) -> Sink:
+        r"""Send the items as lines to a server that listens at `host` and `port`.
+
+        >>> import anabranch as ab, socket
+        >>> with socket.create_server(("localhost", 0)) as server:
+        ...     out = ab.from_iterable([1, 2]).to_socket(*server.getsockname())
+        ...     _ = ab.run(out, on="sequential")
+        ...     server.accept()[0].recv(100)
+        b'1\n2\n'
+        """
+        return self._sink(ToSocket(host, port, format), name)
+
+    def to_kafka(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        format: RowFormat = "jsonl",  # noqa: A002
+        key: str | None = None,
+        patience_s: float = 60.0,
+        options: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Sink:
+        """Send the items as messages to a topic, those of an epoch in one transaction.
+
+        `key` names the attribute that becomes the key of the messages; items with the
+        same key stay in order. Without it all go to the first partition, in order.
+
+        >>> import anabranch as ab
+        >>> ab.from_iterable([1]).to_kafka("localhost:9092", "numbers").draft.kind.label
+        'to_kafka'
+        """
+        given = tuple(sorted((options or {}).items()))
+        kind = ToKafka(servers, topic, format, key, patience_s, given)
+        return self._sink(kind, name)
+
+    def write_postgres(
+        self,
+        dsn: str,
+        table: str,
+        *,
+        patience_s: float = 60.0,
+        name: str | None = None,
+    ) -> Sink:
+        """Add the items to a table that has a column for each attribute.
+
+        The items of an epoch and its number are written in one transaction, so an
+        epoch that is run again adds nothing twice.
+
+        >>> import anabranch as ab
+        >>> ab.from_iterable([1]).write_postgres("dbname=test", "n").draft.kind.table
+        'n'
+        """
+        return self._sink(WritePostgres(dsn, table, patience_s), name)
+
+    def to_spark(
+        self, f: Callable[[Any, int], Any], *, name: str | None = None
+    ) -> Sink:
+        """Call `f(DataFrame, epoch)` for each epoch that has items, in order.
+
+        After a failure the last epoch may come again: the same rows, the same number.
+
+        >>> import anabranch as ab
+        >>> out = ab.from_iterable([1, 2], int).to_spark(lambda rows, epoch: rows.show())
+        >>> ab.run(out, on="sequential")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        anabranch.errors.EngineError: to_spark needs the Spark engine; ...
+        """
+        return self._sink(ToSpark(f), name)
 
 
 @dataclass(frozen=True, eq=False)

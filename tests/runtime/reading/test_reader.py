@@ -8,7 +8,7 @@ from anabranch.graph.graph import Op
 from anabranch.graph.site import Site
 from anabranch.graph.sources import FromIterable, Generate
 from anabranch.runtime.failures import skip, stop
-from anabranch.runtime.reading.reader import open_reader
+from anabranch.runtime.reading.open import open_reader
 
 
 class Trade(NamedTuple):

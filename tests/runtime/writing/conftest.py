@@ -5,7 +5,7 @@ import pytest
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import ReadFiles
 from anabranch.runtime.failures import stop
-from anabranch.runtime.reading.reader import open_reader
+from anabranch.runtime.reading.open import open_reader
 
 
 @pytest.fixture

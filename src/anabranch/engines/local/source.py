@@ -19,7 +19,7 @@ from anabranch.graph.sources import FromIterable
 from anabranch.runtime.batch import Batch, Column, Origin, mark_at
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.ports import AbortedError
-from anabranch.runtime.reading.reader import open_reader
+from anabranch.runtime.reading.open import open_reader
 
 SLOW_S = 100e-6  # an item that takes longer to read is sent on at once
 HELD_S = 0.002  # how long an item may wait for the next one

@@ -18,15 +18,17 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from anabranch.engines.spark.pickling import Pickler
+from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import FromIterable, ReadFiles
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.reading.files import input_files
+from anabranch.runtime.reading.open import open_reader
 from anabranch.runtime.reading.opening import opening_of
-from anabranch.runtime.reading.reader import open_reader
 from anabranch.runtime.reading.splits import (
     Layout,
     count_rows,
+    first_rows,
     last_row_end,
     layout_of,
 )
@@ -83,6 +85,14 @@ class Intake(ABC):
         Where the sources of a program take turns, it must be `exactly` so many rows.
         """
 
+    @abstractmethod
+    def position(self) -> Any:
+        """Return where the intake stands, as plain data for a checkpoint."""
+
+    @abstractmethod
+    def seek(self, position: Any) -> None:
+        """Go on from where another intake of the same source stood."""
+
 
 def intake_of(op: Op, pickler: Pickler, on_error: OnError) -> Intake:
     """Return the intake of a source."""
@@ -123,6 +133,15 @@ class SequenceIntake(Intake):
         self._at = end
         self.ended = end == len(self._items)
         return pieces
+
+    def position(self) -> Any:
+        return {"at": self._at}
+
+    def seek(self, position: Any) -> None:
+        if position["at"] > len(self._items):
+            raise _shrunk(self._source, position["at"], len(self._items), "items")
+        self._at = position["at"]
+        self.ended = self._at == len(self._items)
 
 
 class ItemIntake(Intake):
@@ -167,6 +186,17 @@ class ItemIntake(Intake):
                 )
         return pieces
 
+    def position(self) -> Any:
+        return {"next": self._next}
+
+    def seek(self, position: Any) -> None:
+        self._next = position["next"]
+        for item, number in self._numbered:
+            if number >= self._next:
+                self._held = [(item, number)]
+                return
+        self.ended = True
+
 
 class FileIntake(Intake):
     """Ranges of text files that begin and end with a row."""
@@ -199,13 +229,35 @@ class FileIntake(Intake):
                 self._offset, self._line, self._row = self._start(self._file)
                 continue
             if exactly:
-                data = _first_rows(data, missing, self._layout)
+                data = first_rows(data, missing, self._layout)
             taken = self._cut(data, max(1, round(parts * missing / rows)))
             pieces += taken
             missing -= sum(piece.rows for piece in taken)
             if not exactly and missing < rows // 4:
                 break
         return pieces
+
+    def position(self) -> Any:
+        return {
+            "file": self._file,
+            "path": None if self.ended else str(self._files[self._file]),
+            "offset": self._offset,
+            "line": self._line,
+            "row": self._row,
+            "number": self._number,
+        }
+
+    def seek(self, position: Any) -> None:
+        self._file = position["file"]
+        self.ended = self._file >= len(self._files)
+        path = None if self.ended else self._files[self._file]
+        if position["path"] not in (None, str(path)):
+            raise _moved(self._source, position["path"], path)
+        if path is not None and path.stat().st_size < position["offset"]:
+            size = path.stat().st_size
+            raise _shrunk(str(path), position["offset"], size, "bytes")
+        self._offset, self._line = position["offset"], position["line"]
+        self._row, self._number = position["row"], position["number"]
 
     def _read(self, rows: int) -> bytes:
         """Return about so many whole rows from where the intake stands."""
@@ -291,6 +343,34 @@ class ParquetIntake(Intake):
         self.ended = self._file == len(self._files)
         return pieces
 
+    def position(self) -> Any:
+        return {"file": self._file, "at": self._at, "number": self._number}
+
+    def seek(self, position: Any) -> None:
+        self._file, self._at = position["file"], position["at"]
+        self._number = position["number"]
+        self.ended = self._file >= len(self._files)
+        if not self.ended and self._files[self._file][1] < self._at:
+            path, rows = self._files[self._file]
+            raise _shrunk(path, self._at, rows, "rows")
+
+
+def _shrunk(what: str, wanted: int, found: int, noun: str) -> CheckpointError:
+    return CheckpointError(
+        f"a source must still have what was read from it; {what} was read up to "
+        f"{wanted} {noun} and has {found}; put it back, or start with an empty "
+        f"checkpoint",
+    )
+
+
+def _moved(source: str, wanted: str, found: Path | None) -> CheckpointError:
+    there = "nothing" if found is None else found
+    return CheckpointError(
+        f"a source must have its files in the same order; {source} was reading "
+        f"{wanted}, where {there} is now; put the files back, or start with an empty "
+        f"checkpoint",
+    )
+
 
 def _cuts(start: int, end: int, parts: int) -> list[int]:
     """Return the ends of about equal parts of a range.
@@ -299,20 +379,3 @@ def _cuts(start: int, end: int, parts: int) -> list[int]:
     [0, 3, 6, 10]
     """
     return [start + (end - start) * part // parts for part in range(parts + 1)]
-
-
-def _first_rows(data: bytes, rows: int, layout: Layout) -> bytes:
-    """Return exactly the first `rows` rows, or all if there are fewer."""
-    low, high = 0, len(data)
-    while count_rows(data[:high], layout) > rows:
-        middle = last_row_end(data[: (low + high) // 2], layout)
-        if middle <= low:
-            high = low + data[low:].find(b"\n") + 1
-            continue
-        if count_rows(data[:middle], layout) > rows:
-            high = middle
-        else:
-            low = middle
-            if count_rows(data[:low], layout) == rows:
-                high = low
-    return data[:high]

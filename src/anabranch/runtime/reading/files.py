@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 from anabranch.errors import InputError
 from anabranch.runtime.reading.splits import Layout, pieces
 
-_HIDDEN = ("_", ".")  # markers and unfinished files, as in Hadoop and Spark
+HIDDEN = ("_", ".")  # markers and unfinished files, as in Hadoop and Spark
 
 
 def input_files(path: str) -> list[Path]:
@@ -35,7 +35,7 @@ def input_files(path: str) -> list[Path]:
             f"exist; check the path (it is looked up from {Path.cwd()})"
         )
         raise InputError(msg)
-    files = [f for f in found if f.is_file() and not f.name.startswith(_HIDDEN)]
+    files = [f for f in found if f.is_file() and not f.name.startswith(HIDDEN)]
     if not files:
         msg = (
             f"a source must find a file to read; {path!r} has none; "
@@ -64,8 +64,12 @@ def read_pieces(path: Path, layout: Layout, size: int = 1 << 20) -> Iterator[byt
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading; what goes wrong with it becomes an `InputError`."""
     try:
-        with gzip.open(path) if is_compressed(path) else path.open("rb") as file:
-            yield cast("BinaryIO", file)
+        if is_compressed(path):
+            with gzip.open(path) as file:
+                yield cast("BinaryIO", _ToTheDamage(file))
+        else:
+            with path.open("rb") as plain:
+                yield plain
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         msg = (
             f"{path} must be a whole gzip file; it is damaged or cut off ({error}); "
@@ -78,3 +82,31 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             f"check the path and its permissions"
         )
         raise InputError(msg) from error
+
+
+class _ToTheDamage:
+    """Reads a compressed file up to the place where it is damaged or cut off.
+
+    `GzipFile.read` would keep back what it has read before the damage.
+    """
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+        self._damage: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        """Return `size` bytes, or what there is before the end or the damage."""
+        blocks = []
+        while size > 0 and self._damage is None:
+            try:
+                block = self._file.read1(size)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                self._damage = error
+                break
+            if not block:
+                break
+            blocks.append(block)
+            size -= len(block)
+        if self._damage is not None and not blocks:
+            raise self._damage
+        return b"".join(blocks)

@@ -16,7 +16,7 @@ from typing import Any
 
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
-from anabranch.graph.sources import FromIterable, Generate, ReadFiles
+from anabranch.graph.sources import ReadFiles
 from anabranch.runtime.failures import Failure, OnError, failure_of
 from anabranch.runtime.reading.files import input_files, read_pieces
 from anabranch.runtime.reading.opening import opening_in, row_parser
@@ -42,24 +42,6 @@ class Reader(ABC):
     @abstractmethod
     def where(self, number: int) -> str:
         """Return where an item that has been read stood, in words."""
-
-
-def open_reader(op: Op, on_error: OnError) -> Reader:
-    """Return the reader of a source; rows that cannot be read go to `on_error`.
-
-    >>> reader = open_reader(Op("n", FromIterable("ab")), print)
-    >>> list(reader), list(reader.numbered()), reader.where(2)
-    (['a', 'b'], [('a', 1), ('b', 2)], 'item 2 of n')
-    """
-    match op.kind:
-        case FromIterable(items):
-            return ItemReader(op, lambda: items)
-        case Generate(factory):
-            return ItemReader(op, factory)
-        case ReadFiles():
-            return FileReader(op, on_error)
-    msg = f"no reader for {op.kind!r}"
-    raise TypeError(msg)
 
 
 class ItemReader(Reader):
@@ -108,14 +90,21 @@ class FileReader(Reader):
         self._on_error = on_error
         self._firsts: list[int] = []  # the number of each file's first row
         self._files: list[Path] = []
+        self._broken: Path | None = None  # a file that could not be read to its end
 
     def numbered(self) -> Iterator[tuple[Any, int]]:
         self._firsts, self._files = [], []
         first = 1
         for path in input_files(self._kind.path):
-            self._firsts.append(first)
-            self._files.append(path)
-            first = yield from self._read(path, first)
+            first = yield from self.read_file(path, first)
+
+    def read_file(
+        self, path: Path, first: int
+    ) -> Generator[tuple[Any, int], None, int]:
+        """Give the items of one file, numbered from `first`; return the next number."""
+        self._firsts.append(first)
+        self._files.append(path)
+        return (yield from self._read(path, first))
 
     def where(self, number: int) -> str:
         file = bisect.bisect_right(self._firsts, number) - 1
@@ -127,13 +116,25 @@ class FileReader(Reader):
             end = yield from parse_parquet(path, kind.type, first, self._refuse)
             return end.row
         pieces = read_pieces(path, layout_of(kind))
+        if kind.follow:
+            pieces = self._up_to_damage(path, pieces)
         head = next(pieces, b"")
+        if not head and self._broken == path:
+            return first
         begun = opening_in(kind, path, head)
         parser = row_parser(kind, begun.columns, path)
         at = Position(first, begun.line)
         for data in itertools.chain((head[begun.offset :],), pieces):
             at = yield from parser.parse(data, at, self._refuse)
         return at.row
+
+    def _up_to_damage(self, path: Path, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Leave it to `on_error` whether a damaged file ends a job without an end."""
+        try:
+            yield from pieces
+        except InputError as error:
+            self._broken = path
+            self._on_error(failure_of(self._op, str(path), str(path), error))
 
     def _refuse(self, bad: BadRow) -> None:
         file = bisect.bisect_right(self._firsts, bad.at.row) - 1
@@ -147,8 +148,13 @@ def refusal(op: Op, path: str, row: int, bad: BadRow) -> Failure:
     where = f"{path}, row {row}"
     if op.kind.format != "parquet":
         where += f" (line {bad.at.line})"
+    return refusal_at(op, where, bad, "correct the file")
+
+
+def refusal_at(op: Op, where: str, bad: BadRow, advice: str) -> Failure:
+    """Return the failure of a source on a row that cannot be read."""
     error = InputError(
-        f"{where}: {bad.text}; correct the file, or leave such rows out with "
+        f"{where}: {bad.text}; {advice}, or leave such rows out with "
         f'on_error="skip" or ab.dead_letter(...); read by {op.name!r} ({op.site})'
     )
     error.__cause__ = None if isinstance(bad.error, Unreadable) else bad.error

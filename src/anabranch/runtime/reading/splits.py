@@ -10,13 +10,15 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from anabranch.graph.sources import ReadFiles
 from anabranch.runtime.reading.quotes import toggles_of
 
+Ends: TypeAlias = npt.NDArray[np.int64]
 _NEWLINE, _RETURN = ord("\n"), ord("\r")
 
 
@@ -85,19 +87,37 @@ def count_rows(data: bytes, layout: Layout) -> int:
 
 def _count_exactly(data: bytes, layout: Layout, *, quoted: bool) -> int:
     """Count the lines that are not blank and do not end within quotes."""
+    return len(_row_ends(data, layout, quoted=quoted))
+
+
+def first_rows(data: bytes, rows: int, layout: Layout) -> bytes:
+    r"""Return exactly the first rows of `data`, or all of it if there are not so many.
+
+    >>> first_rows(b'a,"1\n2"\n\nb,3\nc,4\n', 2, Layout(quoted=True))
+    b'a,"1\n2"\n\nb,3\n'
+    """
+    if count_rows(data, layout) <= rows:
+        return data
+    ends = _row_ends(data, layout, quoted=layout.quoted and b'"' in data)
+    return data[: int(ends[rows - 1]) + 1] if rows else b""
+
+
+def _row_ends(data: bytes, layout: Layout, *, quoted: bool) -> Ends:
+    """Return where the newline of each row is; the last may stand behind the end."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
     if quoted:
         toggles = toggles_of(data, layout.delimiter)
         ends = ends[np.searchsorted(toggles, ends) % 2 == 0]
     if not data.endswith(b"\n") or not ends.size or ends[-1] != len(data) - 1:
         ends = np.append(ends, len(data))  # a last row without a newline
+    if layout.blank_rows:
+        return ends
     starts = np.concatenate(([0], ends[:-1] + 1))
-    rows = int((ends > starts).sum())
+    filled = ends > starts
     content = np.frombuffer(data + b"\n", np.uint8)
-    doubtful = np.flatnonzero((content[starts] == _RETURN) & (ends > starts))
-    for index in doubtful:
-        rows -= data[starts[index] : ends[index]].strip(b"\r") == b""
-    return rows
+    for index in np.flatnonzero((content[starts] == _RETURN) & filled):
+        filled[index] = data[starts[index] : ends[index]].strip(b"\r") != b""
+    return ends[filled]
 
 
 def split_end(file: BinaryIO, start: int, target_bytes: int, layout: Layout) -> int:

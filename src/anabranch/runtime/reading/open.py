@@ -1,0 +1,55 @@
+"""Which reader reads which source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from anabranch.errors import EngineError
+from anabranch.graph.graph import Op
+from anabranch.graph.kinds import Kind
+from anabranch.graph.sources import (
+    FromIterable,
+    FromSpark,
+    Generate,
+    Kafka,
+    ReadFiles,
+    ReadPostgres,
+    Socket,
+)
+from anabranch.runtime.failures import OnError
+from anabranch.runtime.reading.follow import FollowReader
+from anabranch.runtime.reading.kafka import KafkaReader
+from anabranch.runtime.reading.postgres import PostgresReader
+from anabranch.runtime.reading.reader import FileReader, ItemReader, Reader
+from anabranch.runtime.reading.socket import SocketReader
+
+
+def open_reader(op: Op, on_error: OnError) -> Reader:
+    """Return the reader of a source; rows that cannot be read go to `on_error`.
+
+    >>> reader = open_reader(Op("n", FromIterable("ab")), print)
+    >>> list(reader), list(reader.numbered()), reader.where(2)
+    (['a', 'b'], [('a', 1), ('b', 2)], 'item 2 of n')
+    """
+    match op.kind:
+        case FromIterable(items):
+            return ItemReader(op, lambda: items)
+        case Generate(factory):
+            return ItemReader(op, factory)
+        case ReadFiles(follow=True):
+            return FollowReader(op, on_error)
+        case FromSpark():
+            msg = (
+                f"from_spark needs the Spark engine; {op.name!r} ({op.site}) was run "
+                f"on another; say on='spark', or read the data with another source"
+            )
+            raise EngineError(msg)
+    return _READERS[type(op.kind)](op, on_error)
+
+
+_READERS: Mapping[type[Kind], Callable[[Op, OnError], Reader]] = {
+    ReadFiles: FileReader,
+    Socket: SocketReader,
+    Kafka: KafkaReader,
+    ReadPostgres: PostgresReader,
+}
