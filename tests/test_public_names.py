@@ -13,6 +13,7 @@ from anabranch.graph.stream import WindowedStream
 
 PUBLIC = """
 from_iterable generate read_csv read_jsonl read_parquet read_text
+socket kafka read_postgres from_spark
 union merge barrier pipeline split_join duplicate round_robin fuse
 sum count any min max mean first last
 declare trust dead_letter
@@ -23,6 +24,7 @@ errors testing
 ON_STREAMS = """
 map filter flat_map key_by scan apply window join split punctuate block pipe iterate
 to_list for_each write_csv write_jsonl write_parquet
+to_socket to_kafka write_postgres to_spark
 """
 ON_JOBS = "wait stop metrics plan history status compilation"
 

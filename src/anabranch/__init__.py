@@ -15,6 +15,7 @@ from anabranch import errors, testing
 from anabranch.compiler.compile import Compilation
 from anabranch.graph.blocks import duplicate, round_robin
 from anabranch.graph.composites import pipeline, split_join
+from anabranch.graph.connectors import from_spark, kafka, read_postgres, socket
 from anabranch.graph.custom import Operator
 from anabranch.graph.declarations import declare, trust
 from anabranch.graph.reading import (
@@ -59,8 +60,10 @@ __all__ = [
     "explain",
     "first",
     "from_iterable",
+    "from_spark",
     "fuse",
     "generate",
+    "kafka",
     "last",
     "max",
     "mean",
@@ -70,9 +73,11 @@ __all__ = [
     "read_csv",
     "read_jsonl",
     "read_parquet",
+    "read_postgres",
     "read_text",
     "round_robin",
     "run",
+    "socket",
     "split_join",
     "start",
     "sum",

@@ -386,7 +386,8 @@ class Stream:
         >>> with socket.create_server(("localhost", 0)) as server:
         ...     out = ab.from_iterable([1, 2]).to_socket(*server.getsockname())
         ...     _ = ab.run(out, on="sequential")
-        ...     server.accept()[0].recv(100)
+        ...     with server.accept()[0] as connection:
+        ...         connection.recv(100)
         b'1\n2\n'
         """
         return self._sink(ToSocket(host, port, format), name)

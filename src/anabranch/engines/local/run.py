@@ -35,7 +35,7 @@ class LocalRun(RunningThread):
         self._users_on_error = options.on_error
         self._error_lock = threading.Lock()
         self._on_error = stop if options.on_error is stop else self._one_at_a_time
-        self._sinks = Sinks(graph)
+        self._sinks = Sinks(graph, self._on_error)
         self._marked = punctuated_operators(graph)
         self._latencies = {op.name: Latencies() for op in graph.sinks}
         self._changed = threading.Condition()

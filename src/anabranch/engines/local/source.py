@@ -19,6 +19,7 @@ from anabranch.graph.sources import FromIterable
 from anabranch.runtime.batch import Batch, Column, Origin, mark_at
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.ports import AbortedError
+from anabranch.runtime.reading.live import POLL_S, LiveReader
 from anabranch.runtime.reading.open import open_reader
 
 SLOW_S = 100e-6  # an item that takes longer to read is sent on at once
@@ -29,7 +30,10 @@ class Into(Protocol):
     """Where a source sends what it reads."""
 
     def feed(self, source: str, batch: Batch) -> None:
-        """Send a batch in; the source's gate is held."""
+        """Send a batch in; it is passing the source's gate."""
+
+    def await_room(self, source: str) -> None:
+        """Wait until there is room for the next batch; the gate must be free."""
 
     def limit(self, source: str) -> int:
         """Return how many items should come at a time."""
@@ -96,7 +100,11 @@ class SourceThread:
             ):
                 self._drive_sequence(kind.items)
             else:
-                self._drive_reader()
+                reader = open_reader(self.op, self._on_error)
+                if isinstance(reader, LiveReader):
+                    self._drive_live(reader)
+                else:
+                    self._drive_reader(reader.numbered())
             self._into.end(self)
         except AbortedError:
             return
@@ -113,10 +121,23 @@ class SourceThread:
             with self.gate:
                 first = self.read + 1
                 self._send(chunk, range(first, first + len(chunk)), perf_counter())
+            self._into.await_room(self.op.name)
 
-    def _drive_reader(self) -> None:
-        stream: Iterator[tuple[Any, int]]
-        stream = iter(open_reader(self.op, self._on_error).numbered())
+    def _drive_live(self, reader: LiveReader) -> None:
+        """Send on what has arrived, whenever something has."""
+        try:
+            while not (self.stopping or reader.ended):
+                most = self._into.limit(self.op.name)
+                arrived = reader.poll(most, POLL_S)
+                if arrived:
+                    items, numbers = zip(*arrived, strict=True)
+                    with self.gate:
+                        self._send(list(items), numbers, perf_counter())
+                    self._into.await_room(self.op.name)
+        finally:
+            reader.close()
+
+    def _drive_reader(self, stream: Iterator[tuple[Any, int]]) -> None:
         held, limit = self._held, self._into.limit(self.op.name)
         before_s = perf_counter()
         for pair in stream:
@@ -127,6 +148,7 @@ class SourceThread:
             if len(held) >= limit or now_s - before_s > SLOW_S:
                 with self.gate:
                     self._flush()
+                self._into.await_room(self.op.name)
                 limit = self._into.limit(self.op.name)
                 now_s = perf_counter()
             elif len(held) == 1:

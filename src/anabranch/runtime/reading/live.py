@@ -37,3 +37,30 @@ class LiveReader(Reader):
                 yield from self.poll(POLL_ITEMS, POLL_S)
         finally:
             self.close()
+
+
+class Feed:
+    """Any source, one item at a time, without waiting for those of a live one."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._at_hand: Iterator[tuple[Any, int]] = iter(())
+        if not isinstance(reader, LiveReader):
+            self._at_hand = reader.numbered()
+        self.ended = False
+
+    def next(self) -> tuple[Any, int] | None:
+        """Return the next item with its number; None if there is none (yet)."""
+        row = next(self._at_hand, None)
+        if row is not None or self.ended:
+            return row
+        if not isinstance(self._reader, LiveReader) or self._reader.ended:
+            self.ended = True
+            return None
+        self._at_hand = iter(self._reader.poll(POLL_ITEMS, 0.0))
+        return next(self._at_hand, None)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        if isinstance(self._reader, LiveReader):
+            self._reader.close()
