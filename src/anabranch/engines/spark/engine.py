@@ -10,17 +10,21 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from anabranch.engines.engine import Options
+from anabranch.engines.spark.books import Books
+from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
+from anabranch.engines.spark.checkpoint_program import program_of, refuse_hidden_state
+from anabranch.engines.spark.checkpoint_record import Record
 from anabranch.engines.spark.epochs import Epochs
+from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.intake import Intake, Piece, intake_of
 from anabranch.engines.spark.layout import lay_out
 from anabranch.engines.spark.outputs import Outputs
+from anabranch.engines.spark.restoring import local_directory
 from anabranch.engines.spark.session import open_session
-from anabranch.engines.spark.task import Report
 from anabranch.engines.spark.worker import Spec
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
@@ -47,67 +51,108 @@ class SparkRun(RunningThread):
         self._graph = graph
         self._options = options
         self._layout = lay_out(graph, plan)
-        self._outputs = Outputs(graph, options.on_error)
-        self._read = {op.name: 0 for op in graph.sources}
+        self._checkpoint = self._opened(plan)
+        try:
+            self._outputs = self._sinks()
+        except BaseException:
+            self._close()
+            raise
+        self._books = Books(graph, options.on_error, self._outputs, self._checkpoint)
         self._degree = options.degree
         self.epoch_items = options.epoch_items or EPOCH_ITEMS
         self._epoch_s: list[float] = []
         self._warm_s = 0.0
 
+    def _opened(self, plan: Plan) -> Checkpoint | None:
+        if self._options.checkpoint is None:
+            return None
+        refuse_hidden_state(self._layout, plan)
+        return Checkpoint(self._options.checkpoint, program_of(self._layout))
+
+    def _sinks(self) -> Outputs:
+        if self._checkpoint is None:
+            return Outputs(self._graph, self._options.on_error)
+        return Outputs(
+            self._graph,
+            self._options.on_error,
+            self._checkpoint.identity,
+            new=self._checkpoint.last is None,
+        )
+
+    def _close(self) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+
     def _run(self) -> None:
         scratch = Path(tempfile.mkdtemp(prefix="anabranch-"))
         try:
-            spark = open_session(self._options.master)
-            spec = Spec(
-                job=uuid.uuid4().hex,
-                layout=self._layout,
-                resilient=self._options.on_error is not stop,
-                state_directory=str(scratch / "state"),
-                outputs=self._outputs.directories,
-            )
-            degree = self._options.degree or spark.sparkContext.defaultParallelism
-            epochs = Epochs(spark, spec, degree, self._took)
-            epochs.warm_up()
-            self._warm_s = self.elapsed_s
-            self._all_epochs(epochs)
+            record = self._books.resume()
+            if record is None or not record.complete:
+                self._go_on(scratch, record)
+            if self._checkpoint is None or not self._stopping.is_set():
+                self._outputs.complete()
+                self._forget_states()
         except BaseException:
             self._outputs.abort()
             raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        self._outputs.commit()
+            self._close()
+
+    def _go_on(self, scratch: Path, record: Record | None) -> None:
+        """Run all epochs that are left."""
+        spark = open_session(self._options.master)
+        checkpoint = self._checkpoint
+        spec = Spec(
+            job=uuid.uuid4().hex,
+            layout=self._layout,
+            resilient=self._options.on_error is not stop,
+            state_directory=str(scratch / "state"),
+            outputs=self._outputs.directories,
+            checkpoint=None if checkpoint is None else str(checkpoint.directory),
+            identity="" if checkpoint is None else checkpoint.identity,
+        )
+        degree = self._options.degree or spark.sparkContext.defaultParallelism
+        epochs = Epochs(spark, spec, degree, self._books)
+        epochs.resume(record, 0 if checkpoint is None else checkpoint.run * TURNS)
+        epochs.warm_up()
+        self._warm_s = self.elapsed_s
+        self._all_epochs(epochs)
 
     def _all_epochs(self, epochs: Epochs) -> None:
         pickler = epochs.runner.pickler
         intakes = {
-            op.name: intake_of(op, pickler, self._options.on_error)
+            op.name: intake_of(op, pickler, self._books.could_not_read)
             for op in self._graph.sources
         }
+        for name, position in self._books.positions.items():
+            intakes[name].seek(position)
+        self._books.not_read.clear()  # the run that first came by has told about them
         while not self._stopping.is_set():
             epochs.degree = self._degree or epochs.degree
             pieces = _taken(intakes, self.epoch_items, epochs.degree)
             if not pieces:
                 break
+            self._books.positions = {n: one.position() for n, one in intakes.items()}
+            reach("taken", epochs.stamp.epoch + 1)
             began_s = time.monotonic()
             epochs.run(pieces)
             self._epoch_s.append(time.monotonic() - began_s)
         if not self._stopping.is_set():
             epochs.finish()
+            self._books.finish(epochs.stamp)
 
-    def _took(self, reports: Iterable[Report], sunk: dict[str, list[Any]]) -> None:
-        """Take over the results of an epoch, once it has run to its end."""
-        for report in reports:
-            for source, count in report.read.items():
-                self._read[source] += count
-            for failure in report.failures:
-                self._options.on_error(failure)
-        self._outputs.take(reports, sunk)
+    def _forget_states(self) -> None:
+        """Remove this host's copy of the states; nobody will go on from it."""
+        if self._checkpoint is not None:
+            directory = local_directory(self._checkpoint.identity)
+            shutil.rmtree(directory, ignore_errors=True)
 
     def metrics(self) -> dict[str, Any]:
-        read = sum(self._read.values())
+        read = sum(self._books.read.values())
         return {
             **super().metrics(),
-            "read": dict(self._read),
+            "read": dict(self._books.read),
             "delivered": dict(self._outputs.delivered),
             "epochs": len(self._epoch_s),
             "epoch_s": list(self._epoch_s),

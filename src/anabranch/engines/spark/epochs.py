@@ -8,7 +8,7 @@ states lie in buckets that any task can open, so nothing has to be moved.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +16,14 @@ import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
+from anabranch.engines.spark.books import Books, Done
+from anabranch.engines.spark.checkpoint_record import Record
 from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
+from anabranch.engines.spark.losses import TRIES, is_loss
 from anabranch.engines.spark.routing import Rows
 from anabranch.engines.spark.ship import packed
+from anabranch.engines.spark.store import EMPTY, Stamp
 from anabranch.engines.spark.task import (
     REPORT,
     ROW_SCHEMA,
@@ -35,24 +39,38 @@ from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.keys import in_key_order
 from anabranch.runtime.positions import END
 
-Took = Callable[[list[Report], dict[str, list[Any]]], None]
-
 
 class Epochs:
     """Runs epochs; knows Spark, but not where items come from or go to."""
 
     def __init__(
-        self, spark: SparkSession, spec: Spec, degree: int, took: Took
+        self, spark: SparkSession, spec: Spec, degree: int, books: Books
     ) -> None:
         self.degree = degree
         self.runner = Runner(spec)
         self._spark = spark
         self._spec = spec
         self._layout: Layout = spec.layout
-        self._took = took
+        self._books = books
         self._shipped: Broadcast[bytes] = spark.sparkContext.broadcast(packed(spec))
-        self._epoch = 0
+        self._base = EMPTY
+        self._turn = 0
         self._ended = END
+        self._finished: set[str] = set()
+        self._snapshots: frozenset[tuple[str, int]] = frozenset()
+
+    @property
+    def stamp(self) -> Stamp:
+        """The version of the states."""
+        return self._base
+
+    def resume(self, record: Record | None, turn: int) -> None:
+        """Go on from a record of a checkpoint; turns are numbered from `turn` on."""
+        self._turn = turn
+        if record is not None:
+            self._base = record.stamp
+            self._ended = END if record.ended is None else record.ended
+            self._finished = set(record.finished)
 
     def warm_up(self) -> None:
         """Start the workers and have them load the program, before any data comes."""
@@ -88,8 +106,10 @@ class Epochs:
             unit = self._layout.unit_of.get(name)
             if unit is None or not _may_finish(self._layout, name):
                 continue
-            outputs = self._asked(name, unit)
-            if not outputs:
+            if name in self._finished:
+                continue
+            asked, outputs = self._asked(name, unit)
+            if not outputs and not any(report.failures for report in asked):
                 continue
             width = self._layout.positions.after[name]
             shares = {}
@@ -101,19 +121,24 @@ class Epochs:
                 shares[unit.number, channel] = Share(injected=injected)
             first = self._ended
             self._ended += sum(len(placed) for placed in outputs.values())
-            self._through(shares, first, self._ended, after=name)
+            self._through(shares, first, self._ended, after=name, asked=asked)
 
-    def _asked(self, name: str, unit: Unit) -> dict[int, list[tuple[int, Any]]]:
+    def _asked(
+        self, name: str, unit: Unit
+    ) -> tuple[list[Report], dict[int, list[tuple[int, Any]]]]:
         """Return what an operator gives at the end: by channel, numbered by key."""
-        task = self._task(unit.level, finishing=name)
-        if unit.in_driver:
-            rows = self._in_driver(task, {}, [])
-        else:
-            rows = self._job(unit.level, unit.level, task, {})
+
+        def ask() -> list[Row]:
+            task = self._task(unit.level, finishing=name)
+            if unit.in_driver:
+                return self._in_driver(task, {}, [])
+            return self._job(unit.level, unit.level, task, {})
+
         reports = [
-            report for report in self._reports(rows) if report.unit == unit.number
+            report
+            for report in self._reports(self._tried(ask))
+            if report.unit == unit.number
         ]
-        self._took(reports, {})
         found = {
             key: (report.channel, outputs)
             for report in reports
@@ -126,7 +151,7 @@ class Epochs:
             for output in outputs:
                 placed.setdefault(channel, []).append((number, output))
                 number += 1
-        return placed
+        return reports, placed
 
     def _task(
         self,
@@ -139,8 +164,19 @@ class Epochs:
         channels = tuple(
             self.degree if unit.replicated else 1 for unit in self._layout.units
         )
-        epoch = self._epoch + (1 if finishing is not None else 0)
-        return EpochTask(epoch, level, channels, first, end, {}, finishing, after)
+        self._turn += 1
+        return EpochTask(
+            self._base.epoch + 1,
+            level,
+            channels,
+            first,
+            end,
+            finishing=finishing,
+            after=after,
+            base=self._base,
+            turn=self._turn,
+            snapshots=self._snapshots,
+        )
 
     def _through(
         self,
@@ -148,10 +184,40 @@ class Epochs:
         first: int,
         end: int,
         after: str | None = None,
+        asked: Sequence[Report] = (),
     ) -> None:
-        """Run an epoch through all levels."""
-        self._epoch += 1
-        task = self._task(0, first, end, None, after)
+        """Run an epoch through all levels, and have it entered in the books."""
+
+        def go() -> list[Row]:
+            task = self._task(0, first, end, None, after)
+            stage = self._books.begin(Stamp(task.epoch, task.turn))
+            return self._levels(replace(task, stage=stage), shares)
+
+        rows = self._tried(go)
+        reports = [*asked, *self._reports(rows)]
+        self._base = Stamp(self._base.epoch + 1, self._turn)
+        done = Done(self._base, reports, self._sunk(rows), after, self._ended)
+        self._snapshots = self._books.took(done)
+
+    def _tried(self, run: Callable[[], list[Row]]) -> list[Row]:
+        """Run something again if a process that it needs was lost meanwhile."""
+        for _ in range(TRIES - 1):
+            try:
+                return run()
+            except Exception as error:
+                # What a unit in the driver has done cannot be undone.
+                if self._in_driver_too or not is_loss(error):
+                    raise
+        return run()
+
+    @property
+    def _in_driver_too(self) -> bool:
+        return any(unit.in_driver for unit in self._layout.units)
+
+    def _levels(
+        self, task: EpochTask, shares: dict[tuple[int, int], Share]
+    ) -> list[Row]:
+        """Run one try of an epoch through all levels."""
         rows: list[Row] = []
         level = 0
         while level < len(self._layout.levels):
@@ -168,7 +234,7 @@ class Epochs:
             later = [row for row in rows if not self._is_at(row, level, last)]
             rows = later + self._job(level, last, task, self._handed(shares, rows))
             level = last + 1
-        self._took(self._reports(rows), self._sunk(rows))
+        return rows
 
     def _handed(
         self, shares: dict[tuple[int, int], Share], rows: list[Row]

@@ -30,9 +30,9 @@ class Pickler:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._classes = tuple(_classes_of(graph))
+        self.classes = tuple(_classes_of(graph))
         self._reducers: dict[type, Callable[[Any], Any]] = {
-            cls: self._reducer(number, cls) for number, cls in enumerate(self._classes)
+            cls: self._reducer(number, cls) for number, cls in enumerate(self.classes)
         }
 
     def dumps(self, value: Any) -> bytes:
@@ -48,7 +48,7 @@ class Pickler:
 
     def loads(self, data: bytes | memoryview) -> Any:
         """Return the value of `dumps`."""
-        return _Unpickler(io.BytesIO(data), self._classes).load()
+        return _Unpickler(io.BytesIO(data), self.classes).load()
 
     @staticmethod
     def _reducer(number: int, cls: type) -> Callable[[Any], Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anabranch.engines.spark.pickling import Pickler
-from anabranch.engines.spark.store import Bucket
+from anabranch.engines.spark.store import Bucket, short_key
 from anabranch.graph.graph import Op
 from anabranch.runtime.kernels.kernel import Kernel, State
 from anabranch.runtime.keys import key_bytes, key_hash
@@ -27,6 +27,15 @@ def bucket_of(key: Any) -> int:
     return key_hash(key) % BUCKETS
 
 
+def prefix_of(number: int) -> bytes:
+    """Return how the keys of the states of operator `number` of a unit begin.
+
+    >>> prefix_of(3)
+    b'0003/'
+    """
+    return b"%04d/" % number
+
+
 class StoredStates(dict[Any, State]):
     """The states of one operator that this epoch has touched.
 
@@ -38,7 +47,7 @@ class StoredStates(dict[Any, State]):
         self, number: int, op: Op, kernel: Kernel, region_key: tuple[str, ...]
     ) -> None:
         super().__init__()
-        self._prefix = b"%04d/" % number
+        self._prefix = prefix_of(number)
         self._op = op
         self._kernel = kernel
         self._places = _places(op.state_key, region_key)
@@ -59,7 +68,7 @@ class StoredStates(dict[Any, State]):
             self[()]
 
     def __missing__(self, key: Any) -> State:
-        raw = self._prefix + key_bytes(key)
+        raw = self._raw(key)
         old = self._bucket(key).get(raw)
         if old is None or self._pickler is None:
             state = self[key] = self._kernel.open()
@@ -85,11 +94,14 @@ class StoredStates(dict[Any, State]):
         assert self._pickler is not None  # noqa: S101
         found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
         for key, state in self.items():
-            raw = self._prefix + key_bytes(key)
+            raw = self._raw(key)
             new = self._pickler.dumps((key, state))
             if self._old.get(raw) != new:
                 found[self._number(key)][raw] = new
         return found
+
+    def _raw(self, key: Any) -> bytes:
+        return short_key(self._prefix + key_bytes(key))
 
     def _bucket(self, key: Any) -> Bucket:
         return self._buckets[self._number(key)]

@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from anabranch.engines.spark.checkpoint_record import Log, Snapshot
 from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.states import BUCKETS
+from anabranch.engines.spark.store import EMPTY, Stamp
 from anabranch.runtime.failures import Failure
 
 ROW_SCHEMA = "dest int, unit int, channel int, entry int, payload binary"
@@ -48,6 +50,10 @@ class EpochTask:
     numbers of the epoch. `finishing` asks one operator for what it has to say at the
     end of the stream; `after` names the operator behind which items are injected.
     When `warming`, the units get ready and do nothing.
+
+    The epoch is made from version `base` of the states, in try number `turn`; buckets
+    in `snapshots`, by unit, are also written whole. Parts of files go to the
+    directory `stage` below that of their sink.
     """
 
     epoch: int
@@ -59,6 +65,10 @@ class EpochTask:
     finishing: str | None = None
     after: str | None = None
     warming: bool = False
+    base: Stamp = EMPTY
+    turn: int = 0
+    snapshots: frozenset[tuple[str, int]] = frozenset()
+    stage: str = ""
 
     def channel_of_bucket(self, unit: int, bucket: int) -> int:
         """Return which channel owns a bucket of keys."""
@@ -95,3 +105,6 @@ class Report:
     finished: tuple[tuple[Any, list[Any]], ...] = ()
     error: BaseException | None = None
     seconds: float = 0.0
+    parts: Mapping[str, str] = field(default_factory=dict)  # sink -> file
+    logs: tuple[Log, ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()

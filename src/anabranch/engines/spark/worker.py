@@ -18,16 +18,20 @@ import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
+from anabranch.engines.spark.durable import sync
+from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.layout import Layout, Route, Unit
 from anabranch.engines.spark.parts import write_part
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.pieces import read_piece
+from anabranch.engines.spark.restoring import local_directory
 from anabranch.engines.spark.routing import Rows, by_key, by_range
 from anabranch.engines.spark.ship import unpacked
 from anabranch.engines.spark.shortcuts import shortcut_of
 from anabranch.engines.spark.states import StoredStates
-from anabranch.engines.spark.store import Bucket, close_buckets
+from anabranch.engines.spark.store import close_buckets
 from anabranch.engines.spark.task import REPORT, TO_DRIVER, EpochTask, Report, Share
+from anabranch.engines.spark.unit_states import UnitStates
 from anabranch.engines.spark.wire import (
     Batch,
     decode,
@@ -57,8 +61,10 @@ class Spec:
     job: str
     layout: Layout
     resilient: bool
-    state_directory: str
+    state_directory: str  # of this host, without a checkpoint
     outputs: dict[str, str]  # file sink -> directory of its parts
+    checkpoint: str | None = None
+    identity: str = ""  # of the checkpoint
 
 
 def run_task(
@@ -159,6 +165,9 @@ class UnitRunner:
             self._shortcut = shortcut_of(
                 self._layout, unit, lambda: self._made(unit.entries, None), self._ran_on
             )
+        self._saved = UnitStates(
+            unit, self._stored, _states_of(runner.spec), runner.spec.checkpoint
+        )
 
     def run(
         self,
@@ -175,47 +184,50 @@ class UnitRunner:
             return Report(self._unit.number, channel)
         if task.finishing not in (None, *self._unit.operators):
             return Report(self._unit.number, channel)
-        buckets = self._open_states(task, channel)
-        if task.finishing is not None:
-            return self._finish(task.finishing, channel)
+        self._saved.open(task, channel, self._runner.pickler)
+        try:
+            if task.finishing is not None:
+                return self._finish(task.finishing, channel)
+            return self._run(task, channel, share, received, rows)
+        finally:
+            self._saved.close()
+
+    def _run(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+        rows: Rows,
+    ) -> Report:
         read, streams = self._streams(share, received)
-        written = {}
+        written: dict[str, int] = {}
         if not self._unit.operators:  # only writes what it is given
             (stream,) = streams
             (sink,) = self._unit.writes
-            written[sink] = self._write(sink, stream, task, channel)
+            if len(stream):
+                written[sink] = self._write(sink, stream, task, channel)
         else:
             for edge, batch in self._processed(task, share, streams):
                 route = self._layout.routes[edge]
                 if route.how == "write":
                     sink = edge.consumer.operator
-                    written[sink] = self._write(sink, batch, task, channel)
+                    if len(batch):
+                        written[sink] = self._write(sink, batch, task, channel)
                 else:
                     self._send(edge, batch, route, task, rows)
-        self._save_states(task, buckets)
-        return Report(self._unit.number, channel, read, written, tuple(self._failures))
-
-    def _open_states(self, task: EpochTask, channel: int) -> dict[int, Bucket]:
-        if not self._stored:
-            return {}
-        directory = Path(self._runner.spec.state_directory) / self._unit.name
-        buckets = {
-            number: Bucket(directory / f"{number:02}")
-            for number in task.buckets_of(self._unit, channel)
-        }
-        for bucket in buckets.values():
-            bucket.go_to(task.epoch - 1)
-        for states in self._stored.values():
-            states.attach(buckets, self._runner.pickler)
-        return buckets
-
-    def _save_states(self, task: EpochTask, buckets: dict[int, Bucket]) -> None:
-        changes: dict[int, dict[bytes, bytes]] = {number: {} for number in buckets}
-        for states in self._stored.values():
-            for number, changed in states.changes().items():
-                changes[number].update(changed)
-        for number, bucket in buckets.items():
-            bucket.write(task.epoch, changes[number])
+        reach("processed", task.epoch)
+        saved = self._saved.save(task, channel)
+        return Report(
+            self._unit.number,
+            channel,
+            read,
+            written,
+            tuple(self._failures),
+            parts={sink: self._part(sink, task, channel) for sink in written},
+            logs=saved.logs,
+            snapshots=saved.snapshots,
+        )
 
     def _finish(self, operator: str, channel: int) -> Report:
         if operator in self._stored:
@@ -355,13 +367,18 @@ class UnitRunner:
             rows.add_batch(route.unit, channel, route.entry, part, pickler)
 
     def _write(self, sink: str, batch: Batch, task: EpochTask, channel: int) -> int:
-        if not len(batch):
-            return 0
         op = self._layout.graph[sink]
-        directory = Path(self._runner.spec.outputs[sink])
-        name = f"part-{task.epoch:06}-{channel:04}.{op.kind.format}"  # type: ignore[attr-defined]
+        directory = Path(self._runner.spec.outputs[sink]) / task.stage
+        path = directory / self._part(sink, task, channel)
         item_type = self._layout.graph[op.inputs[0].operator].type
-        return write_part(op, item_type, batch, directory / name, self._on_error)
+        written = write_part(op, item_type, batch, path, self._on_error)
+        if task.stage:
+            sync(path)
+        return written
+
+    def _part(self, sink: str, task: EpochTask, channel: int) -> str:
+        kind = self._layout.graph[sink].kind
+        return f"part-{task.epoch:09}-{channel:04}.{kind.format}"  # type: ignore[attr-defined]
 
     def _form(self, operator: str) -> Any:
         kind = self._layout.graph[operator].type
@@ -377,6 +394,13 @@ class UnitRunner:
         if place is None or len(sources) > 1:
             return "an item" if place is None else f"item {place} of the sources"
         return f"item {place} of {sources[0].name}"
+
+
+def _states_of(spec: Spec) -> Path:
+    """Return where this host has the states; after a restart, where it had them."""
+    if spec.checkpoint is None:
+        return Path(spec.state_directory)
+    return local_directory(spec.identity)
 
 
 def _sort_out(
