@@ -82,8 +82,15 @@ class Flow:
         return all(source.over for source in self.sources)
 
     def feed(self, source: str, batch: Batch) -> None:
-        """Send a batch of a source in; its gate is held."""
+        """Send a batch of a source in; it is passing its gate."""
         self.network.feed(source, batch)
+
+    def await_room(self, source: str) -> None:
+        """Wait until there is room for the next batch; its gate must be free.
+
+        Room may depend on another source, which may have been held up at its gate.
+        """
+        self.network.await_room(source)
 
     def limit(self, source: str) -> int:
         """Return how many items of a source should come at a time."""

@@ -54,12 +54,17 @@ class Network:
             thread.start()
 
     def feed(self, source: str, batch: Batch) -> None:
-        """Send a batch of a source on its way; wait until there is room for the next."""
+        """Send a batch of a source on its way; never waits for other threads."""
         (replica,) = self.replicas[source]
         self._flow(replica, batch)
         replica.settle()
         self._run_inline(replica)
-        self._await_room(replica)
+
+    def await_room(self, source: str) -> None:
+        """Wait until there is room for the next batch of a source."""
+        (replica,) = self.replicas[source]
+        for inlet, queue in self._reach[replica.name]:
+            inlet.await_room(queue)
 
     def close(self, source: str) -> None:
         """End the stream of a source."""
