@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from anabranch.analysis.classes import class_of, classes_of, typed
 from anabranch.analysis.effects import Frame, shown
-from anabranch.analysis.elements import Elements, class_of, typed
 from anabranch.analysis.known import (
     CHANGING_METHODS,
     PURE_METHODS,
     TEXT_METHODS,
+    why_impure_module,
 )
 from anabranch.analysis.objects import (
     CONTAINERS,
@@ -22,11 +26,12 @@ from anabranch.analysis.objects import (
     instance_attribute,
     is_frozen_instance,
     is_instance_of_users,
+    is_scalar,
     is_users_class,
     is_users_code,
     is_users_module,
 )
-from anabranch.analysis.universe import subclasses
+from anabranch.analysis.processes import Processes
 from anabranch.analysis.values import (
     ELEMENTS,
     LOST,
@@ -63,7 +68,7 @@ class Entry(NamedTuple):
         return f"{self.cls.__name__}.{self.name}"
 
 
-class Attributes(Elements):
+class Attributes(Processes):
     """The part of the interpreter that reads attributes."""
 
     # -- objects that exist already
@@ -121,6 +126,8 @@ class Attributes(Elements):
                 | held
                 | self.run_special(root, ("__getattr__",), node, frame, args)
             )
+        if classes_of(root, self.universe) is not None:
+            return self._attribute_of_library(root, name, held, node, frame)
         ran = [
             frozenset([Bound(root, function)])
             if not self._is_property(name, function)
@@ -133,6 +140,25 @@ class Attributes(Elements):
         method: Value = frozenset([Method(root, name)] if name in _METHODS else [])
         return held | method | join(ran)
 
+    def _attribute_of_library(
+        self,
+        root: Fresh | Input | Shared,
+        name: str,
+        held: Value,
+        node: ast.AST,
+        frame: Frame,
+    ) -> Value:
+        """Return an attribute of a value that is no instance of the user's, or may be.
+
+        It may be where the annotation is a base, as `dict`, of a class of the user's.
+        """
+        ran = [held]
+        for cls in classes_of(root, self.universe) or ():
+            raw = class_attribute(cls, name)
+            if is_users_class(cls) and raw is not MISSING:
+                ran.append(self.unwrapped(Entry(raw, cls, name), root, node, frame))
+        return join(ran).union([Method(root, name)] if name in _METHODS else [])
+
     def _overriding(
         self, root: Root, entry: Entry, node: ast.AST, frame: Frame
     ) -> Value:
@@ -140,7 +166,7 @@ class Attributes(Elements):
         if not isinstance(root, Input):
             return NOTHING
         found = [NOTHING]
-        for each in subclasses(entry.cls):
+        for each in self.universe.subclasses_of(entry.cls):
             other = class_attribute(each, entry.name)
             if other is not entry.raw and other is not MISSING:
                 theirs = Entry(other, each, entry.name)
@@ -155,15 +181,29 @@ class Attributes(Elements):
         A value of unknown type has a method of that name, not a function in a field,
         unless some class of the program has such a field.
         """
-        found = self.attribute(value, name, node, frame).union(
-            Method(root, name)
-            for root in value
-            if isinstance(root, Plain) and root.type is not type(None)
+        # A number or text among other values has no method that changes it.
+        may_fail = name in CHANGING_METHODS and not all(
+            isinstance(root, Plain) for root in value
         )
+        found = self.attribute(value, name, node, frame).union(
+            Method(root, name) for root in value if self._has_methods(root)
+        )
+        if may_fail:
+            found -= {Method(root, name) for root in value if isinstance(root, Plain)}
         has_method = any(isinstance(r, Method) and r.name == name for r in found)
         if not has_method or self.universe.has_field(name):
             return found
         return frozenset(r for r in found if not isinstance(r, Input | Fresh | Shared))
+
+    def _has_methods(self, root: Root) -> bool:
+        """Tell whether a value has none but the methods of a type of Python's."""
+        match root:
+            case Plain(kind):
+                return kind is not type(None)
+            case Fresh() | Input():
+                classes = classes_of(root, self.universe)
+                return classes is not None and not any(map(is_users_class, classes))
+        return False
 
     def _is_property(self, name: str, function: types.FunctionType) -> bool:
         raws = (vars(cls).get(name) for cls in self.universe.classes)
@@ -171,8 +211,10 @@ class Attributes(Elements):
 
     def _field(self, root: Fresh | Input | Shared, name: str) -> Value:
         match root:
+            case Fresh(_, kind) if kind is np.ndarray:  # .T, .real and so on
+                return frozenset([root])
             case Fresh(_, kind) if kind in CONTAINERS:
-                return NOTHING
+                return PLAIN
             case Fresh(site):
                 return self.heap.get(site, name) | self.heap.get(site, ELEMENTS)
             case Input(kind):
@@ -188,6 +230,8 @@ class Attributes(Elements):
             return self._attribute_of_module(obj, name, node, frame)
         if isinstance(obj, type):
             raw = class_attribute(obj, name)
+            if self._metaclass_decides(obj, name, found=raw is not MISSING):
+                return self.unknown(f"{shown(node)} runs a metaclass", node, frame)
             if raw is MISSING:
                 return frozenset([Method(root, name)])
             return self.unwrapped(Entry(raw, obj, name), None, node, frame)
@@ -196,6 +240,15 @@ class Attributes(Elements):
         if is_instance_of_users(obj):
             return self._attribute_of_instance(root, name, node, frame)
         return frozenset([Method(root, name)])
+
+    def _metaclass_decides(self, cls: type, name: str, *, found: bool) -> bool:
+        meta = type(cls)
+        if not is_users_class(meta):
+            return False
+        raw = class_attribute(meta, name)
+        hooks = ("__getattribute__",) if found else ("__getattribute__", "__getattr__")
+        runs = any(self.candidates(Known(cls, cls.__name__), hook) for hook in hooks)
+        return runs or (raw is not MISSING and not found) or hasattr(raw, "__set__")
 
     def _attribute_of_instance(
         self, root: Known, name: str, node: ast.AST, frame: Frame
@@ -207,7 +260,7 @@ class Attributes(Elements):
             return self._held(root, name, own, node, frame)
         if raw is not MISSING:
             return self.unwrapped(Entry(raw, cls, name), root, node, frame)
-        if self._candidates(root, "__getattr__"):
+        if self.candidates(root, "__getattr__"):
             args = Arguments([PLAIN])
             return self.run_special(root, ("__getattr__",), node, frame, args)
         return self.unknown(f"{shown(node)} is not an attribute yet", node, frame)
@@ -224,11 +277,17 @@ class Attributes(Elements):
         self, module: types.ModuleType, name: str, node: ast.AST, frame: Frame
     ) -> Value:
         names = vars(module)
-        if name not in names:
+        is_users = is_users_module(module.__name__)
+        found = names.get(name, MISSING)
+        if found is MISSING and not is_users:  # a package may load its parts late
+            found = getattr(module, name, MISSING)
+        if found is MISSING:
             return self.unknown(f"{shown(node)} is not in its module", node, frame)
-        if is_users_module(module.__name__):
-            self.found.read(name, names, names[name], self.at(node, frame))
-        return self.existing(names[name], shown(node), node, frame)
+        if is_users:
+            self.found.read(name, names, found, self.at(node, frame))
+        elif isinstance(found, CONTAINERS) and (why := why_impure_module(module)):
+            self.found.effect("impure", f"{shown(node)} {why}", self.at(node, frame))
+        return self.existing(found, shown(node), node, frame)
 
     def unwrapped(  # noqa: PLR0911 - one return for each kind of entry
         self, entry: Entry, owner: Root | None, node: ast.AST, frame: Frame
@@ -248,9 +307,20 @@ class Attributes(Elements):
             case property() if owner and isinstance(raw.fget, types.FunctionType):
                 callee: Value = frozenset([Bound(owner, raw.fget)])
                 return self.call(callee, Arguments(), node, frame)
+            case functools.cached_property(func=types.FunctionType() as f) if owner:
+                callee = frozenset([Bound(owner, f)])
+                made = self.call(callee, Arguments(), node, frame)
+                return made if isinstance(owner, Fresh) else self._kept(made, entry)
             case property() | types.FunctionType():
                 return frozenset([Known(raw, entry.text)])
         return self._plain_entry(entry, owner, node, frame)
+
+    def _kept(self, made: Value, entry: Entry) -> Value:
+        """Return what was made once and then stays with an object that is not ours."""
+        return frozenset(
+            Shared(f"the cached {entry.text}") if isinstance(root, Fresh) else root
+            for root in made
+        )
 
     def _plain_entry(
         self, entry: Entry, owner: Root | None, node: ast.AST, frame: Frame
@@ -266,6 +336,8 @@ class Attributes(Elements):
             return PLAIN
         if owner is None and isinstance(raw, _UNBOUND_METHODS):
             return frozenset([Known(raw, entry.text)])
+        if is_scalar(raw) and not is_users_class(cls):
+            return frozenset([Plain(type(raw))])
         if not is_users_class(cls) or isinstance(raw, _BUILTIN_METHODS):
             target = owner if owner is not None else Known(cls, cls.__name__)
             return frozenset([Method(target, name)])

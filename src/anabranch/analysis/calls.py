@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
-import operator
 import types
 from typing import Any
 
 from anabranch.analysis.constructors import Constructors
 from anabranch.analysis.effects import Frame
-from anabranch.analysis.library import methods_of
+from anabranch.analysis.known import is_pure
+from anabranch.analysis.library import GETTERS, methods_of
 from anabranch.analysis.methods import called
 from anabranch.analysis.objects import (
     is_instance_of_users,
@@ -32,8 +32,6 @@ from anabranch.analysis.values import (
     Value,
     join,
 )
-
-_GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 
 
 class Calls(Constructors):
@@ -61,6 +59,8 @@ class Calls(Constructors):
                 return self.call_function(function, given, node, frame)
             case Method(owner, name):
                 return self._call_method(owner, name, args, node, frame)
+            case Fresh(_, kind) if kind is functools.partial:
+                return self.call_made_partial(root, args, node, frame)
             case Fresh(_, kind) if is_users_class(kind):
                 names = ("__call__",)
                 return self.run_special(root, names, node, frame, args)
@@ -87,7 +87,7 @@ class Calls(Constructors):
                 return self._construct(obj, args, node, frame)
             case functools.partial():
                 return self._call_partial(obj, args, node, frame)
-            case functools._lru_cache_wrapper():  # noqa: SLF001 - a type
+            case functools._lru_cache_wrapper() if not is_pure(obj):  # noqa: SLF001
                 inner = self.existing(obj.__wrapped__, text, node, frame)
                 self.call(inner, args, node, frame)
                 return frozenset([Plain(), Shared(f"a cached result of {text}")])
@@ -98,7 +98,7 @@ class Calls(Constructors):
                 return self.call(methods_of(owner, obj.__name__), args, node, frame)
             case types.MethodDescriptorType() | types.WrapperDescriptorType():
                 return self._call_unbound(obj, args, node, frame)
-        if isinstance(obj, _GETTERS):
+        if isinstance(obj, GETTERS):
             return self._call_getter(obj, args, node, frame)
         if is_instance_of_users(obj):
             return self.run_special(root, ("__call__",), node, frame, args)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from anabranch.analysis.attributes import Attributes
+from anabranch.analysis.classes import class_of
 from anabranch.analysis.effects import Frame, shown
-from anabranch.analysis.elements import class_of
 from anabranch.analysis.objects import (
     CALLABLES,
     MISSING,
@@ -111,9 +111,7 @@ class Changes(Attributes):
         """Do `value += other`; immutable values give a new one instead."""
         results: list[Root] = []
         for root in value:
-            self.run_special(
-                root, _IN_PLACE, node, frame, Arguments(rest=other | PLAIN)
-            )
+            self.run_special(root, IN_PLACE, node, frame, Arguments(rest=other | PLAIN))
             if isinstance(root, Known) and isinstance(root.obj, CALLABLES):
                 continue
             if not isinstance(root, Plain):
@@ -123,7 +121,7 @@ class Changes(Attributes):
         return frozenset(results) or NOTHING
 
 
-_IN_PLACE = tuple(
+IN_PLACE = tuple(
     f"__{prefix}{name}__"
     for name in (
         *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),

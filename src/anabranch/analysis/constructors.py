@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import types
 
+from anabranch.analysis.classes import member_of
 from anabranch.analysis.effects import Frame
 from anabranch.analysis.library import Library
 from anabranch.analysis.methods import called
@@ -20,7 +21,6 @@ from anabranch.analysis.values import (
     ELEMENTS,
     Arguments,
     Fresh,
-    Plain,
     Value,
 )
 
@@ -34,7 +34,7 @@ class Constructors(Library):
         if not is_users_class(cls):
             return self._call_library(cls, args, node, frame)
         if issubclass(cls, enum.Enum):
-            return frozenset([Plain(cls)])
+            return frozenset([member_of(cls)])
         if type(cls).__call__ is not type.__call__:
             return self.unknown(f"{called(node)} has a metaclass", node, frame)
         made = self.fresh(node, frame, cls)

@@ -9,34 +9,40 @@ from __future__ import annotations
 
 import ast
 import collections
+import enum
 import types
-import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import numpy as np
 
-from anabranch.analysis.effects import Findings, Frame, Place, shown
-from anabranch.analysis.known import (
-    why_impure,
+from anabranch.analysis.classes import (
+    classes_of,
+    element_type,
+    member_of,
+    parts_of_annotation,
+    typed,
 )
+from anabranch.analysis.effects import Findings, Frame, Place, shown
+from anabranch.analysis.known import why_impure
 from anabranch.analysis.objects import (
     CALLABLES,
     CONTAINERS,
     class_attribute,
     contents,
     function_in,
+    holds_set,
     is_instance_of_users,
     is_scalar,
     is_scalar_type,
-    is_users_class,
     is_users_code,
+    parts_of_object,
+    types_in,
 )
-from anabranch.analysis.universe import Universe, subclasses
+from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
     LOST,
-    NOTHING,
     PLAIN,
     Arguments,
     Bound,
@@ -77,7 +83,7 @@ class Elements(ABC):
 
     def existing(self, obj: Any, text: str, node: ast.AST, frame: Frame) -> Value:
         """Return the value of an object that was there before the call."""
-        if is_scalar(obj):
+        if is_scalar(obj) and not holds_set(obj):
             return frozenset([Plain(type(obj))])
         if isinstance(obj, types.MethodType) and isinstance(
             obj.__func__, types.FunctionType
@@ -91,6 +97,9 @@ class Elements(ABC):
         ):
             if not isinstance(obj, (*CALLABLES, types.ModuleType)):
                 self.found.touch(text, obj, self.at(node, frame))
+            foreign = self.universe.foreign_part(obj)
+            if foreign is not None:
+                return self.unknown(f"{text} holds a {foreign}", node, frame)
             return frozenset([Known(obj, text)])
         why = why_impure(type(obj))
         if why is not None:
@@ -119,7 +128,8 @@ class Elements(ABC):
 
     def _run_access(self, root: Root, node: ast.AST, frame: Frame) -> Value:
         names = ("__getitem__", "__iter__", "__next__", "__missing__")
-        return self.run_special(root, names, node, frame)
+        ran = self.run_special(root, names, node, frame)
+        return ran | self.inside(ran)  # what `__iter__` gives is gone through
 
     def _elements_of_existing(
         self, root: Known, obj: Any, text: str, node: ast.AST, frame: Frame
@@ -130,6 +140,8 @@ class Elements(ABC):
                 obj, f"reading {text} may add a key to it", self.at(node, frame)
             )
         ran = self._run_access(root, node, frame)
+        if isinstance(obj, type) and issubclass(obj, enum.Enum):
+            return ran | frozenset([member_of(obj)])
         if isinstance(obj, type):
             special = class_attribute(obj, "__class_getitem__")
             if isinstance(function_in(special), types.FunctionType):
@@ -138,8 +150,7 @@ class Elements(ABC):
             return ran | frozenset([Shared(inside, id(obj))])
         held = contents(obj)
         if held is None:
-            listed: Any = [] if isinstance(obj, np.ndarray) else obj
-            kinds = set(map(type, listed))
+            kinds = types_in(obj)
             flat = kinds and all(map(is_scalar_type, kinds))
             return ran | (PLAIN if flat else frozenset([Shared(inside, id(obj))]))
         return ran | join(self.existing(each, inside, node, frame) for each in held)
@@ -152,11 +163,45 @@ class Elements(ABC):
                 case Fresh(site):
                     found |= self.heap.inside(site)
                 case Input(kind):
-                    found |= {typed(element_type(kind)), Input()}
+                    found.update(parts_of_annotation(kind, self.universe))
                 case Known(obj=obj, text=text) if not isinstance(obj, CALLABLES):
-                    found.add(Shared(f"what lies in {text}", id(obj)))
+                    found |= self._inside_existing(obj, f"what lies in {text}")
                 case Shared():
                     found.add(root)
+        return frozenset(found)
+
+    def _inside_existing(self, obj: Any, text: str) -> Value:
+        if isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
+            return PLAIN
+        listed = contents(obj) if isinstance(obj, CONTAINERS) else None
+        if listed is not None and all(map(is_scalar, listed)):
+            return frozenset(Plain(type(each)) for each in listed)
+        return frozenset([Shared(text, id(obj))])
+
+    def reachable(self, value: Value) -> Value:
+        """Return a value with all that can be reached from it, running nothing."""
+        while not (more := self.inside(value)) <= value:
+            value |= more
+        return value
+
+    def operands(self, value: Value) -> Value:
+        """Return whatever a builtin may apply operators to; only their classes count.
+
+        Of an object that exists this is what it holds now, of others what they may.
+        """
+        found: set[Root] = set()
+        waiting = list(value)
+        while waiting:
+            root = waiting.pop()
+            if root in found:
+                continue
+            found.add(root)
+            if not isinstance(root, Known):
+                waiting.extend(self.inside(frozenset([root])))
+            elif (listed := parts_of_object(root.obj)) is not None:
+                waiting.extend(Known(each, root.text) for each in listed)
+            elif isinstance(root.obj, CONTAINERS):
+                waiting.append(Shared(root.text, id(root.obj)))
         return frozenset(found)
 
     def run_special(
@@ -168,69 +213,32 @@ class Elements(ABC):
         args: Arguments | None = None,
     ) -> Value:
         """Run the user's special methods that an operation on `root` may run."""
-        if isinstance(root, Plain):
-            return NOTHING
         ran: list[Value] = []
         for name in names:
-            for function in self._candidates(root, name):
+            for function in self.candidates(root, name):
                 callee: Value = frozenset([Bound(root, function)])
                 given = args or Arguments(rest=frozenset([root, Plain()]))
                 ran.append(self.call(callee, given, node, frame))
         return join(ran)
 
     def run_operators(self, value: Value, node: ast.AST, frame: Frame) -> None:
-        """Run every special method that a builtin may run on a value."""
-        for root in value:
-            if isinstance(root, Input | Fresh | Known | Shared):
-                for function in self.universe.operators():
-                    args = Arguments(rest=value | PLAIN)
-                    self.call(frozenset([Bound(root, function)]), args, node, frame)
+        """Run every special method that a builtin may run on a value or its parts."""
+        args = Arguments(rest=self.reachable(value) | PLAIN)
+        for root in self.operands(value):
+            classes = classes_of(root, self.universe)
+            for function in self.universe.operators(classes):
+                self.call(frozenset([Bound(root, function)]), args, node, frame)
 
-    def _candidates(self, root: Root, name: str) -> list[types.FunctionType]:
-        cls = class_of(root)
-        if cls is None:
-            unknown = isinstance(root, Input | Fresh | Shared)
-            return self.universe.definitions(name) if unknown else []
+    def candidates(self, root: Root, name: str) -> list[types.FunctionType]:
+        """Return the functions of the user's that `name` may mean for a value."""
+        classes = classes_of(root, self.universe)
+        if classes is None:
+            return self.universe.definitions(name)
         return [
             function
-            for each in {cls, *subclasses(cls)}
+            for each in classes
             if isinstance(
                 function := function_in(class_attribute(each, name)), types.FunctionType
             )
             and is_users_code(function.__code__)
         ]
-
-
-def class_of(root: Root) -> type | None:
-    """Return the class of the user's that a value is an instance of, if it is known."""
-    match root:
-        case Fresh(_, kind) | Input(kind):
-            return kind if is_users_class(kind) else None
-        case Known(obj=obj) if is_instance_of_users(obj):
-            return type(obj)
-    return None
-
-
-def typed(kind: Any) -> Root:
-    """Return the part of an input that has an annotation."""
-    if is_scalar_type(kind):
-        return Plain(kind)
-    if getattr(kind, "_is_protocol", False):  # says what there is, not what it does
-        return Input()
-    if get_origin(kind) in (typing.Union, types.UnionType) and all(
-        is_scalar_type(each) for each in get_args(kind)
-    ):
-        return Plain()
-    return Input(kind)
-
-
-def element_type(kind: Any) -> Any:
-    """Return the annotated type of the elements of a container, or None.
-
-    >>> element_type(list[int]), element_type(tuple[int, str]) is None
-    (<class 'int'>, True)
-    """
-    args = [arg for arg in get_args(kind) if arg is not Ellipsis]
-    if get_origin(kind) in (list, set, frozenset, tuple, collections.abc.Sequence):
-        return args[0] if len(set(args)) == 1 else None
-    return None

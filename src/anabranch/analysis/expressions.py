@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+import types
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from anabranch.analysis.classes import classes_of
 from anabranch.analysis.effects import Frame, shown
 from anabranch.analysis.names import Names
+from anabranch.analysis.objects import is_users_class
+from anabranch.analysis.processes import ORDER_FREE
+from anabranch.analysis.results import number
 from anabranch.analysis.scopes import COMPREHENSIONS, outer_expressions, target_names
 from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
@@ -18,6 +25,8 @@ from anabranch.analysis.values import (
     Arguments,
     Closure,
     Fresh,
+    Known,
+    LibraryObject,
     Plain,
     Root,
     Value,
@@ -43,6 +52,7 @@ _COMPARISONS = (
     *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"),
     "__hash__",
 )
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))
 _TRUTH = ("__bool__", "__len__")
 _TEXT = ("__format__", "__str__", "__repr__")
 _UNARY = ("__neg__", "__pos__", "__invert__", *_TRUTH)
@@ -88,19 +98,44 @@ class Expressions(Names):
         self, left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Frame
     ) -> Value:
         """Return what an operator makes of two values."""
-        if all(isinstance(root, Plain) for root in left | right):
-            return PLAIN
+        both = left | right
+        if isinstance(op, ast.Mod) and any(map(_may_be_text, left)):
+            self.run_operators(right, node, frame)
+            self.watch_text(right, node, frame)
+            if all(isinstance(r, Plain) and r.type in (str, bytes) for r in left):
+                return frozenset([Plain(str)])
+        if all(isinstance(root, Plain) for root in both):
+            is_int = not isinstance(op, ast.Div | ast.Pow)
+            return frozenset([number(both if is_int else both | {Plain(float)})])
         name = _BINARY[type(op)]
-        ran = self._special(left | right, (f"__{name}__", f"__r{name}__"), node, frame)
-        fresh = self.fresh(node, frame)
-        self.heap.put(fresh.site, ELEMENTS, self.inside(left | right))
+        ran = self._special(
+            self.operands(both), (f"__{name}__", f"__r{name}__"), node, frame
+        )
+        fresh = self.fresh(node, frame, self._kind_of_both(both))
+        self.heap.put(fresh.site, ELEMENTS, self.inside(both))
         return frozenset([fresh]) | ran
+
+    def _kind_of_both(self, both: Value) -> type | None:
+        """Return the class of what an operator makes of two values of Python's own."""
+        kinds: set[type] = set()
+        for root in both:
+            classes = classes_of(root, self.universe)
+            if classes is None or any(map(is_users_class, classes)):
+                return None
+            kinds |= classes
+        if np.ndarray in kinds:
+            return np.ndarray
+        if kinds & {set, frozenset, *_VIEWS}:
+            return set
+        return kinds.pop() if len(kinds) == 1 else LibraryObject
 
     def unary(self, node: ast.UnaryOp, frame: Frame) -> Value:
         value = self.evaluate(node.operand, frame)
         ran = self._special(value, _UNARY, node, frame)
-        if isinstance(node.op, ast.Not) or all(isinstance(r, Plain) for r in value):
-            return PLAIN
+        if isinstance(node.op, ast.Not):
+            return frozenset([Plain(bool)])
+        if all(isinstance(r, Plain) for r in value):
+            return frozenset([number(value)])
         return frozenset([self.fresh(node, frame)]) | ran
 
     def boolean(self, node: ast.BoolOp, frame: Frame) -> Value:
@@ -114,10 +149,12 @@ class Expressions(Names):
         if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
             return PLAIN
         ran = self._special(value, names, node, frame)
-        inside = self.inside(value)
-        self._special(inside, names, node, frame)
-        made: list[Root] = [Plain(bool), self.fresh(node, frame)]
-        return ran.union(made)
+        self._special(self.operands(value) - value, names, node, frame)
+        classes = [classes_of(root, self.universe) for root in value]
+        if all(each is not None and np.ndarray not in each for each in classes):
+            return ran | {Plain(bool)}
+        kind = np.ndarray if all(each is not None for each in classes) else None
+        return ran.union([Plain(bool), self.fresh(node, frame, kind)])
 
     def choice(self, node: ast.IfExp, frame: Frame) -> Value:
         test = self.evaluate(node.test, frame)
@@ -126,8 +163,9 @@ class Expressions(Names):
 
     def text(self, node: ast.JoinedStr | ast.FormattedValue, frame: Frame) -> Value:
         value = join(self.parts(node, frame))
-        self._special(value | self.inside(value), _TEXT, node, frame)
-        return PLAIN
+        self._special(self.operands(value), _TEXT, node, frame)
+        self.watch_text(value, node, frame)
+        return frozenset([Plain(str)])
 
     # -- displays and comprehensions
 
@@ -140,7 +178,7 @@ class Expressions(Names):
 
     def _spread(self, elements: list[ast.expr], frame: Frame) -> list[Value]:
         return [
-            self.elements(self.evaluate(each.value, frame), each, frame)
+            self.iterate(self.evaluate(each.value, frame), each, frame)
             if isinstance(each, ast.Starred)
             else self.evaluate(each, frame)
             for each in elements
@@ -176,7 +214,9 @@ class Expressions(Names):
             if generator.is_async:
                 self.unknown("async for cannot be followed", node, frame)
             source = self.evaluate(generator.iter, frame if index == 0 else inner)
-            self.assign(generator.target, self.iterate(source, node, frame), inner)
+            free = isinstance(node, ast.SetComp) or node in self.order_free
+            found = self.gone_through(source, node, frame, ordered=not free)
+            self.assign(generator.target, found, inner)
             for test in generator.ifs:
                 self._special(self.evaluate(test, inner), _TRUTH, node, frame)
         if isinstance(node, ast.DictComp):
@@ -189,6 +229,14 @@ class Expressions(Names):
 
     def iterate(self, source: Value, node: ast.AST, frame: Frame) -> Value:
         """Return what a loop over `source` goes through."""
+        return self.gone_through(source, node, frame, ordered=True)
+
+    def gone_through(
+        self, source: Value, node: ast.AST, frame: Frame, *, ordered: bool
+    ) -> Value:
+        """Return the elements of a source; `ordered` if their order matters."""
+        if ordered:
+            self.watch_iteration(source, node, frame)
         self._special(source, ("__next__", "__len__"), node, frame)
         return self.elements(source, node, frame)
 
@@ -235,10 +283,13 @@ class Expressions(Names):
     def call_expression(self, node: ast.Call, frame: Frame) -> Value:
         callee = self._callee(node.func, frame)
         args = Arguments()
+        if all(isinstance(r, Known) and id(r.obj) in ORDER_FREE for r in callee) and (
+            not node.keywords
+        ):
+            self.order_free.update(node.args)
         for each in node.args:
             if isinstance(each, ast.Starred):
-                held = self.elements(self.evaluate(each.value, frame), node, frame)
-                args.rest |= held
+                args.rest |= self.iterate(self.evaluate(each.value, frame), node, frame)
             elif args.rest:
                 args.rest |= self.evaluate(each, frame)
             else:
@@ -246,6 +297,7 @@ class Expressions(Names):
         for keyword in node.keywords:
             value = self.evaluate(keyword.value, frame)
             if keyword.arg is None:
+                self._special(value, ("keys",), node, frame)
                 args.rest |= self.elements(value, node, frame) | PLAIN
             else:
                 args.keywords[keyword.arg] = value
@@ -296,7 +348,7 @@ class Expressions(Names):
         return join(self.parts(node, frame)) and PLAIN
 
     def starred(self, node: ast.Starred, frame: Frame) -> Value:
-        return self.elements(self.evaluate(node.value, frame), node, frame)
+        return self.iterate(self.evaluate(node.value, frame), node, frame)
 
     # -- what the statements provide
 
@@ -305,7 +357,16 @@ class Expressions(Names):
         """Bind a target of an assignment."""
 
 
-_KIND_OF = {ast.ListComp: list, ast.SetComp: set, ast.DictComp: dict}
+def _may_be_text(root: Root) -> bool:
+    return not isinstance(root, Plain) or root.type in (None, str, bytes)
+
+
+_KIND_OF = {
+    ast.ListComp: list,
+    ast.SetComp: set,
+    ast.DictComp: dict,
+    ast.GeneratorExp: types.GeneratorType,
+}
 _HANDLERS: dict[type[ast.expr], Callable[[Any, Any, Frame], Value]] = {
     ast.Name: Expressions.name,
     ast.Constant: Expressions.constant,

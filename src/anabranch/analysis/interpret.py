@@ -111,7 +111,7 @@ class Interpreter(Statements):
     ) -> Value:
         if not is_generator(body):
             return inner.returned
-        fresh = self.fresh(body, inner)
+        fresh = self.fresh(body, inner, types.GeneratorType)
         self.heap.put(fresh.site, ELEMENTS, inner.yielded)
         return frozenset([fresh])
 

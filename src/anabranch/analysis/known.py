@@ -11,6 +11,7 @@ import builtins
 import functools
 import sys
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -51,7 +52,7 @@ _FUNCTIONS: Mapping[str, str] = {
         openssl_sha3_512 new""",
     "_blake2": "blake2b blake2s",
     "datetime": "datetime date time timedelta timezone",
-    "collections": "Counter OrderedDict defaultdict deque ChainMap namedtuple",
+    "collections": "Counter OrderedDict defaultdict deque namedtuple",
     "itertools": """accumulate batched chain chain.from_iterable combinations
         combinations_with_replacement compress dropwhile filterfalse groupby islice
         pairwise permutations product starmap takewhile tee zip_longest repeat""",
@@ -109,8 +110,7 @@ _CHANGES_FIRST: Mapping[str, str] = {
 _VIEWS = _words(
     """asarray ascontiguousarray atleast_1d atleast_2d atleast_3d reshape ravel squeeze
     transpose swapaxes moveaxis broadcast_to diagonal array_split hsplit vsplit split
-    expand_dims flip fliplr flipud rot90 frombuffer diag ndarray select take where
-    piecewise append"""
+    expand_dims flip fliplr flipud rot90 frombuffer diag ndarray take"""
 )
 # Modules that C code reports as its own, with the public name.
 _PUBLIC = {
@@ -264,6 +264,15 @@ def why_impure(function: Any) -> str | None:
     if getattr(builtins, name, None) is function:
         return IMPURE_BUILTINS.get(name)
     module = module_of(function) or type(getattr(function, "__self__", None)).__module__
+    return _impurity_of(module)
+
+
+def why_impure_module(module: ModuleType) -> str | None:
+    """Return what touching the tables of a module does, or None."""
+    return _impurity_of(module.__name__)
+
+
+def _impurity_of(module: str) -> str | None:
     while module:
         if module in IMPURE_MODULES:
             return IMPURE_MODULES[module]

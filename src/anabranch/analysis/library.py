@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 import types
-from collections import defaultdict
-from functools import reduce
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from anabranch.analysis.callbacks import called_arguments
+from anabranch.analysis.changes import IN_PLACE
 from anabranch.analysis.effects import Frame, shown
 from anabranch.analysis.known import (
     changes_first_argument,
-    gives_view,
     is_pure,
     module_of,
     why_impure,
 )
-from anabranch.analysis.methods import ADVICE, Methods, called, is_callable
+from anabranch.analysis.methods import ADVICE, called
 from anabranch.analysis.objects import (
     CALLABLES,
+    class_attribute,
+    function_in,
     is_scalar_type,
+    is_users_code,
 )
+from anabranch.analysis.results import Results
+from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
     ELEMENTS,
     LOST,
     NOTHING,
     PLAIN,
     Arguments,
+    Bound,
+    Fresh,
+    Input,
+    Known,
     Method,
     Shared,
     Value,
@@ -38,41 +47,16 @@ from anabranch.analysis.values import (
 from anabranch.graph.custom import Operator
 from anabranch.graph.declarations import declaration_of, is_trusted
 
-_GIVES_PLAIN = frozenset(
-    map(
-        id,
-        (
-            *(len, int, float, complex, bool, str, bytes, repr, ascii, format),
-            *(ord, chr, bin, oct, hex, isinstance, issubclass, callable, all, any),
-        ),
-    )
-)
-
-_GIVES_FRESH = frozenset(
-    map(
-        id,
-        (
-            *(list, dict, set, tuple, frozenset, sorted, enumerate, zip, map, filter),
-            *(reversed, range, slice, sum, abs, round, divmod, pow, bytearray),
-        ),
-    )
-)
-
-_FRESH_MODULES = frozenset(
-    [
-        *("math", "json", "re", "statistics", "collections", "struct", "itertools"),
-        *("contextlib", "hashlib", "_hashlib"),
-    ]
-)
-
-# These call the functions that they are given, but do not keep them.
-_USES = frozenset(map(id, (map, filter, sorted, min, max, sum, defaultdict, reduce)))
-
+GETTERS: Final = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 _NEVER_CALLS = frozenset(map(id, (isinstance, issubclass, type, callable, repr, str)))
 
 
-class Library(Methods):
+class Library(Results):
     """The part of the interpreter that calls what is not the user's."""
+
+    def __init__(self, universe: Universe) -> None:
+        super().__init__(universe)
+        self._getters: dict[ast.AST, Any] = {}  # those that are made in the code
 
     def _call_declared(
         self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
@@ -92,8 +76,7 @@ class Library(Methods):
         if "out" in args.keywords:
             self.change(args.keywords["out"], NOTHING, node, frame)
         if changes_first_argument(obj) and args.positional:
-            self.change(args.positional[0], args.all(), node, frame)
-            return self.elements(args.positional[0], node, frame) | PLAIN
+            return self._call_changing(args, node, frame)
         if is_pure(obj):
             return self._call_pure(obj, args, node, frame)
         module = module_of(obj)
@@ -107,33 +90,50 @@ class Library(Methods):
         text = f"calls {called(node)}, of which nothing is known{ADVICE}"
         return self.unknown(text, node, frame)
 
+    def _call_changing(self, args: Arguments, node: ast.AST, frame: Frame) -> Value:
+        """Call what changes its first argument, as `heappush` and `setitem` do."""
+        first = args.positional[0]
+        self._call_arguments(args, node, frame, args.keywords.get("key", NOTHING))
+        self.run_operators(args.all(), node, frame)
+        for root in first:
+            names = ("__setitem__", "__delitem__", *IN_PLACE)
+            self.run_special(root, names, node, frame, Arguments(rest=args.all()))
+        self.change(first, args.all(), node, frame)
+        return self.elements(first, node, frame) | first | PLAIN
+
     def _call_pure(
         self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
     ) -> Value:
+        made = NOTHING
         if id(obj) not in _NEVER_CALLS:
-            self._call_arguments(args, node, frame)
+            called = called_arguments(obj, args)
+            made = self._call_arguments(args, node, frame, called)
+        if obj is isinstance or obj is issubclass:
+            self._check_class(args, node, frame)
         self.run_operators(args.all(), node, frame)
-        if id(obj) in _GIVES_PLAIN or is_scalar_type(obj):
-            return PLAIN
-        kind = obj if isinstance(obj, type) else None
-        fresh = self.fresh(node, frame, kind)
-        given = args.all()
-        if id(obj) in _USES or module_of(obj).startswith(("itertools", "numpy")):
-            given = frozenset(root for root in given if not is_callable(root))
-        held = given | self.inside(given)
-        self.heap.put(fresh.site, ELEMENTS, held)
-        copies = (isinstance(obj, type) or module_of(obj).startswith("numpy")) and not (
-            gives_view(obj) or "copy" in args.keywords
-        )
-        if copies or id(obj) in _GIVES_FRESH or module_of(obj) in _FRESH_MODULES:
-            return frozenset([fresh])
-        return frozenset([fresh]) | held
+        self.watch_call(obj, args, node, frame)
+        return self.result_of(obj, args, made, node, frame)
+
+    def _check_class(self, args: Arguments, node: ast.AST, frame: Frame) -> None:
+        """Run the hooks by which a class of the user's answers `isinstance`."""
+        for root in self.operands(join(args.positional[1:]) | args.rest):
+            checks = ("__instancecheck__", "__subclasscheck__")
+            self.run_special(root, checks, node, frame)
+            if isinstance(root, Known) and isinstance(root.obj, type):
+                hook = function_in(class_attribute(root.obj, "__subclasshook__"))
+                if isinstance(hook, types.FunctionType) and is_users_code(
+                    hook.__code__
+                ):
+                    callee: Value = frozenset([Bound(root, hook)])
+                    self.call(callee, Arguments(rest=args.all()), node, frame)
 
     def opaque(self, args: Arguments, node: ast.AST, frame: Frame) -> Value:
         """Return what a call that we must believe to be pure may give."""
         self._call_arguments(args, node, frame)
         fresh = self.fresh(node, frame)
-        held = args.all() | self.inside(args.all())
+        held = self.reachable(args.all())
+        if any(isinstance(root, Input) for root in held):
+            held |= {Input()}  # it may look at attributes that are not fields
         self.heap.put(fresh.site, ELEMENTS, held)
         return frozenset([fresh]) | held
 
@@ -142,6 +142,12 @@ class Library(Methods):
     ) -> Value | None:
         """Call the builtins that do something to their arguments."""
         first = args.positional[0] if args.positional else args.rest
+        if obj is functools.partial:
+            return self._make_partial(args, node, frame)
+        if obj is functools.cmp_to_key:
+            return first
+        if any(obj is each for each in GETTERS):
+            return self._make_getter(obj, args, node, frame)
         if obj is next:
             self.change(first, NOTHING, node, frame)
             return self.elements(first, node, frame) | join(args.positional[1:])
@@ -154,6 +160,45 @@ class Library(Methods):
         if any(obj is each for each in vars(Operator).values()):
             return PLAIN
         return None
+
+    def _make_partial(self, args: Arguments, node: ast.AST, frame: Frame) -> Value:
+        """Make a partial function; calling it is what counts."""
+        fresh = self.fresh(node, frame, functools.partial)
+        for index, value in enumerate(args.positional):
+            self.heap.put(fresh.site, f"{index}", value)
+        for name, value in args.keywords.items():
+            self.heap.put(fresh.site, f"={name}", value)
+        self.heap.put(fresh.site, "*", args.rest)
+        return frozenset([fresh])
+
+    def call_made_partial(
+        self, root: Fresh, args: Arguments, node: ast.AST, frame: Frame
+    ) -> Value:
+        """Call a partial function that was made here."""
+        held = self.heap.fields(root.site)
+        count = sum(name.isdigit() for name in held)
+        first, *given = [held[f"{index}"] for index in range(count)] or [NOTHING]
+        named = {name[1:]: held[name] for name in held if name.startswith("=")}
+        rest = held.get("*", NOTHING)
+        whole = Arguments(
+            [*given, *args.positional], {**named, **args.keywords}, args.rest | rest
+        )
+        return self.call(first | rest, whole, node, frame)
+
+    def _make_getter(
+        self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
+    ) -> Value:
+        """Make an `itemgetter` or the like, whose arguments are written out."""
+        given = node.args if isinstance(node, ast.Call) else []
+        written = [each.value for each in given if isinstance(each, ast.Constant)]
+        if obj is operator.itemgetter and args.positional:
+            written = written[:1] or [0]  # whichever: any element may be meant
+        elif not written or len(written) != len(given) or args.keywords:
+            text = f"{shown(node)} takes an attribute by a computed name"
+            return self.unknown(text, node, frame)
+        if node not in self._getters:
+            self._getters[node] = obj(*written)
+        return frozenset([Known(self._getters[node], called(node))])
 
     def _call_getattr(
         self, obj: Any, first: Value, args: Arguments, node: ast.AST, frame: Frame

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import functools
+import re
 import types
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
+
 from anabranch.analysis.changes import Changes
+from anabranch.analysis.classes import class_of, classes_of
 from anabranch.analysis.effects import Frame, shown
-from anabranch.analysis.elements import class_of
 from anabranch.analysis.known import (
     CHANGING_METHODS,
     PLAIN_METHODS,
@@ -22,32 +26,55 @@ from anabranch.analysis.objects import (
     CONTAINERS,
     MISSING,
     class_attribute,
+    is_scalar_type,
+    is_users_class,
 )
 from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
     ELEMENTS,
+    LOST,
+    NOTHING,
     PLAIN,
     Arguments,
     Bound,
     Closure,
     Fresh,
     Known,
+    LibraryObject,
     Method,
     Plain,
     Root,
     Value,
+    join,
 )
 
 ADVICE = "; say @ab.declare(state=...) on it or ab.trust(...) its package if it is pure"
 
+_KEYS: type = type({}.keys())
+_VALUES: type = type({}.values())
+_ITEMS: type = type({}.items())
 _GIVES_TEXTS = frozenset(
     ["split", "rsplit", "splitlines", "findall", "groups", "rpartition"]
 )
-
 _ALWAYS_FRESH = _GIVES_TEXTS | {
     *("join", "keys", "items", "copy", "tolist", "most_common", "_asdict"),
     *("partition", "union", "intersection", "difference", "astype", "flatten"),
+    "symmetric_difference",
 }
+# Methods whose result is of the same type whoever has them, if it is Python's own.
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("split", "rsplit", "splitlines", "findall", "finditer"), list),
+    **dict.fromkeys(("tolist", "most_common"), list),
+    **dict.fromkeys(("groups", "partition", "rpartition"), tuple),
+    **dict.fromkeys(("match", "search", "fullmatch"), re.Match),
+    **dict.fromkeys(("groupdict", "_asdict"), dict),
+    "keys": _KEYS,
+    "values": _VALUES,
+    "items": _ITEMS,
+}
+_SAME_KIND = ("copy", "union", "intersection", "difference", "symmetric_difference")
+_GIVES_PARTS = ("get", "group", "start", "end", "span")
+_CLOCKS = ("now", "today", "utcnow")
 
 
 class Methods(Changes):
@@ -80,39 +107,70 @@ class Methods(Changes):
             return self._call_method_of_plain(owner, name, args, node, frame)
         is_changing = name in CHANGING_METHODS
         if not is_changing and not (name in PURE_METHODS and _may_have(owner, name)):
-            text = f"calls the method {name}, of which nothing is known{ADVICE}"
-            return self.unknown(text, node, frame)
-        self._call_arguments(args, node, frame)
-        self.run_operators(args.all(), node, frame)
-        self_and_parts = self.inside(frozenset([owner])) | args.all()
+            return self._unknown_method(name, node, frame)
+        made = self._call_arguments(args, node, frame, _called(name, args))
+        self.run_operators(args.all() | {owner}, node, frame)
+        self.watch_method(owner, name, args, node, frame)
+        self_and_parts = self.inside(frozenset([owner])) | args.all() | made
         if is_changing:
             stored = args.all() | self.inside(args.all())
             self.change(frozenset([owner]), stored, node, frame)
             return self_and_parts | PLAIN
         if name in PLAIN_METHODS:
             return PLAIN
+        if isinstance(owner, Known) and is_scalar_type(owner.obj):
+            return frozenset([Plain(owner.obj)])  # datetime.strptime and the like
         return self._result_of_method(owner, name, self_and_parts, node, frame)
+
+    def _unknown_method(self, name: str, node: ast.AST, frame: Frame) -> Value:
+        if name in _CLOCKS:
+            at = self.at(node, frame)
+            self.found.effect("impure", f"{shown(node)} reads a clock", at)
+            return LOST
+        text = f"calls the method {name}, of which nothing is known{ADVICE}"
+        return self.unknown(text, node, frame)
 
     def _result_of_method(
         self, owner: Root, name: str, self_and_parts: Value, node: ast.AST, frame: Frame
     ) -> Value:
+        known = classes_of(owner, self.universe)
         kind = class_of(owner) if name == "_replace" else None
         if kind is None and isinstance(owner, Known) and name in ("_make", "fromkeys"):
             kind = owner.obj
+        if known is not None and not any(map(is_users_class, known)):
+            if name in _GIVES_PARTS:
+                return self_and_parts | PLAIN
+            kind = kind or self._kind_of_result(known, name, self_and_parts)
         fresh = self.fresh(node, frame, kind)
         held = PLAIN if name in _GIVES_TEXTS else self_and_parts
+        if kind is _ITEMS or name == "most_common":
+            pair = self.made_at((node, "pair"), tuple)
+            self.heap.put(pair.site, ELEMENTS, held | PLAIN)
+            held = frozenset([pair])
         self.heap.put(fresh.site, ELEMENTS, held)
-        if name in _ALWAYS_FRESH:
+        if name in _ALWAYS_FRESH or kind is _VALUES:
             return frozenset([fresh])
         if isinstance(owner, Fresh):
             return frozenset([fresh]) | self_and_parts
         return frozenset([fresh, owner]) | self_and_parts
 
+    def _kind_of_result(
+        self, owners: frozenset[type], name: str, parts: Value
+    ) -> type | None:
+        """Return the class of what a method of Python's own types gives."""
+        if name in _SAME_KIND and len(owners) == 1:
+            return next(iter(owners))
+        if np.ndarray in owners:
+            return np.ndarray
+        flat = all(isinstance(root, Plain) for root in self.reachable(parts))
+        return _KINDS.get(name, LibraryObject if flat else None)
+
     def _call_method_of_plain(
         self, owner: Plain, name: str, args: Arguments, node: ast.AST, frame: Frame
     ) -> Value:
-        self._call_arguments(args, node, frame)
+        self._call_arguments(args, node, frame, _called(name, args))
         self.run_operators(args.all(), node, frame)
+        self.watch_method(owner, name, args, node, frame)
         if name in ("format", "format_map"):  # "{0.attribute}" reads attributes
             for root in args.all() - PLAIN:
                 for getter in self.universe.properties():
@@ -123,36 +181,46 @@ class Methods(Changes):
         if not known and owner.type is not None:
             known = owner.type in (int, float, bool, complex, str, bytes, range)
         if not known:
-            text = f"calls the method {name}, of which nothing is known{ADVICE}"
-            return self.unknown(text, node, frame)
-        fresh = self.fresh(node, frame)
+            return self._unknown_method(name, node, frame)
+        if name not in _KINDS:
+            return PLAIN
+        fresh = self.fresh(node, frame, _KINDS[name])
         self.heap.put(fresh.site, ELEMENTS, PLAIN)
         return frozenset([fresh]) | PLAIN
 
-    def _call_arguments(self, args: Arguments, node: ast.AST, frame: Frame) -> None:
+    def _call_arguments(
+        self, args: Arguments, node: ast.AST, frame: Frame, called: Value = NOTHING
+    ) -> Value:
         """Call the functions among the arguments: `map`, `sorted` and so on will.
 
-        They may be passed whatever can be reached from the other arguments.
+        They may be passed whatever can be reached from the other arguments. `called`
+        are the arguments that will be called, whatever they are.
         """
-        everything = self._reachable(args.all())
-        for root in filter(is_callable, args.all()):
+        results: list[Value] = [NOTHING]
+        for root in called | frozenset(filter(is_callable, args.all())):
             under_way = (node, root)
-            if under_way in self._passed_on:
+            if under_way in self._passed_on or isinstance(root, Plain):
                 continue
             self._passed_on.add(under_way)
-            given = Arguments(rest=everything | PLAIN)
-            result = self.call_root(root, given, node, frame)
+            given = Arguments(rest=self.reachable(args.all() - {root}) | PLAIN)
+            results.append(self.call_root(root, given, node, frame))
             self._passed_on.discard(under_way)
-            self.heap.put(self.fresh(node, frame).site, ELEMENTS, result)
+        return join(results)
 
-    def _reachable(self, value: Value) -> Value:
-        while not (more := self.inside(value)) <= value:
-            value |= more
-        return value
+    def made_at(self, place: Any, kind: Any) -> Fresh:
+        """Return the object that is made at a place, a node or a part of one."""
+        return Fresh(self.heap.site((place, kind)), kind)
 
     def fresh(self, node: ast.AST, frame: Frame, kind: Any = None) -> Fresh:
         """Return the object that is made at a node."""
-        return Fresh(self.heap.site((node, kind)), kind)
+        return self.made_at(node, kind)
+
+
+def _called(name: str, args: Arguments) -> Value:
+    """Return the arguments that a method calls: a key, or what stands in for text."""
+    if name in ("sub", "subn") and args.positional:
+        return args.positional[0]
+    return args.keywords.get("key", NOTHING)
 
 
 def _may_have(owner: Root, name: str) -> bool:
@@ -168,6 +236,8 @@ def is_callable(root: Root) -> bool:
     match root:
         case Closure() | Bound() | Method():
             return True
+        case Fresh(_, kind):
+            return kind is functools.partial
         case Known(obj=obj):
             if isinstance(obj, CALLABLES):
                 return True

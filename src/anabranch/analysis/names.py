@@ -9,8 +9,8 @@ from typing import Any
 
 from anabranch.analysis.attributes import Entry
 from anabranch.analysis.calls import Calls
+from anabranch.analysis.classes import class_of
 from anabranch.analysis.effects import Frame, shown
-from anabranch.analysis.elements import class_of
 from anabranch.analysis.objects import (
     MISSING,
     class_attribute,

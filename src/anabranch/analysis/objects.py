@@ -86,12 +86,12 @@ def is_scalar(obj: Any) -> bool:
     if kind in (tuple, frozenset):
         return len(obj) <= _LARGEST_LOOKED_INTO and all(map(is_scalar, obj))
     if isinstance(obj, enum.Enum):
-        return not _runs_code(kind)
+        return not runs_code(kind)
     return isinstance(obj, np.generic | np.dtype)
 
 
 @functools.cache
-def _runs_code(cls: Any) -> bool:
+def runs_code(cls: Any) -> bool:
     """Tell whether an enum has methods or properties of the user's."""
     return any(
         isinstance(function_in(raw), types.FunctionType)
@@ -200,8 +200,68 @@ def field_names(cls: Any) -> tuple[str, ...] | None:
 
 def contents(obj: Any) -> list[Any] | None:
     """Return what a builtin container holds; None if it is too large, or an array."""
-    if isinstance(obj, np.ndarray) or len(obj) > _LARGEST_LOOKED_INTO:
+    if isinstance(obj, np.ndarray) or len(_iterated(obj)) > _LARGEST_LOOKED_INTO:
         return None
-    if isinstance(obj, dict | types.MappingProxyType):
+    return _iterated(obj)
+
+
+def _iterated(obj: Any) -> list[Any]:
+    """Return what a container holds as its builtin base sees it: runs no user's code."""
+    sequences: tuple[Any, ...] = (list, tuple, set, frozenset, bytearray)
+    for base in (*sequences, collections.deque):
+        if isinstance(obj, base):
+            return list(base.__iter__(obj))
+    if isinstance(obj, types.MappingProxyType):
         return [*obj.keys(), *obj.values()]
-    return list(obj)
+    return [*dict.keys(obj), *dict.values(obj)]
+
+
+def types_in(obj: Any) -> set[type]:
+    """Return the types of what a container holds; none for an array."""
+    return set() if isinstance(obj, np.ndarray) else set(map(type, _iterated(obj)))
+
+
+def parts_of_object(obj: Any) -> list[Any] | None:
+    """Return what operators on an object may be applied to; None if it is too much."""
+    if is_scalar(obj) or isinstance(obj, (*CALLABLES, types.ModuleType)):
+        return []
+    if isinstance(obj, np.ndarray):
+        return None if obj.dtype.hasobject else []
+    if isinstance(obj, CONTAINERS):
+        return contents(obj)
+    return [
+        held
+        for name in field_names(type(obj)) or ()
+        if (held := instance_attribute(obj, name)) is not MISSING
+    ]
+
+
+def holds_set(obj: Any) -> bool:
+    """Tell whether a constant is or holds a frozen set, whose order may differ."""
+    if isinstance(obj, tuple):
+        return any(map(holds_set, obj))
+    return isinstance(obj, frozenset)
+
+
+def foreign_part(obj: Any) -> str | None:
+    """Return the type of something in a container that analysis cannot follow, if any.
+
+    >>> foreign_part([1, (2, iter([]))]), foreign_part({"a": [len]})
+    ('list_iterator', None)
+    """
+    waiting, seen = [obj], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or is_scalar(each):
+            continue
+        seen.add(id(each))
+        if isinstance(each, CONTAINERS):
+            if not isinstance(each, np.ndarray):
+                waiting.extend(_iterated(each))
+        elif not (
+            isinstance(each, (*CALLABLES, types.ModuleType))
+            or is_instance_of_users(each)
+            or hasattr(type(each), "__anabranch__")
+        ):
+            return type(each).__name__
+    return None

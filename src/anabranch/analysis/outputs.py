@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from anabranch.analysis.callables import Written, written
@@ -12,7 +13,9 @@ from anabranch.analysis.forwards import (
     is_plain_record,
 )
 from anabranch.analysis.objects import field_names
-from anabranch.analysis.rates import count_outputs
+from anabranch.analysis.rates import Helpers, count_outputs
+from anabranch.analysis.scopes import own_names
+from anabranch.analysis.source import FunctionNode, file_of, node_of
 from anabranch.analysis.traits import Evidence, Push, Trait
 from anabranch.graph.blocks import Block
 from anabranch.graph.custom import Apply, Scan
@@ -53,13 +56,34 @@ def _counted(op: Op, function: Any, name: str) -> Rated:
     if source is None:
         text = f"the source of {name} is not at hand, so it may give any number"
         return Rated(Push(0, None), _evidence(op, None, "rate", text))
-    push, line = count_outputs(source.node)
+    push, line = count_outputs(source.node, _helpers_of(source.function))
     most = "any number of" if push.most is None else str(push.most)
     least = f"{push.least} to " if push.least != push.most else ""
     text = f"gives {least}{most} outputs for an item"
     if push.most is None and not push.least:
         text = "gives any number of outputs for an item"
     return Rated(push, Evidence("rate", text, source.file, line))
+
+
+def _helpers_of(function: Any) -> Helpers:
+    """Return how the functions are found that a function calls by a global name."""
+
+    def find(name: str) -> FunctionNode | None:
+        helper = function.__globals__.get(name)
+        node = node_of(function.__code__)
+        hidden = node is None or name in own_names(node)
+        if hidden or name in function.__code__.co_freevars:
+            return None
+        if type(helper) is not FunctionType or helper.__globals__ is not (
+            function.__globals__
+        ):
+            return None
+        parsed = file_of(function.__code__.co_filename)
+        if parsed is None or parsed.bindings(name) != 1 or vars(helper):
+            return None
+        return node_of(helper.__code__)
+
+    return find
 
 
 def forwards_of(  # noqa: PLR0911 - one return for each kind of operator

@@ -7,9 +7,9 @@ but what was given before it counts for the handler that goes on.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from anabranch.analysis.scopes import is_generator, nodes_of_scope
 from anabranch.analysis.source import FunctionNode
@@ -19,46 +19,97 @@ NONE = Push(0, 0)
 ANY = Push(0, None)
 
 
-def count_outputs(node: FunctionNode) -> tuple[Push, int]:
+Helpers: TypeAlias = Callable[[str], FunctionNode | None]  # by the name it is called
+
+
+def count_outputs(
+    node: FunctionNode, helpers: Helpers = lambda _: None
+) -> tuple[Push, int]:
     r"""Return how many items the result of a function has, and the line that says so.
+
+    `helpers` gives the functions that it calls by name, where they are known.
 
     >>> tree = ast.parse("def f(x):\n if x: yield x\n yield 1").body[0]
     >>> count_outputs(tree)
     (Push(least=1, most=2), 1)
     """
-    if isinstance(node, ast.Lambda):
-        if is_generator(node):
-            return _yields_in(node.body), node.lineno
-        return _length(node.body), node.lineno
-    if not is_generator(node):
+    return _Counter(helpers, frozenset([node])).outputs(node)
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """Counts in one function; `active` are those that are being counted."""
+
+    helpers: Helpers
+    active: frozenset[FunctionNode]
+
+    def outputs(self, node: FunctionNode) -> tuple[Push, int]:
+        """Return how many items a function gives, and the line that says so."""
+        if isinstance(node, ast.Lambda):
+            gives = self.yields_in if is_generator(node) else self.length
+            return gives(node.body), node.lineno
+        if not is_generator(node):
+            return self._returned(node)
+        paths = _Paths(self)
+        rest = paths.through(node.body, NONE)
+        ends = [*paths.returned, *([] if rest is None else [rest])]
+        return either(ends) or NONE, node.lineno
+
+    def _returned(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> tuple[Push, int]:
         returns = [n for n in nodes_of_scope(node) if isinstance(n, ast.Return)]
         given = [n for n in returns if n.value is not None]
-        lengths = [_length(n.value) for n in given if n.value is not None]
+        lengths = [self.length(n.value) for n in given if n.value is not None]
         push = either(lengths) or ANY
         decisive = [n for n, each in zip(given, lengths, strict=True) if each == push]
         return push, (decisive[0] if decisive else node).lineno
-    paths = _Paths()
-    rest = paths.through(node.body, NONE)
-    ends = [*paths.returned, *([] if rest is None else [rest])]
-    return either(ends) or NONE, node.lineno
 
+    def length(self, result: ast.expr) -> Push:
+        """Return how many items a returned expression has."""
+        match result:
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return self._written_out(elements)
+            case ast.Set(elts=elements):
+                found = self._written_out(elements)
+                return Push(min(found.least, 1), found.most)
+            case ast.IfExp(body=one, orelse=two):
+                return either([self.length(one), self.length(two)]) or ANY
+            case ast.NamedExpr(value=value):
+                return self.length(value)
+            case ast.Call(func=ast.Name(id=name)):
+                helper = self.helpers(name)
+                if helper is not None and helper not in self.active:
+                    return _Counter(self.helpers, self.active | {helper}).outputs(
+                        helper
+                    )[0]
+        return ANY
 
-def _length(result: ast.expr) -> Push:
-    """Return how many items a returned expression has."""
-    match result:
-        case (
-            ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements)
-        ):
-            starred = sum(isinstance(each, ast.Starred) for each in elements)
-            fixed = len(elements) - starred
-            if isinstance(result, ast.Set):
-                return Push(min(fixed, 1), None if starred else fixed)
-            return Push(fixed, None if starred else fixed)
-        case ast.IfExp(body=one, orelse=two):
-            return either([_length(one), _length(two)]) or ANY
-        case ast.NamedExpr(value=value):
-            return _length(value)
-    return ANY
+    def _written_out(self, elements: list[ast.expr]) -> Push:
+        starred = sum(isinstance(each, ast.Starred) for each in elements)
+        fixed = len(elements) - starred
+        return Push(fixed, None if starred else fixed)
+
+    def yields_in(self, node: ast.AST | None) -> Push:
+        """Return what an expression or a simple statement yields."""
+        if node is None:
+            return NONE
+        total = self._yielded(node)
+        maybe = isinstance(node, ast.IfExp | ast.BoolOp)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            inner = self.yields_in(child)
+            total = plus(total, Push(0, inner.most) if maybe else inner)
+        return total
+
+    def _yielded(self, node: Any) -> Push:
+        match node:
+            case ast.Yield():
+                return Push(1, 1)
+            case ast.YieldFrom(value=value):
+                return self.length(value)
+        return NONE
 
 
 def either(ranges: Iterable[Push]) -> Push | None:
@@ -93,6 +144,7 @@ def plus(one: Push, two: Push) -> Push:
 class _Paths:
     """The paths through a function; each list has what was given at such an end."""
 
+    counter: _Counter
     returned: list[Push] = field(default_factory=list)
     raised: list[Push] = field(default_factory=list)
     left_loop: list[Push] = field(default_factory=list)
@@ -111,16 +163,16 @@ class _Paths:
     ) -> Push | None:
         match node:
             case ast.Return(value=value):
-                self.returned.append(plus(before, _yields_in(value)))
+                self.returned.append(plus(before, self.counter.yields_in(value)))
                 return None
             case ast.Raise():
-                self.raised.append(plus(before, _yields_in(node)))
+                self.raised.append(plus(before, self.counter.yields_in(node)))
                 return None
             case ast.Break() | ast.Continue():
                 self.left_loop.append(before)
                 return None
             case ast.If(test=test, body=body, orelse=orelse):
-                start = plus(before, _yields_in(test))
+                start = plus(before, self.counter.yields_in(test))
                 ends = [self.through(body, start), self.through(orelse, start)]
                 return either(end for end in ends if end is not None)
             case ast.For() | ast.AsyncFor() | ast.While():
@@ -133,14 +185,14 @@ class _Paths:
                 return self._match(node, before)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return before
-        return plus(before, _yields_in(node))
+        return plus(before, self.counter.yields_in(node))
 
     def _loop(
         self, node: ast.For | ast.AsyncFor | ast.While, before: Push
     ) -> Push | None:
-        inner = _Paths()
+        inner = _Paths(self.counter)
         head = node.test if isinstance(node, ast.While) else node.iter
-        once = inner.through(node.body, _yields_in(head))
+        once = inner.through(node.body, self.counter.yields_in(head))
         ends = [*inner.left_loop, *([] if once is None else [once])]
         everything = either([NONE, *ends, *inner.returned, *inner.raised]) or NONE
         gives = everything.most != 0
@@ -162,7 +214,7 @@ class _Paths:
         return self.through(node.orelse, after)
 
     def _attempt(self, node: ast.Try | ast.TryStar, before: Push) -> Push | None:
-        inner = _Paths()
+        inner = _Paths(self.counter)
         tried = inner.through(node.body, before)
         done = None if tried is None else inner.through(node.orelse, tried)
         reached = [before, *inner.raised, *inner.returned, *inner.left_loop]
@@ -173,7 +225,7 @@ class _Paths:
             end = inner.through(handler.body, caught)
             ends += [] if end is None else [end]
         after = either(ends)
-        last = _Paths()
+        last = _Paths(self.counter)
         final = last.through(node.finalbody, NONE)
         whatever = either([NONE, *last.returned, *([] if final is None else [final])])
         added = whatever if final is None or last.returned else final
@@ -190,7 +242,7 @@ class _Paths:
 
     def _context(self, node: ast.With | ast.AsyncWith, before: Push) -> Push:
         """Go through `with`; it may swallow an exception, so the body ends anywhere."""
-        inner = _Paths()
+        inner = _Paths(self.counter)
         end = inner.through(node.body, before)
         self.returned += inner.returned
         self.raised += inner.raised
@@ -199,7 +251,7 @@ class _Paths:
         return either([*ends, *inner.returned]) or before
 
     def _match(self, node: ast.Match, before: Push) -> Push | None:
-        start = plus(before, _yields_in(node.subject))
+        start = plus(before, self.counter.yields_in(node.subject))
         ends = [self.through(case.body, start) for case in node.cases]
         return either([start, *(end for end in ends if end is not None)])
 
@@ -211,26 +263,3 @@ def _rounds(node: ast.For | ast.AsyncFor | ast.While) -> int | None:
             starred = any(isinstance(each, ast.Starred) for each in elements)
             return None if starred else len(elements)
     return None
-
-
-def _yields_in(node: ast.AST | None) -> Push:
-    """Return what an expression or a simple statement yields."""
-    if node is None:
-        return NONE
-    total = _yielded(node)
-    maybe = isinstance(node, ast.IfExp | ast.BoolOp)
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        inner = _yields_in(child)
-        total = plus(total, Push(0, inner.most) if maybe else inner)
-    return total
-
-
-def _yielded(node: Any) -> Push:
-    match node:
-        case ast.Yield():
-            return Push(1, 1)
-        case ast.YieldFrom(value=value):
-            return _length(value) if not isinstance(value, ast.Set) else ANY
-    return NONE

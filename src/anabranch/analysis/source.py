@@ -13,6 +13,7 @@ import linecache
 import os
 import types
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -34,6 +35,27 @@ class SourceFile:
     codes: dict[_At, list[types.CodeType]]
     functions: list[FunctionNode]
     enclosing: dict[ScopeNode, ScopeNode]
+
+    def bindings(self, name: str) -> int:
+        """Return how often any scope of the file binds a name, or may do so."""
+        return self._bindings[name]
+
+    @functools.cached_property
+    def _bindings(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                    found[name] += 1
+                case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+                    found[name] += 1
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    found[name] += 1
+                case ast.Global(names=names) | ast.Nonlocal(names=names):
+                    found.update(names)
+                case ast.alias(name=name, asname=other):
+                    found[other or name] += 1
+        return found
 
 
 _files: dict[str, tuple[list[str], SourceFile | None]] = {}

@@ -10,8 +10,8 @@ import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from anabranch.analysis.classes import typed
 from anabranch.analysis.effects import Change, Effect, Findings, Read
-from anabranch.analysis.elements import typed
 from anabranch.analysis.interpret import Interpreter, follow, outermost
 from anabranch.analysis.objects import (
     CALLABLES,

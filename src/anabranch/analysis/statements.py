@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from anabranch.analysis.classes import class_of
 from anabranch.analysis.effects import Frame, shown
-from anabranch.analysis.elements import class_of
 from anabranch.analysis.expressions import Expressions
 from anabranch.analysis.values import (
     ELEMENTS,
@@ -84,6 +84,7 @@ class Statements(Expressions):
         self, targets: list[ast.expr], value: Value, node: ast.AST, frame: Frame
     ) -> None:
         exact = not any(isinstance(each, ast.Starred) for each in targets)
+        self.watch_iteration(value, node, frame)
         for index, target in enumerate(targets):
             if exact:
                 parts = [self._at_position(r, index, node, frame) for r in value]

@@ -21,6 +21,7 @@ from anabranch.analysis.objects import (
     CONTAINERS,
     contents,
     field_names,
+    foreign_part,
     function_in,
     is_scalar,
     is_users_class,
@@ -35,7 +36,16 @@ from anabranch.graph.custom import Operator
 _CONSTRUCTION = frozenset(
     ["__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"]
 )
-_NOT_OPERATORS = _CONSTRUCTION | {"__class_getitem__", "__subclasshook__", "__del__"}
+# No builtin runs these by itself: statements and calls do, which are followed.
+_NOT_OPERATORS = _CONSTRUCTION | {
+    *("__class_getitem__", "__subclasshook__", "__del__", "__call__", "__set__"),
+    *("__setitem__", "__delitem__", "__setattr__", "__delattr__", "__delete__"),
+    *("__enter__", "__exit__", "__aenter__", "__aexit__", "__prepare__"),
+    *("__instancecheck__", "__subclasscheck__"),
+    *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod")),
+    *(f"__i{name}__" for name in ("pow", "matmul", "and", "or", "xor")),
+    *("__ilshift__", "__irshift__"),
+}
 
 
 class Universe:
@@ -48,6 +58,9 @@ class Universe:
         self._classes: list[type] | None = None
         self._fields: set[str] | None = None
         self._by_name: dict[str, list[types.FunctionType]] | None = None
+        self._operators: dict[frozenset[type] | None, list[types.FunctionType]] = {}
+        self._below: dict[type, frozenset[type]] = {}
+        self._foreign: dict[int, str | None] = {}
 
     def _reach(self, root: Any) -> None:
         waiting = [root]
@@ -95,28 +108,41 @@ class Universe:
                     self._fields |= _stored_attributes(parsed)
         return name in self._fields
 
-    def operators(self) -> list[types.FunctionType]:
-        """Return the functions that an operator or a builtin may run on an item."""
-        return [
-            function
-            for name, functions in self._index().items()
-            if name.startswith("__") and name not in _NOT_OPERATORS
-            for function in functions
-        ]
+    def operators(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
+        """Return what an operator or a builtin may run on an instance; None: of any."""
+        if classes not in self._operators:
+            names = self._index() if classes is None else _functions_of(classes)
+            self._operators[classes] = [
+                function
+                for name, functions in names.items()
+                if name.startswith("__") and name not in _NOT_OPERATORS
+                for function in functions
+            ]
+        return self._operators[classes]
+
+    def subclasses_of(self, cls: type) -> frozenset[type]:
+        """Return the user's classes below a class; of one of Python's, the program's."""
+        if cls not in self._below:
+            anywhere = is_users_class(cls)
+            self._below[cls] = frozenset(
+                each
+                for each in set(subclasses(cls))
+                if (anywhere or each.__module__ in self.modules)
+                and is_users_class(each)
+            )
+        return self._below[cls]
+
+    def foreign_part(self, obj: Any) -> str | None:
+        """Return the type of something in an object that cannot be followed, if any."""
+        if not isinstance(obj, CONTAINERS):
+            return None
+        if id(obj) not in self._foreign:  # the program keeps it alive
+            self._foreign[id(obj)] = foreign_part(obj)
+        return self._foreign[id(obj)]
 
     def _index(self) -> dict[str, list[types.FunctionType]]:
         if self._by_name is None:
-            self._by_name = {}
-            for cls in self.classes:
-                for base in cls.__mro__:
-                    for name, raw in vars(base).items():
-                        function = function_in(raw)
-                        if isinstance(function, types.FunctionType) and is_users_code(
-                            function.__code__
-                        ):
-                            found = self._by_name.setdefault(name, [])
-                            if function not in found:
-                                found.append(function)
+            self._by_name = _functions_of(self.classes)
         return self._by_name
 
     def who_rebinds(self, name: str, scope: Any) -> Place | None:
@@ -175,6 +201,20 @@ class Universe:
                 yield parsed, parsed.tree
         elif isinstance(scope, tuple):
             yield scope  # the file and the function that encloses it
+
+
+def _functions_of(classes: Iterable[type]) -> dict[str, list[types.FunctionType]]:
+    """Return the user's functions in classes and their bases, by name."""
+    found: dict[str, dict[types.FunctionType, None]] = {}
+    for cls in classes:
+        for base in cls.__mro__:
+            for name, raw in vars(base).items():
+                function = function_in(raw)
+                if isinstance(function, types.FunctionType) and is_users_code(
+                    function.__code__
+                ):
+                    found.setdefault(name, {})[function] = None
+    return {name: list(functions) for name, functions in found.items()}
 
 
 def _modules_named_by(value: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -33,6 +33,10 @@ class Fresh:
     type: Any = None
 
 
+class LibraryObject:
+    """Stands for the class of an object of Python's or a package's, whichever it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """The input item, or anything reached from it; `type` is its annotation."""
@@ -148,6 +152,10 @@ class Heap:
     def get(self, site: int, name: str) -> Value:
         """Return what may be found under one attribute or position."""
         return self._fields.get((site, name), NOTHING)
+
+    def fields(self, site: int) -> dict[str, Value]:
+        """Return what an object may hold, by attribute or position."""
+        return {n: self._fields[site, n] for n in self._names.get(site, ())}
 
     def inside(self, site: int) -> Value:
         """Return whatever the object may hold."""

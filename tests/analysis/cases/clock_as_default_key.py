@@ -1,0 +1,6 @@
+# map | global: clock
+import time
+
+
+def operator(items: list[int]):
+    return sorted(items, key=lambda _: time.monotonic_ns())

@@ -1,0 +1,7 @@
+# map | global: memory
+class Box:
+    pass
+
+
+def operator(n: int):
+    return str(Box()), "%s" % n

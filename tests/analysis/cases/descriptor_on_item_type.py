@@ -1,0 +1,15 @@
+# map | global: descriptor
+class Counted:
+    n = 0
+
+    def __get__(self, owner, cls):
+        Counted.n += 1
+        return Counted.n
+
+
+class Item:
+    number = Counted()
+
+
+def operator(item: Item):
+    return item.number

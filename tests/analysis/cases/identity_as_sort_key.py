@@ -1,0 +1,3 @@
+# map | global: memory
+def operator(items: list[str]):
+    return sorted(items, key=id)

@@ -1,0 +1,3 @@
+# map | global
+def operator(item):
+    return list(map(item.function, [1, 2]))

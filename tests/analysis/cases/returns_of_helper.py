@@ -1,0 +1,7 @@
+# flat_map | stateless | push 2..2
+def both(item):
+    return [item, -item]
+
+
+def operator(item: int):
+    return both(item)

@@ -1,0 +1,3 @@
+# map | global: order
+def operator(line: str):
+    return max(set(line.split()), key=len)

@@ -1,0 +1,6 @@
+# map | global: order
+COLOURS = {"red", "green", "blue"}
+
+
+def operator(n: int):
+    return list(COLOURS)[n % 3]

@@ -1,0 +1,4 @@
+# map | global: order
+def operator(line: str):
+    words = set(line.split())
+    return f"{words}"
