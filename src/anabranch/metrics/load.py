@@ -1,0 +1,43 @@
+"""How busy threads are, and where: what the optimizer decides from.
+
+The words are those of *Auto-pipelining for Data Stream Processing*: the utilization of
+a thread is the share of a core that it uses, and the utilization of a port by a thread
+is the share that it uses at the operator behind the port or downstream of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ThreadLoad:
+    """One thread, or one of several alike.
+
+    `ports` holds every operator in the thread's path that could have a threaded port,
+    so not the one that the thread begins with. `own` is what the thread uses at each
+    operator alone. A thread of a region stands for all its `replicas`.
+    """
+
+    thread: str
+    utilization: float
+    ports: Mapping[str, float]
+    own: Mapping[str, float] = field(default_factory=dict)
+    replicas: int = 1
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The threads of a program as they were while it was watched."""
+
+    threads: tuple[ThreadLoad, ...]
+
+    @property
+    def busy_cores(self) -> float:
+        """How many cores the program keeps busy."""
+        return sum(load.utilization * load.replicas for load in self.threads)
+
+    def sharing(self, port: str) -> tuple[ThreadLoad, ...]:
+        """Return the threads that come by a port: T(o)."""
+        return tuple(load for load in self.threads if load.ports.get(port, 0.0) > 0)
