@@ -1,0 +1,16 @@
+"""How tests load an application, and on which engines they run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anabranch.cli.programs import load_module
+
+APPS = Path(__file__).parents[2] / "apps"
+ENGINES = ["sequential", pytest.param("spark", marks=pytest.mark.spark)]
+
+
+def load_app(name):
+    return load_module(APPS / f"{name}.py")
