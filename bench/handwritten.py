@@ -87,7 +87,8 @@ def window_with_state(spark: SparkSession, source: Path, target: Path) -> None:
                     value = sum(p * v for _, p, v in held)
                     made.append((row[0], key[0], value / sum(v for _, _, v in held)))
                     held = []
-            yield pd.DataFrame(made, columns=["ts", "symbol", "price"])
+            columns = ["ts", "symbol", "price"]
+            yield pd.DataFrame(made, columns=columns) if made else frame[:0][columns]
         state.update(tuple(map(list, zip(*held, strict=True))) or ([], [], []))
 
     schema = "ts array<long>, price array<double>, volume array<long>"

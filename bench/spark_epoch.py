@@ -15,16 +15,17 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from timing import ratio, report
-from trades import Trade, per_share, running_vwap
 
 import anabranch as ab
 from anabranch.engines.spark.session import open_session
+from timing import ratio, report
+from trades import Trade, per_share, running_vwap
 
 ROWS = 1_000
 
@@ -106,7 +107,7 @@ def bare(spark: SparkSession, epochs: int) -> list[float]:
         time.sleep(0.01)
     query.stop()
     shutil.rmtree(folder, ignore_errors=True)
-    return [after - before for before, after in zip(ends, ends[1:], strict=False)]
+    return [after - before for before, after in pairwise(ends)]
 
 
 if __name__ == "__main__":
