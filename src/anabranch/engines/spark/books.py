@@ -103,7 +103,7 @@ class Books:
     ) -> None:
         for failure in failures:
             self._on_error(failure)
-        self._outputs.deliver(sunk)
+        self._outputs.deliver(epoch, sunk)
         reach("delivered", epoch)
         if self._checkpoint is not None:
             self._checkpoint.delivery(epoch).unlink(missing_ok=True)

@@ -23,7 +23,8 @@ from anabranch.graph.types import fields_of
 from anabranch.plan.plan import Plan
 from anabranch.runtime.interpreter import kernel_of
 
-_FREE = ("initial", "items")  # parameters that only matter for what is to come
+# Parameters that only matter for what is to come, or are none of a file's business.
+_FREE = ("initial", "items", "dsn", "options", "patience_s")
 
 
 def program_of(layout: Layout) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from anabranch.engines.engine import Options
 from anabranch.engines.spark.books import Books
 from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
@@ -20,7 +22,8 @@ from anabranch.engines.spark.checkpoint_program import program_of, refuse_hidden
 from anabranch.engines.spark.checkpoint_record import Record
 from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.faults import reach
-from anabranch.engines.spark.intake import Intake, Piece, intake_of
+from anabranch.engines.spark.intake import Intake, Piece
+from anabranch.engines.spark.intakes import intake_of
 from anabranch.engines.spark.layout import lay_out
 from anabranch.engines.spark.outputs import Outputs
 from anabranch.engines.spark.restoring import local_directory
@@ -28,10 +31,12 @@ from anabranch.engines.spark.session import open_session
 from anabranch.engines.spark.worker import Spec
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
+from anabranch.graph.sources import FromSpark
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import stop
 
 EPOCH_ITEMS = 500_000
+IDLE_S = 0.02
 
 
 class SparkEngine:
@@ -71,13 +76,22 @@ class SparkRun(RunningThread):
 
     def _sinks(self) -> Outputs:
         if self._checkpoint is None:
-            return Outputs(self._graph, self._options.on_error)
+            return Outputs(self._graph, self._options.on_error, self._session)
         return Outputs(
             self._graph,
             self._options.on_error,
+            self._session,
             self._checkpoint.identity,
             new=self._checkpoint.last is None,
         )
+
+    def _session(self) -> SparkSession:
+        """Return the session to run on: that of the user's DataFrames, if any."""
+        for op in self._graph.sources:
+            if isinstance(op.kind, FromSpark):
+                session: SparkSession = op.kind.frame.sparkSession
+                return session
+        return open_session(self._options.master)
 
     def _close(self) -> None:
         if self._checkpoint is not None:
@@ -97,11 +111,12 @@ class SparkRun(RunningThread):
             raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+            self._outputs.close()
             self._close()
 
     def _go_on(self, scratch: Path, record: Record | None) -> None:
         """Run all epochs that are left."""
-        spark = open_session(self._options.master)
+        spark = self._session()
         checkpoint = self._checkpoint
         spec = Spec(
             job=uuid.uuid4().hex,
@@ -117,14 +132,18 @@ class SparkRun(RunningThread):
         epochs.resume(record, 0 if checkpoint is None else checkpoint.run * TURNS)
         epochs.warm_up()
         self._warm_s = self.elapsed_s
-        self._all_epochs(epochs)
+        directory = None if checkpoint is None else checkpoint.directory
+        pickler, on_error = epochs.runner.pickler, self._books.could_not_read
+        intakes: dict[str, Intake] = {}
+        try:
+            for op in self._graph.sources:
+                intakes[op.name] = intake_of(op, pickler, on_error, scratch, directory)
+            self._all_epochs(epochs, intakes)
+        finally:
+            for intake in intakes.values():
+                intake.close()
 
-    def _all_epochs(self, epochs: Epochs) -> None:
-        pickler = epochs.runner.pickler
-        intakes = {
-            op.name: intake_of(op, pickler, self._books.could_not_read)
-            for op in self._graph.sources
-        }
+    def _all_epochs(self, epochs: Epochs, intakes: dict[str, Intake]) -> None:
         for name, position in self._books.positions.items():
             intakes[name].seek(position)
         self._books.not_read.clear()  # the run that first came by has told about them
@@ -132,7 +151,10 @@ class SparkRun(RunningThread):
             epochs.degree = self._degree or epochs.degree
             pieces = _taken(intakes, self.epoch_items, epochs.degree)
             if not pieces:
-                break
+                if all(intake.ended for intake in intakes.values()):
+                    break
+                self._stopping.wait(IDLE_S)  # for what has not arrived yet
+                continue
             self._books.positions = {n: one.position() for n, one in intakes.items()}
             reach("taken", epochs.stamp.epoch + 1)
             began_s = time.monotonic()
@@ -166,7 +188,7 @@ class SparkRun(RunningThread):
 
 
 def _taken(intakes: dict[str, Intake], rows: int, parts: int) -> dict[str, list[Piece]]:
-    """Take the next rows of each source; nothing when all have ended."""
+    """Take the next rows of each source, as far as they have arrived."""
     exactly = len(intakes) > 1
     taken = {
         name: intake.take(rows, parts, exactly=exactly)

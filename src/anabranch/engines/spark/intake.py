@@ -19,11 +19,8 @@ import pyarrow.parquet as pq
 
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.errors import CheckpointError
-from anabranch.graph.graph import Op
-from anabranch.graph.sources import FromIterable, ReadFiles
-from anabranch.runtime.failures import OnError
-from anabranch.runtime.reading.files import input_files
-from anabranch.runtime.reading.open import open_reader
+from anabranch.graph.sources import ReadFiles
+from anabranch.runtime.reading.files import opened
 from anabranch.runtime.reading.opening import opening_of
 from anabranch.runtime.reading.splits import (
     Layout,
@@ -93,19 +90,8 @@ class Intake(ABC):
     def seek(self, position: Any) -> None:
         """Go on from where another intake of the same source stood."""
 
-
-def intake_of(op: Op, pickler: Pickler, on_error: OnError) -> Intake:
-    """Return the intake of a source."""
-    if isinstance(op.kind, FromIterable) and isinstance(op.kind.items, Sequence):
-        return SequenceIntake(op.name, op.kind.items, pickler)
-    if isinstance(op.kind, ReadFiles):
-        files = input_files(op.kind.path)
-        if op.kind.format == "parquet":
-            return ParquetIntake(op.name, files)
-        if not any(path.suffix == ".gz" for path in files):
-            return FileIntake(op.name, op.kind, files)
-    numbered = open_reader(op, on_error).numbered()
-    return ItemIntake(op.name, numbered, pickler)
+    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+        """Let go of connections; nothing is taken any more."""
 
 
 class SequenceIntake(Intake):
@@ -261,7 +247,7 @@ class FileIntake(Intake):
 
     def _read(self, rows: int) -> bytes:
         """Return about so many whole rows from where the intake stands."""
-        with self._files[self._file].open("rb") as file:
+        with opened(self._files[self._file]) as file:
             file.seek(self._offset)
             if not self._row_bytes:
                 sample = file.read(_SAMPLE_BYTES)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from anabranch.engines.spark.deliveries import Deliveries, Session
 from anabranch.engines.spark.file_outputs import FileOutput, StagedOutput, WholeOutput
 from anabranch.engines.spark.task import Report
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.sinks import ForEach, ToList, WriteFiles
+from anabranch.graph.sinks import EpochSink, ForEach, ToList, WriteFiles
 from anabranch.runtime.failures import OnError, failure_of
 
 
@@ -22,10 +24,13 @@ class Outputs:
         self,
         graph: Graph,
         on_error: OnError,
+        session: Session,
         identity: str | None = None,
         *,
         new: bool = True,
     ) -> None:
+        job = identity or uuid.uuid4().hex[:12]
+        self._outside = Deliveries(graph, on_error, job, session)
         self._graph = graph
         self._on_error = on_error
         self.delivered = {op.name: 0 for op in graph.sinks}
@@ -69,8 +74,11 @@ class Outputs:
             for sink, count in report.written.items():
                 self.delivered[sink] += count
 
-    def deliver(self, sunk: Mapping[str, list[Any]]) -> None:
-        """Hand over what an epoch has for sinks in the driver."""
+    def deliver(self, epoch: int, sunk: Mapping[str, list[Any]]) -> None:
+        """Hand over what an epoch has for sinks in the driver.
+
+        After a kill an epoch may come again; its number tells.
+        """
         for op in self._graph.sinks:
             items = sunk.get(op.name, [])
             match op.kind:
@@ -79,6 +87,9 @@ class Outputs:
                     self.delivered[op.name] += len(items)
                 case ForEach():
                     self._call(op, op.kind, items)
+                case EpochSink():
+                    taken = self._outside.deliver(op, epoch, items)
+                    self.delivered[op.name] += taken
 
     def _call(self, op: Op, kind: ForEach, items: list[Any]) -> None:
         for item in items:
@@ -99,3 +110,7 @@ class Outputs:
         """Leave nothing behind that the next run would stumble over."""
         for file in self._files.values():
             file.abort()
+
+    def close(self) -> None:
+        """Let go of the sinks outside."""
+        self._outside.close()

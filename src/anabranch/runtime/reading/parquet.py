@@ -45,6 +45,16 @@ def parse_parquet_rows(
     return (yield from _parse(batches, kind, first_row, refuse))
 
 
+def parse_table(
+    table: Any, place: str, kind: Any, first_row: int, refuse: Refuse
+) -> Numbered:
+    """Give the items of an Arrow table; `place` names it in errors about its columns."""
+    attributes = attributes_of(kind)
+    _check_schema(table.schema, attributes, Path(place))
+    batches = iter(table.select(list(attributes)).to_batches())
+    return (yield from _parse(batches, kind, first_row, refuse))
+
+
 def _parse(
     batches: Iterator[Any], kind: Any, first_row: int, refuse: Refuse
 ) -> Numbered:

@@ -90,7 +90,6 @@ class FileReader(Reader):
         self._on_error = on_error
         self._firsts: list[int] = []  # the number of each file's first row
         self._files: list[Path] = []
-        self._broken: Path | None = None  # a file that could not be read to its end
 
     def numbered(self) -> Iterator[tuple[Any, int]]:
         self._firsts, self._files = [], []
@@ -116,25 +115,13 @@ class FileReader(Reader):
             end = yield from parse_parquet(path, kind.type, first, self._refuse)
             return end.row
         pieces = read_pieces(path, layout_of(kind))
-        if kind.follow:
-            pieces = self._up_to_damage(path, pieces)
         head = next(pieces, b"")
-        if not head and self._broken == path:
-            return first
         begun = opening_in(kind, path, head)
         parser = row_parser(kind, begun.columns, path)
         at = Position(first, begun.line)
         for data in itertools.chain((head[begun.offset :],), pieces):
             at = yield from parser.parse(data, at, self._refuse)
         return at.row
-
-    def _up_to_damage(self, path: Path, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """Leave it to `on_error` whether a damaged file ends a job without an end."""
-        try:
-            yield from pieces
-        except InputError as error:
-            self._broken = path
-            self._on_error(failure_of(self._op, str(path), str(path), error))
 
     def _refuse(self, bad: BadRow) -> None:
         file = bisect.bisect_right(self._firsts, bad.at.row) - 1

@@ -26,7 +26,7 @@ from anabranch.runtime.reading.splits import count_rows, first_rows, last_row_en
 
 _CONNECT_S = 10.0
 _RETRY_S = 0.2
-_BLOCK_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 20
 
 
 class Lines:
@@ -52,9 +52,8 @@ class Lines:
 
     def take(self, most: int, wait_s: float) -> tuple[bytes, int, int]:
         """Return rows that have arrived: the bytes, their first number, how many."""
-        end = last_row_end(self._held, self.text.layout)
-        if count_rows(self._held[:end], self.text.layout) < most:
-            self._receive(wait_s if not end else 0.0)
+        while self._held.count(b"\n") < most and self._receive(wait_s):
+            wait_s = 0.0
         end = len(self._held)
         if not self._over:
             end = last_row_end(self._held, self.text.layout)
@@ -75,21 +74,22 @@ class Lines:
         where = f"line {bad.at.row} from {self._place}"
         return refusal_at(self._op, where, bad, "correct what is sent")
 
-    def _receive(self, wait_s: float) -> None:
-        """Take in what has arrived, or wait for it; for as long as it comes."""
+    def _receive(self, wait_s: float) -> bool:
+        """Take in what has arrived, or wait for it; tell whether there was something."""
         if self._over or not self._connected(wait_s):
-            return
+            return False
         assert self._connection is not None  # noqa: S101
         if not select.select([self._connection], [], [], wait_s)[0]:
-            return
+            return False
         try:
             block = self._connection.recv(_BLOCK_BYTES)
         except OSError as error:
             self._broke_off(error)
-            return
+            return False
         self._held += block
         if not block:
             self._hung_up()
+        return bool(block)
 
     def _connected(self, wait_s: float) -> bool:
         if self._connection is not None:

@@ -1,0 +1,263 @@
+"""DataFrames of the user's as sources.
+
+Each micro-batch of a streaming DataFrame is an epoch: Spark's thread hands the batch
+over in `foreachBatch` and waits until the epoch has been committed. The tasks of the
+batch write their partitions down as Arrow files; from then on the rows are read like
+those of any file, by number: partition after partition, as they stand.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from anabranch.engines.spark.intake import Intake, Piece
+from anabranch.errors import EngineError, InputError
+from anabranch.graph.graph import Op
+from anabranch.graph.sources import FromSpark
+
+_SPOOLED = "partition int, path string, rows long"
+_SPOOLED_ARROW = pa.schema(
+    [("partition", pa.int32()), ("path", pa.string()), ("rows", pa.int64())]
+)
+
+
+@dataclass(frozen=True)
+class SpooledPiece(Piece):
+    """`rows` rows of an Arrow file from `start` on."""
+
+    path: str
+    start: int
+
+
+@dataclass(frozen=True)
+class _Spooled:
+    """The rows of one partition, as an Arrow file."""
+
+    path: str
+    rows: int
+
+
+class _HandedOver:
+    """A micro-batch for which Spark's thread waits."""
+
+    def __init__(self, frame: DataFrame, number: int) -> None:
+        self.frame = frame
+        self.number = number
+        self.given_up = False
+        self._over = threading.Event()
+
+    def wait(self) -> None:
+        self._over.wait()
+        if self.given_up:
+            msg = "the job ended before this micro-batch was finished"
+            raise EngineError(msg)
+
+    def release(self) -> None:
+        self._over.set()
+
+    def give_up(self) -> None:
+        self.given_up = True
+        self._over.set()
+
+
+class StreamingIntake(Intake):
+    """The micro-batches of a streaming DataFrame, one for each epoch."""
+
+    def __init__(self, op: Op, directory: Path, checkpoint: Path | None) -> None:
+        assert isinstance(op.kind, FromSpark)  # noqa: S101
+        self._op = op
+        self._kind = op.kind
+        self._directory = directory
+        self._checkpoint = checkpoint
+        self._query: Any = None
+        self._batches: queue.SimpleQueue[_HandedOver] = queue.SimpleQueue()
+        self._running: _HandedOver | None = None
+        self._files: list[_Spooled] = []
+        self._batch = -1  # the last one that was taken
+        self._number = 1
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        self._finish_batch()
+        if self._query is None:
+            self._query = self._started()
+        # Asked before the queue is looked at: a query that is over adds nothing to it.
+        active = self._query.isActive
+        try:
+            batch = self._running = self._batches.get_nowait()
+        except queue.Empty:
+            if not active:
+                self._refuse_failure()
+                self.ended = True
+            return []
+        self._batch = batch.number
+        self._files = spool(batch.frame, self._directory, f"batch-{batch.number}")
+        pieces = _pieces(self._op.name, self._number, self._files, parts)
+        self._number += sum(piece.rows for piece in pieces)
+        return pieces
+
+    def position(self) -> Any:
+        return {"batch": self._batch, "number": self._number}
+
+    def seek(self, position: Any) -> None:
+        self._batch, self._number = position["batch"], position["number"]
+
+    def close(self) -> None:
+        if self._running is not None:
+            self._running.give_up()
+        self._running = None
+        if self._query is not None:
+            self._query.stop()
+
+    def _started(self) -> Any:
+        writer = self._kind.frame.writeStream.foreachBatch(self._handed_over)
+        if self._kind.trigger:
+            writer = writer.trigger(**dict(self._kind.trigger))
+        if self._checkpoint is not None:
+            writer = writer.option("checkpointLocation", str(self._checkpoint))
+        return writer.start()
+
+    def _handed_over(self, frame: DataFrame, number: int) -> None:
+        """Take over a micro-batch, in a thread of Spark's, and wait for its epoch."""
+        if number <= self._batch:
+            return  # committed before; Spark had no time to take note of it
+        batch = _HandedOver(frame, number)
+        self._batches.put(batch)
+        batch.wait()
+
+    def _finish_batch(self) -> None:
+        """Let Spark go on: what was taken last has been committed."""
+        if self._running is not None:
+            self._running.release()
+            self._running = None
+        for file in self._files:
+            Path(file.path).unlink(missing_ok=True)
+        self._files = []
+
+    def _refuse_failure(self) -> None:
+        error = self._query.exception()
+        if error is not None:
+            msg = (
+                f"the streaming query of {self._op.name!r} ({self._op.site}) must run "
+                f"to its end; it failed: {error}"
+            )
+            raise InputError(msg)
+
+
+class FrameIntake(Intake):
+    """The rows of a DataFrame that has an end."""
+
+    def __init__(self, op: Op, directory: Path) -> None:
+        assert isinstance(op.kind, FromSpark)  # noqa: S101
+        self._op = op
+        self._frame = op.kind.frame
+        self._directory = directory
+        self._files: list[_Spooled] | None = None
+        self._at = 0
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        if self._files is None:
+            self._files = spool(self._frame, self._directory, self._op.name)
+        files = list(_cut(self._files, self._at, self._at + rows))
+        first = self._at + 1
+        self._at += sum(file.rows for _, file in files)
+        self.ended = self._at >= sum(file.rows for file in self._files)
+        pieces: list[Piece] = []
+        size = max(1, -(-(self._at - first + 1) // parts))
+        for start, file in files:
+            pieces += _pieces_of(self._op.name, first, file, start, size)
+            first += file.rows
+        return pieces
+
+    def position(self) -> Any:
+        return {"at": self._at}
+
+    def seek(self, position: Any) -> None:
+        self._at = position["at"]
+
+
+def spool(frame: DataFrame, directory: Path, name: str) -> list[_Spooled]:
+    """Have the tasks of a DataFrame write their rows down; return the files in order."""
+    directory.mkdir(parents=True, exist_ok=True)
+    rows = frame.mapInArrow(_spooler(str(directory), name), _SPOOLED).toArrow()
+    found = sorted(rows.to_pylist(), key=lambda row: int(row["partition"]))
+    return [_Spooled(row["path"], row["rows"]) for row in found]
+
+
+def _spooler(directory: str, name: str) -> Callable[..., Any]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None  # noqa: S101 - Spark calls us
+        task = f"{context.partitionId():05}-{context.taskAttemptId()}"
+        path = Path(directory) / f"{name}-{task}.arrow"
+        rows = 0
+        writer = None
+        for batch in batches:
+            if writer is None:
+                writer = pa.ipc.new_file(str(path), batch.schema)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+        if writer is not None:
+            writer.close()
+            yield pa.RecordBatch.from_pylist(
+                [{"partition": context.partitionId(), "path": str(path), "rows": rows}],
+                schema=_SPOOLED_ARROW,
+            )
+
+    return run
+
+
+def _pieces(source: str, first: int, files: list[_Spooled], parts: int) -> list[Piece]:
+    size = max(1, -(-sum(file.rows for file in files) // parts))
+    pieces: list[Piece] = []
+    for file in files:
+        pieces += _pieces_of(source, first, file, 0, size)
+        first += file.rows
+    return pieces
+
+
+def _pieces_of(
+    source: str, first: int, file: _Spooled, start: int, size: int
+) -> Iterator[Piece]:
+    """Cut `file.rows` rows of a file, from `start` on, into pieces."""
+    for at in range(0, file.rows, size):
+        count = min(size, file.rows - at)
+        yield SpooledPiece(source, first + at, count, file.path, start + at)
+
+
+def _cut(
+    files: Iterable[_Spooled], start: int, end: int
+) -> Iterator[tuple[int, _Spooled]]:
+    """Return the rows `start` to `end` of files: of each, where and how many.
+
+    >>> list(_cut([_Spooled("a", 5), _Spooled("b", 5)], 3, 7))
+    [(3, _Spooled(path='a', rows=2)), (0, _Spooled(path='b', rows=2))]
+    """
+    before = 0
+    for file in files:
+        first, last = max(start - before, 0), min(end - before, file.rows)
+        if last > first:
+            yield first, _Spooled(file.path, last - first)
+        before += file.rows
+
+
+def read_spooled(piece: SpooledPiece) -> pa.Table:
+    """Return the rows of a piece."""
+    try:
+        with pa.memory_map(piece.path) as file, pa.ipc.open_file(file) as opened:
+            return opened.read_all().slice(piece.start, piece.rows)
+    except OSError as error:
+        msg = (
+            f"the rows of a DataFrame must be readable where they are needed; "
+            f"{piece.path}: {error}; on a cluster, give the job a checkpoint in a "
+            f"directory that all hosts share"
+        )
+        raise InputError(msg) from error

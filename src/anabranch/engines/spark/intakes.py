@@ -1,0 +1,79 @@
+"""Which source is taken in how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from anabranch.engines.spark.dataframes import FrameIntake, StreamingIntake
+from anabranch.engines.spark.intake import (
+    FileIntake,
+    Intake,
+    ItemIntake,
+    ParquetIntake,
+    SequenceIntake,
+)
+from anabranch.engines.spark.live import FollowIntake, KafkaIntake, SocketIntake
+from anabranch.engines.spark.pickling import Pickler
+from anabranch.graph.graph import Op
+from anabranch.graph.sources import (
+    FromIterable,
+    FromSpark,
+    Kafka,
+    ReadFiles,
+    Socket,
+)
+from anabranch.runtime.failures import OnError
+from anabranch.runtime.reading.files import input_files, is_compressed
+from anabranch.runtime.reading.open import open_reader
+
+
+def intake_of(
+    op: Op,
+    pickler: Pickler,
+    on_error: OnError,
+    scratch: Path,
+    checkpoint: Path | None = None,
+) -> Intake:
+    """Return the intake of a source.
+
+    Rows that have to be put down somewhere go to `scratch`, or, where the job has a
+    `checkpoint`, to that.
+    """
+    match op.kind:
+        case FromIterable(items=items) if isinstance(items, Sequence):
+            return SequenceIntake(op.name, items, pickler)
+        case ReadFiles():
+            return _of_files(op, op.kind, pickler, on_error)
+        case Socket():
+            return SocketIntake(op, on_error)
+        case Kafka():
+            return KafkaIntake(op)
+        case FromSpark():
+            return _of_frame(op, op.kind, scratch, checkpoint)
+    return _of_items(op, pickler, on_error)
+
+
+def _of_files(op: Op, kind: ReadFiles, pickler: Pickler, on_error: OnError) -> Intake:
+    if kind.follow:
+        return FollowIntake(op, pickler, on_error)
+    files = input_files(kind.path)
+    if kind.format == "parquet":
+        return ParquetIntake(op.name, files)
+    if any(map(is_compressed, files)):
+        return _of_items(op, pickler, on_error)
+    return FileIntake(op.name, kind, files)
+
+
+def _of_items(op: Op, pickler: Pickler, on_error: OnError) -> Intake:
+    return ItemIntake(op.name, open_reader(op, on_error).numbered(), pickler)
+
+
+def _of_frame(
+    op: Op, kind: FromSpark, scratch: Path, checkpoint: Path | None
+) -> Intake:
+    spooled = (checkpoint or scratch) / "spooled" / op.name
+    if not kind.frame.isStreaming:
+        return FrameIntake(op, spooled)
+    query = None if checkpoint is None else checkpoint / "queries" / op.name
+    return StreamingIntake(op, spooled, query)

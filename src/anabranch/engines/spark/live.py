@@ -1,0 +1,203 @@
+"""What an epoch takes in of sources whose rows arrive while the job runs.
+
+The driver finds out what has arrived and hands out descriptors, as for files. Lines
+of a socket exist nowhere else: they are shipped as they came, and parsed by the tasks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anabranch.engines.spark.intake import (
+    FileIntake,
+    Intake,
+    ItemIntake,
+    ParquetIntake,
+    Piece,
+)
+from anabranch.engines.spark.pickling import Pickler
+from anabranch.errors import InputError
+from anabranch.graph.graph import Op
+from anabranch.graph.sources import ReadFiles
+from anabranch.runtime.failures import Failure, OnError
+from anabranch.runtime.reading.files import is_compressed
+from anabranch.runtime.reading.follow import damage_of, read_to_damage
+from anabranch.runtime.reading.kafka import Range, Ranges, Topic
+from anabranch.runtime.reading.reader import FileReader
+from anabranch.runtime.reading.socket import Lines
+from anabranch.runtime.reading.splits import count_rows, last_row_end
+from anabranch.runtime.reading.watch import Watch
+
+
+@dataclass(frozen=True)
+class LinesPiece(Piece):
+    """Whole lines as a server sent them."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class KafkaPiece(Piece):
+    """A range of the messages of a topic."""
+
+    range: Range
+
+
+class SocketIntake(Intake):
+    """Lines that have arrived; after a restart, those that arrive from then on."""
+
+    def __init__(self, op: Op, on_error: OnError) -> None:
+        self._source = op.name
+        self._lines = Lines(op, on_error)
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        data, number, _ = self._lines.take(rows, 0.0)
+        self.ended = self._lines.ended
+        layout = self._lines.text.layout
+        pieces: list[Piece] = []
+        start = 0
+        for part in range(1, parts + 1):
+            end = len(data)
+            if part < parts:
+                end = start + last_row_end(data[start : end * part // parts], layout)
+            if count := count_rows(data[start:end], layout):
+                pieces.append(LinesPiece(self._source, number, count, data[start:end]))
+            number += count
+            start = end
+        return pieces
+
+    def position(self) -> Any:
+        return {"row": self._lines.row}
+
+    def seek(self, position: Any) -> None:
+        self._lines.row = position["row"]
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+class KafkaIntake(Intake):
+    """Ranges of offsets that have arrived."""
+
+    def __init__(self, op: Op) -> None:
+        self._source = op.name
+        self._topic = Topic(op)
+        self._ranges = Ranges(op, self._topic)
+        self._number = 1
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        ranges = self._ranges.take(rows)
+        self.ended = self._ranges.ended
+        size = max(1, -(-sum(one.end - one.start for one in ranges) // parts))
+        pieces: list[Piece] = []
+        for one in ranges:
+            for start in range(one.start, one.end, size):
+                end = min(one.end, start + size)
+                cut = Range(one.partition, start, end)
+                pieces.append(KafkaPiece(self._source, self._number, end - start, cut))
+                self._number += end - start
+        return pieces
+
+    def position(self) -> Any:
+        offsets = {str(p): offset for p, offset in self._ranges.next.items()}
+        return {"offsets": offsets, "number": self._number}
+
+    def seek(self, position: Any) -> None:
+        offsets = position["offsets"].items()
+        self._ranges.go_to({int(p): offset for p, offset in offsets})
+        self._number = position["number"]
+
+    def close(self) -> None:
+        self._topic.close()
+
+
+class FollowIntake(Intake):
+    """The files of a directory that keeps growing, each as soon as it is complete."""
+
+    def __init__(self, op: Op, pickler: Pickler, on_error: OnError) -> None:
+        assert isinstance(op.kind, ReadFiles)  # noqa: S101
+        self._op = op
+        self._kind = op.kind
+        self._pickler = pickler
+        self._on_error = on_error
+        self._watch = Watch(op.kind.path)
+        self._waiting: deque[Path] = deque()
+        self._path: Path | None = None  # of the file that is being read
+        self._file: Intake | None = None
+        self._number = 1
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        if not self._waiting:
+            self._waiting.extend(self._watch.new_files())
+        pieces: list[Piece] = []
+        while rows > 0 and (self._file is not None or self._waiting):
+            try:
+                taken = self._next_file().take(rows, parts, exactly=exactly)
+            except InputError as error:
+                assert self._path is not None  # noqa: S101
+                self._on_error(damage_of(self._op, self._path, error))
+                self._file, taken = None, []
+            pieces += taken
+            rows -= sum(piece.rows for piece in taken)
+            if self._file is not None:
+                self._number = _next_number(self._file)
+                if self._file.ended:
+                    self._file = None
+        return pieces
+
+    def position(self) -> Any:
+        return {
+            "taken": {name: list(look) for name, look in self._watch.taken.items()},
+            "waiting": [str(path) for path in self._waiting],
+            "path": None if self._file is None else str(self._path),
+            "within": None if self._file is None else self._file.position(),
+            "number": self._number,
+        }
+
+    def seek(self, position: Any) -> None:
+        self._watch = Watch(self._kind.path, taken=position["taken"])
+        self._waiting = deque(map(Path, position["waiting"]))
+        self._number = position["number"]
+        if position["path"] is not None:
+            self._path = Path(position["path"])
+            self._file = self._opened(self._path)
+            self._file.seek(position["within"])
+
+    def _next_file(self) -> Intake:
+        if self._file is None:
+            self._path = self._waiting.popleft()
+            self._file = self._opened(self._path)
+        return self._file
+
+    def _opened(self, path: Path) -> Intake:
+        """Return the intake of one file, whose first row has the next number."""
+        name = self._op.name
+        if self._kind.format == "parquet":
+            return _numbered(ParquetIntake(name, [path]), self._number)
+        if not is_compressed(path):
+            return _numbered(FileIntake(name, self._kind, [path]), self._number)
+        intake = ItemIntake(name, self._rows(path), self._pickler)
+        intake.seek({"next": self._number})
+        return intake
+
+    def _rows(self, path: Path) -> Iterator[tuple[Any, int]]:
+        reader = FileReader(self._op, self._on_error)
+        for item, number in read_to_damage(reader, path, self._number, self._op):
+            if isinstance(item, Failure):
+                self._on_error(item)
+            else:
+                yield item, number
+
+
+def _numbered(intake: Intake, first: int) -> Intake:
+    intake.seek({**intake.position(), "number": first})
+    return intake
+
+
+def _next_number(intake: Intake) -> int:
+    position = intake.position()
+    return int(position["next"] if "next" in position else position["number"])
