@@ -47,6 +47,7 @@ class Text:
     widths: Mapping[Edge, int]  # stream that leaves -> width of its positions
     line_table: Mapping[int, str]  # line -> operator
     items: Mapping[int, str]  # line -> variable that holds the item at work
+    calls: Mapping[int, str]  # line that calls an operator -> whose item it hands on
 
 
 def write_program(
@@ -93,6 +94,7 @@ class _Writer:
         self.lines: list[str] = []
         self.line_table: dict[int, str] = {}
         self.items: dict[int, str] = {}
+        self.calls: dict[int, str] = {}
         self.unwritten: list[str] = []  # operators that are called but not written yet
         self.called: set[str] = set()
         self.used: set[str] = set()
@@ -126,6 +128,7 @@ class _Writer:
             widths=widths,
             line_table={n + len(header): name for n, name in self.line_table.items()},
             items={n + len(header): name for n, name in self.items.items()},
+            calls={n + len(header): name for n, name in self.calls.items()},
         )
 
     def _header(self, widths: Mapping[Edge, int]) -> list[str]:
@@ -220,6 +223,7 @@ class _Writer:
             self.unwritten.append(name)
         arguments = ", ".join((str(port), place.item, *place.position))
         self._line(place.depth, f"op{self.numbers[name]}({arguments})", name)
+        self.calls[len(self.lines)] = edge.producer.operator
 
     def _operator(self, name: str, port: str, place: _Place) -> None:
         """Write what an operator does with the item, and what follows from it."""

@@ -106,6 +106,8 @@ class Program:
         }
         self.filename = f"<anabranch {'+'.join(inside)[:60]} {next(_serial)}>"
         self._text = text
+        called = (text.line_table[line] for line in text.calls)
+        self._functions = frozenset(called)  # operators with a function of their own
         self._run = self._compiled(kernels)
 
     @property
@@ -148,6 +150,50 @@ class Program:
                 return self._text.line_table.get(frame.f_lineno)
             frame = frame.f_back
         return None
+
+    def path_at(self, frame: FrameType | None) -> tuple[str, ...]:
+        """Return the operators that led a thread to where it is, outermost first.
+
+        This is the E-stack of *Auto-pipelining* (Appendix C), read off the frames
+        instead of kept for every item. It is empty between two items.
+        """
+        frames = []
+        while frame is not None:
+            if frame.f_code.co_filename == self.filename:
+                frames.append(frame)
+            frame = frame.f_back
+        if not frames:
+            return ()
+        path: list[str] = []
+        for outer in reversed(frames[1:]):
+            producer = self._text.calls.get(outer.f_lineno)
+            if producer is not None:
+                path += self._chain_to(producer, path)
+        line = frames[0].f_lineno
+        operator = self._text.line_table.get(line)
+        if operator is None:
+            return tuple(path)
+        if line in self._text.calls:
+            path += self._chain_to(self._text.calls[line], path)
+            return (*path, operator)
+        return (*path, *self._chain_to(operator, path))
+
+    def _chain_to(self, operator: str, path: Sequence[str]) -> list[str]:
+        """Return the operators of one generated function down to one of them.
+
+        Only the first one of a function may have several producers.
+        """
+        chain: list[str] = []
+        inside = self._text.numbers
+        while operator in inside and operator not in path:
+            chain.insert(0, operator)
+            if operator in self._functions:
+                break
+            producers = [p for p in self.graph.producers(operator) if p in inside]
+            if len(producers) != 1:
+                break
+            (operator,) = producers
+        return chain
 
     def _compiled(self, kernels: Mapping[str, Kernel]) -> Callable[..., None]:
         source = self._text.source

@@ -1,0 +1,78 @@
+"""What a sampling profiler saw of the threads of a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from anabranch.metrics.load import Profile, ThreadLoad
+
+Route: TypeAlias = tuple[
+    str, ...
+]  # operators from where a thread begins to where it is
+
+
+@dataclass(frozen=True)
+class ThreadSamples:
+    """One thread while it was watched.
+
+    `begin` is the operator that it begins with: threads of one region that begin with
+    the same one are replicas of each other. `at_work` counts the samples by where the
+    thread was; one that waited was nowhere. `cpu_s` is how long it was on a core, and
+    `denied_s` how long it was ready, but other processes had all cores.
+    """
+
+    begin: str
+    elapsed_s: float
+    cpu_s: float
+    at_work: Mapping[Route, int]
+    waiting: int = 0
+    denied_s: float = 0.0
+
+    @property
+    def utilization(self) -> float:
+        """The share of a core that it used, of those that it could have had.
+
+        >>> ThreadSamples("a", elapsed_s=2.0, cpu_s=1.5, at_work={}).utilization
+        0.75
+        >>> ThreadSamples("a", 2.0, 0.75, at_work={}, denied_s=1.0).utilization
+        0.75
+        """
+        could_s = self.elapsed_s - self.denied_s
+        return min(1.0, self.cpu_s / could_s) if could_s > 0 else 0.0
+
+
+def profile_of(threads: Iterable[ThreadSamples]) -> Profile:
+    """Return how busy each thread is, and where.
+
+    A thread's use of a core is divided by where its samples are. A port is used by all
+    samples at its operator or downstream of it, which are those that came by it.
+
+    >>> seen = {("read",): 1, ("read", "a"): 1, ("read", "a", "b"): 2}
+    >>> (load,) = profile_of([ThreadSamples("read", 1.0, 0.8, seen)]).threads
+    >>> load.utilization, load.ports
+    (0.8, {'a': 0.6000000000000001, 'b': 0.4})
+    """
+    alike: dict[str, list[ThreadSamples]] = {}
+    for one in threads:
+        alike.setdefault(one.begin, []).append(one)
+    return Profile(tuple(_load(begin, group) for begin, group in alike.items()))
+
+
+def _load(begin: str, group: list[ThreadSamples]) -> ThreadLoad:
+    utilization = sum(one.utilization for one in group) / len(group)
+    seen: Counter[Route] = Counter()
+    for one in group:
+        seen.update(one.at_work)
+    each = utilization / max(1, seen.total())
+    ports: dict[str, float] = {}
+    own: dict[str, float] = {}
+    for path in sorted(seen, key=len):
+        at = path[-1] if path else begin
+        own[at] = own.get(at, 0.0) + seen[path] * each
+        for operator in dict.fromkeys(path):
+            if operator != begin:
+                ports[operator] = ports.get(operator, 0.0) + seen[path] * each
+    return ThreadLoad(begin, utilization, ports, own, len(group))

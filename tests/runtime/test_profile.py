@@ -1,0 +1,132 @@
+"""The sampler: threads that stand still at known places are seen there."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import anabranch as ab
+from anabranch.graph.stream import build_graph
+from anabranch.runtime.profile import Sampler, Watched, cpu_clock
+from anabranch.runtime.program import Program
+
+
+class Stop:
+    """A function for a map that holds the thread until it may go on."""
+
+    def __init__(self):
+        self.there = threading.Event()
+        self.go = threading.Event()
+
+    def __call__(self, item):
+        self.there.set()
+        while not self.go.is_set():
+            pass  # busy, unlike a thread that waits
+        return item
+
+
+def program_of(sink) -> Program:
+    graph = build_graph([sink])
+    names = [op.name for op in graph if op not in graph.sinks]
+    return Program(graph, names, ["read"])
+
+
+def paths_at(stop: Stop, program: Program) -> set[tuple[str, ...]]:
+    """Return where the sampler sees a thread that is held in `stop`."""
+    thread = threading.Thread(target=program.run, args=([1],), daemon=True)
+    thread.start()
+    assert stop.there.wait(10)
+    sampler = Sampler([Watched(thread, "read", [program])], rate_hz=1000)
+    sampler.start()
+    deadline_s = time.monotonic() + 10
+    while not sampler.looks and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    (seen,) = sampler.stop()
+    stop.go.set()
+    thread.join()
+    return set(seen.at_work)
+
+
+def test_a_thread_in_the_middle_of_a_chain():
+    stop = Stop()
+    source = ab.from_iterable([1], name="read")
+    sink = source.map(abs, name="a").map(stop, name="b").map(abs, name="c").to_list()
+
+    assert {("read", "a", "b")} == paths_at(stop, program_of(sink))
+
+
+def test_a_thread_in_user_code_that_was_called_by_user_code():
+    stop = Stop()
+
+    def deep(item):
+        return max(stop(item) for _ in range(1))
+
+    source = ab.from_iterable([1], name="read").filter(bool, name="a")
+    sink = source.scan(lambda s, n: (s, deep(n)), 0, name="b").to_list()
+
+    assert {("read", "a", "b")} == paths_at(stop, program_of(sink))
+
+
+def test_an_operator_behind_a_fan_in_is_seen_on_the_way_that_was_taken():
+    stop = Stop()
+    source = ab.from_iterable([1], name="read")
+    one = source.filter(lambda n: n > 5, name="one")
+    other = source.map(abs, name="other")
+    sink = ab.union(one, other, name="both").map(stop, name="end").to_list()
+
+    assert {("read", "other", "both", "end")} == paths_at(stop, program_of(sink))
+
+
+def test_a_deep_chain_is_seen_whole():
+    """
+    Generated programs put the rest of a deep chain into a function of its own.
+    """
+    stop = Stop()
+    stream = ab.from_iterable([1], name="read")
+    for number in range(15):
+        stream = stream.flat_map(lambda n: [n], name=f"m{number}")
+    sink = stream.scan(lambda s, n: (s, stop(n)), 0, name="end").to_list()
+
+    names = [f"m{number}" for number in range(15)]
+    assert {("read", *names, "end")} == paths_at(stop, program_of(sink))
+
+
+def test_a_thread_that_waits_is_not_at_work():
+    go = threading.Event()
+    thread = threading.Thread(target=go.wait, daemon=True)
+    thread.start()
+    sampler = Sampler([Watched(thread, "read", [])], rate_hz=1000)
+    sampler.start()
+    deadline_s = time.monotonic() + 10
+    while not sampler.looks and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    (seen,) = sampler.stop()
+    go.set()
+    thread.join()
+
+    assert {} == seen.at_work
+    assert seen.waiting > 0
+
+
+def test_a_thread_that_is_gone_is_left_out():
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    sampler = Sampler([Watched(thread, "read", [])])
+    sampler.start()
+    thread.join()
+
+    assert () == sampler.stop()
+    assert cpu_clock(thread) is None
+
+
+def test_it_leaves_the_interpreter_as_it_was():
+    before_s = sys.getswitchinterval()
+    first, second = Sampler([]), Sampler([])
+    first.start()
+    second.start()
+    first.stop()
+    second.stop()
+
+    assert before_s == sys.getswitchinterval()
+    assert not [t for t in threading.enumerate() if t.name == "sampler"]
