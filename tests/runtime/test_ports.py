@@ -9,7 +9,7 @@ import pytest
 from anabranch.runtime.batch import Batch, mark_at
 from anabranch.runtime.ordering.arrival import SingleQueue
 from anabranch.runtime.ordering.seqno import SeqnoMerge
-from anabranch.runtime.ports import END, ENOUGH, AbortedError, Inlet
+from anabranch.runtime.ports import ENOUGH, AbortedError, End, Inlet
 
 
 def inlet(limit=1, merge=None, *, threaded=True):
@@ -79,12 +79,12 @@ def test_pulses_take_no_room():
 def test_the_end_comes_once_after_everything_else():
     port = inlet(merge=SeqnoMerge(2), limit=9)
     port.put(0, Batch(["a"], [[0]]))
-    port.close(0)
+    port.close(0, final=True)
     port.put(1, Batch(["b"], [[1]]))
-    port.close(1)
+    port.close(1, final=True)
 
     assert ["a", "b"] == port.take().items
-    assert port.take() is END
+    assert End(final=True) == port.take()
     assert port.poll() is None
 
 

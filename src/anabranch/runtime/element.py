@@ -68,10 +68,11 @@ class Replica:
         for outlet in self.outlets.values():
             outlet.settle()
 
-    def close(self) -> None:
-        """End the streams that leave."""
+    def close(self, *, final: bool) -> None:
+        """End the streams that leave, or cut them off here."""
+        self.settle()
         for outlet in self.outlets.values():
-            outlet.close()
+            outlet.close(final=final)
 
     @property
     def where(self) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from typing import NamedTuple
 
 from anabranch.runtime.batch import Batch, joined
 from anabranch.runtime.ordering.merge import Merge
@@ -26,11 +27,13 @@ class AbortedError(Exception):
     """The program failed elsewhere; whoever waits goes home."""
 
 
-class End:
-    """What an inlet hands out, once, when all that feed it have ended."""
+class End(NamedTuple):
+    """What an inlet hands out, once, when all that feed it have closed their queues.
 
+    It is `final` if they have ended, and not only been cut off to go on elsewhere.
+    """
 
-END = End()
+    final: bool
 
 
 class Inlet:
@@ -44,6 +47,7 @@ class Inlet:
         self._ready_items = 0
         self._open = merge.queues
         self._ended = False
+        self._final = True
         self._busy = False
         self._aborted = False
         self._lock = threading.Lock()
@@ -63,12 +67,21 @@ class Inlet:
             self._merge.put(queue, batch)
             self._arrived.notify()
 
-    def close(self, queue: int) -> None:
-        """Say that nothing more will come in a queue."""
+    def close(self, queue: int, *, final: bool) -> None:
+        """Say that nothing more comes in a queue: ever if it is `final`, else here."""
         with self._lock:
-            self._merge.close(queue)
+            if final:
+                self._merge.close(queue)
+            self._final = self._final and final
             self._open -= 1
             self._arrived.notify()
+
+    def left_over(self) -> dict[int, Batch]:
+        """Take out what waits for what has not been read yet, by queue."""
+        with self._lock:
+            found = {q: self._merge.left_over(q) for q in range(self._merge.queues)}
+            self._room.notify_all()  # who waited for room here goes on elsewhere
+            return {queue: batch for queue, batch in found.items() if batch is not None}
 
     def abort(self) -> None:
         """Wake whoever waits here, for the last time."""
@@ -142,7 +155,7 @@ class Inlet:
             if self._open or self._ended:
                 return None
             self._ended = True
-            return END
+            return End(self._final)
         batch = self._take_ready(limit)
         little = LITTLE * self.limit
         if any(n and self._before(q) <= little for q, n in self._wanting.items()):

@@ -43,10 +43,10 @@ class Outlet(ABC):
     def settle(self) -> None:  # noqa: B027 - most outlets owe nothing
         """Send what is owed to the consumers before the thread may wait."""
 
-    def close(self) -> None:
-        """End the stream."""
+    def close(self, *, final: bool) -> None:
+        """End the stream, or cut it off here."""
         for inlet, queue in self.slots:
-            inlet.close(queue)
+            inlet.close(queue, final=final)
 
 
 class StraightOutlet(Outlet):

@@ -101,7 +101,7 @@ class Flow:
         try:
             with source.gate:
                 if not source.stopping:
-                    self.network.close(source.op.name)
+                    self.network.close(source.op.name, final=True)
                     source.over = True
         finally:
             self._news()
@@ -128,9 +128,10 @@ class Flow:
             with self._suspended():
                 self._let_through(before)
                 self._hand_over(gathered(before), after, configuration)
+                after.resume(before.left_over())
                 for source in self.sources:
                     if source.over:
-                        after.close(source.op.name)
+                        after.close(source.op.name, final=True)
                 self.configuration, self.network = configuration, after
                 after.start()
             pause_s = perf_counter() - started_s
@@ -156,11 +157,15 @@ class Flow:
             return gathered(self.network)
 
     def _let_through(self, network: Network) -> None:
-        """End the streams of all sources in a network, and wait until it is empty."""
+        """Cut the streams of all sources off, and wait until a network is at rest.
+
+        A source may be ahead of another that it meets with; what waits for the other
+        is left over.
+        """
         try:
             for source in self.sources:
                 if not source.over:
-                    network.close(source.op.name)
+                    network.close(source.op.name, final=False)
         except AbortedError:
             pass
         except BaseException as error:  # noqa: BLE001 - kept for whoever waits

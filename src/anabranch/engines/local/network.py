@@ -12,8 +12,10 @@ from typing import Any, TypeAlias
 
 from anabranch.engines.local.build import Build, build_replicas
 from anabranch.engines.local.layout import Layout
+from anabranch.graph.graph import Edge
 from anabranch.runtime.batch import Batch
 from anabranch.runtime.element import Replica
+from anabranch.runtime.ordering.by_position import in_order_of_positions
 from anabranch.runtime.ports import AbortedError, End, Inlet
 from anabranch.runtime.split import Slot
 
@@ -66,10 +68,10 @@ class Network:
         for inlet, queue in self._reach[replica.name]:
             inlet.await_room(queue)
 
-    def close(self, source: str) -> None:
-        """End the stream of a source."""
+    def close(self, source: str, *, final: bool) -> None:
+        """End the stream of a source, or cut it off here."""
         (replica,) = self.replicas[source]
-        replica.close()
+        replica.close(final=final)
         self._run_inline(replica)
 
     def join(self) -> None:
@@ -83,6 +85,24 @@ class Network:
             for replica in replicas:
                 if replica.inlet is not None:
                     replica.inlet.abort()
+
+    def left_over(self) -> dict[Edge, list[Batch]]:
+        """Take out, once it is at rest, what waits for another source to catch up."""
+        found: dict[Edge, list[Batch]] = {}
+        for name, element in self.layout.elements.items():
+            edges = [e for e in element.inputs for _ in range(self.layout.queues(e))]
+            for replica in self.replicas[name]:
+                if replica.inlet is not None:
+                    for queue, batch in replica.inlet.left_over().items():
+                        found.setdefault(edges[queue], []).append(batch)
+        return found
+
+    def resume(self, left_over: Mapping[Edge, list[Batch]]) -> None:
+        """Put what another network left over where it belongs; before the start."""
+        for edge, batches in left_over.items():
+            producer = self.layout.element_of(edge.producer.operator)
+            outlet = self.replicas[producer.name][0].outlets[edge]
+            outlet.put(in_order_of_positions(batches))
 
     def limit(self, source: str) -> int:
         """Return how many items of a source should come at a time."""
@@ -111,7 +131,7 @@ class Network:
                     self._run_inline(replica)
                     due = inlet.take()
                 if isinstance(due, End):
-                    replica.close()
+                    replica.close(final=due.final)
                     self._run_inline(replica)
                     return
                 self._flow(replica, due)
@@ -142,7 +162,7 @@ class Network:
             return False
         while due is not None:
             if isinstance(due, End):
-                replica.close()
+                replica.close(final=due.final)
             else:
                 replica.run(due)
             due = inlet.poll()

@@ -63,6 +63,20 @@ class PositionMerge(Merge):
     def held(self, queue: int) -> int:
         return self._held[queue]
 
+    def left_over(self, queue: int) -> Batch | None:
+        parts = list(self._queues[queue])
+        if not parts:
+            return None
+        self._queues[queue].clear()
+        self._held[queue] = 0
+        positions = [position for part in parts for position in part.positions]
+        return Batch(
+            [item for part in parts for item in part.items],
+            [list(column) for column in zip(*positions, strict=True)],
+            None,
+            parts[0].origin,
+        )
+
     def release(self) -> Batch | None:
         mark = min(self._marks)
         if mark <= self._passed:
@@ -109,3 +123,20 @@ class PositionMerge(Merge):
             origin,
             entries if self._several else None,
         )
+
+
+def in_order_of_positions(batches: Sequence[Batch]) -> Batch:
+    """Return batches of one stream, from several channels, as one in order.
+
+    >>> one, two = Batch(["a", "c"], [[1, 3]]), Batch(["b"], [[2]])
+    >>> in_order_of_positions([one, two]).items
+    ['a', 'b', 'c']
+    """
+    merge = PositionMerge([0] * len(batches), width=len(batches[0].columns or ()))
+    for queue, batch in enumerate(batches):
+        merge.put(queue, batch)
+        merge.close(queue)
+    merged = merge.release()
+    assert merged is not None  # noqa: S101 - everything was put and closed
+    merged.mark = None
+    return merged

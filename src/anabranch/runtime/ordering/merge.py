@@ -30,6 +30,13 @@ class Merge(ABC):
     def release(self) -> Batch | None:
         """Return what may go on now, in order, or None if that is nothing new."""
 
+    def left_over(self, queue: int) -> Batch | None:
+        """Take out what waits in a queue for what has not been read yet, if anything.
+
+        Nothing does where all queues go back to the same source.
+        """
+        return None
+
     @abstractmethod
     def held(self, queue: int) -> int:
         """Return how many items of a queue wait for their turn."""
