@@ -81,7 +81,8 @@ class Epochs:
             if not units[0].in_driver
         ]
         if workers:
-            self._job(workers[0], workers[0], replace(task, level=workers[0]), {})
+            first = workers[0]
+            self._tried(lambda: self._job(first, first, replace(task, level=first), {}))
 
     def run(self, pieces: dict[str, list[Piece]]) -> None:
         """Run the rows of one epoch through the program."""

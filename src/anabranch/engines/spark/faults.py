@@ -1,17 +1,16 @@
 """Places where a test can have a process killed, as if the machine had failed there.
 
-`ANABRANCH_FAULTS` names a file that says where: `committed:3` is the place `committed`
-of epoch 3 (`*`: of any). The process that comes there first takes the file away and
-kills itself. Without the variable nothing of this costs anything.
+`ANABRANCH_FAULTS` names a directory; a file `committed:3` in it asks for a kill at the
+place `committed` of epoch 3 (`*`: of any). The process that comes there first takes the file away
+and kills itself. Without the variable nothing of this costs anything.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
-_FILE = os.environ.get("ANABRANCH_FAULTS")
+_DIRECTORY = os.environ.get("ANABRANCH_FAULTS")
 
 IN_WORKERS = ("opened", "processed", "logged", "half-stored", "stored", "snapshot")
 IN_DRIVER = (
@@ -30,17 +29,11 @@ IN_DRIVER = (
 
 def reach(place: str, epoch: int) -> None:
     """Be killed here, if that is asked for."""
-    if _FILE is None:
+    if _DIRECTORY is None:
         return
-    file = Path(_FILE)
-    try:
-        asked = file.read_text(encoding="utf-8").strip()
-    except OSError:
-        return
-    if asked not in (f"{place}:{epoch}", f"{place}:*"):
-        return
-    try:
-        file.rename(file.with_suffix(".done"))
-    except OSError:  # another process was first
-        return
-    os.kill(os.getpid(), signal.SIGKILL)
+    for asked in (f"{place}:{epoch}", f"{place}:*"):
+        try:
+            os.unlink(f"{_DIRECTORY}/{asked}")  # noqa: PTH108 - done by one only
+        except OSError:
+            continue
+        os.kill(os.getpid(), signal.SIGKILL)

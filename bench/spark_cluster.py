@@ -1,0 +1,91 @@
+"""A standalone Spark cluster on this machine: one master and two workers on loopback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+HOST = "127.0.0.1"
+WAIT_S = 90
+
+
+class NoCluster(Exception):  # noqa: N818 - says what is missing
+    """The cluster could not be started here."""
+
+
+@contextmanager
+def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """Start a cluster from the PySpark installation, and give its URL."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    url = f"spark://{HOST}:{port}"
+    started = [
+        _start(
+            folder,
+            "master",
+            f"org.apache.spark.deploy.master.Master --host {HOST} --port {port} "
+            f"--webui-port {_free_port()}",
+        )
+    ]
+    try:
+        _wait_for(folder / "master.log", "I have been elected leader", started[0])
+        for number in range(workers):
+            made = _start(
+                folder,
+                f"worker{number}",
+                f"org.apache.spark.deploy.worker.Worker --host {HOST} --cores 1 "
+                f"--memory 1g --webui-port {_free_port()} "
+                f"--work-dir {folder / f'work{number}'} {url}",
+            )
+            started.append(made)
+        for number in range(workers):
+            log = folder / f"worker{number}.log"
+            _wait_for(log, "Successfully registered", started[1 + number])
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(timeout=30)
+
+
+def _start(folder: Path, name: str, command: str) -> subprocess.Popen[bytes]:
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(
+            [str(home / "bin" / "spark-class"), *command.split()],
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def _wait_for(log: Path, words: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        if words in log.read_text(errors="replace"):
+            return
+        time.sleep(0.2)
+    msg = f"no Spark cluster on {HOST}: {log.read_text(errors='replace')[-500:]}"
+    raise NoCluster(msg)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port: int = free.getsockname()[1]
+        return port
