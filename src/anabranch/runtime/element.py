@@ -82,7 +82,9 @@ class Replica:
         origin, columns = self._batch.origin, self._batch.columns
         if self.inlet is None and origin.source is not None and columns is not None:
             place = len(self._batch) - self._left.__length_hint__() - 1
-            return origin.source.where(columns[0][place])
+            unbroken = origin.last - origin.first + 1 == len(self._batch)
+            number = origin.first + place if unbroken else columns[0][place]
+            return origin.source.where(number)
         return origin.text
 
     @property

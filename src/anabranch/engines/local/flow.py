@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 from anabranch.engines.local.build import Build
 from anabranch.engines.local.configuration import Configuration
+from anabranch.engines.local.gate import Gate
 from anabranch.engines.local.layout import Layout, lay_out
 from anabranch.engines.local.network import Network
 from anabranch.engines.local.source import Flusher, SourceThread
 from anabranch.engines.local.state import AllStates, first_states, gathered, hand_over
+from anabranch.engines.local.turns import turns_of
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph, Op
 from anabranch.plan.plan import Plan
@@ -63,10 +65,21 @@ class Flow:
         self._flusher = Flusher(self.fail)
         self.network = self._built(configuration)
         self._hand_over(first_states(graph), self.network)
-        several = len(graph.sources) > 1
+        self._turns = turns_of(graph)
+        gates = [Gate() for _ in graph.sources]
+        if self._turns.by_arrival:
+            gates = [gates[0]] * len(gates)
         self.sources = [
-            SourceThread(op, index if several else None, on_error, self, self._flusher)
-            for index, op in enumerate(graph.sources)
+            SourceThread(
+                op,
+                index=index,
+                turns=self._turns,
+                gate=gate,
+                on_error=on_error,
+                into=self,
+                flusher=self._flusher,
+            )
+            for index, (op, gate) in enumerate(zip(graph.sources, gates, strict=True))
         ]
 
     def start(self) -> None:
@@ -84,6 +97,10 @@ class Flow:
     def feed(self, source: str, batch: Batch) -> None:
         """Send a batch of a source in; it is passing its gate."""
         self.network.feed(source, batch)
+        if self._turns.by_arrival:  # the others hold nothing up that came before theirs
+            for other in self.sources:
+                if other.op.name != source and not other.over:
+                    self.network.feed(other.op.name, Batch([], [[], []], batch.mark))
 
     def await_room(self, source: str) -> None:
         """Wait until there is room for the next batch; its gate must be free.

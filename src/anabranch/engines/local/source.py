@@ -14,9 +14,10 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from anabranch.engines.local.gate import Gate
+from anabranch.engines.local.turns import Turns
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import FromIterable
-from anabranch.runtime.batch import Batch, Column, Origin, mark_at
+from anabranch.runtime.batch import Batch, Origin
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.ports import AbortedError
 from anabranch.runtime.reading.live import POLL_S, LiveReader
@@ -54,17 +55,21 @@ class SourceThread:
     def __init__(
         self,
         op: Op,
-        index: int | None,
+        *,
+        index: int,
+        turns: Turns,
+        gate: Gate,
         on_error: OnError,
         into: Into,
         flusher: Flusher,
     ) -> None:
         self.op = op
-        self.gate = Gate()
+        self.gate = gate
         self.read = 0
         self.stopping = False
         self.over = False  # its stream has been closed
         self._index = index
+        self._turns = turns
         self._on_error = on_error
         self._into = into
         self._flusher = flusher
@@ -170,11 +175,7 @@ class SourceThread:
     def _send(self, items: list[Any], numbers: Sequence[int], born_s: float) -> None:
         if self.stopping:
             return
-        columns: list[Column] = [numbers]
-        mark = mark_at(numbers[-1])
-        if self._index is not None:
-            columns.append([self._index] * len(items))
-            mark = mark_at(numbers[-1], self._index)
+        columns, mark = self._turns.take(self._index, numbers)
         origin = Origin(born_s, self, numbers[0], numbers[-1])
         self._into.feed(self.op.name, Batch(items, columns, mark, origin))
         self.read += len(items)

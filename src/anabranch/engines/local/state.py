@@ -58,6 +58,9 @@ def hand_over(
                 for channel, replica in enumerate(replicas):
                     fresh = own[()] if channel == 0 else kernel_of(graph[name]).open()
                     replica.states[name][()] = fresh
+            elif not set(regions[element.part].key) <= set(graph[name].state_key):
+                # Only an operator that keeps nothing may be in a region of another key.
+                replicas[0].states[name].update(own)
             else:
                 key = regions[element.part].key
                 table = table_of(configuration, element.part)
