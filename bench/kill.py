@@ -27,9 +27,10 @@ import kill_program
 from anabranch.engines.spark.faults import IN_DRIVER, IN_WORKERS
 from anabranch.engines.spark.restoring import local_directory
 
-ROWS, EPOCH_ITEMS = 1600, 200
-EPOCHS = 8  # with rows; one or two more finish
-KILLS = 10  # in one run of the program
+ROWS, EPOCH_ITEMS = 1000, 200
+EPOCHS = 5  # with rows; one or two more finish
+AT_POINTS = 10  # kills at chosen points, in one run of the program
+AT_RANDOM = {"worker": 3, "driver": 1}  # kills at random moments
 NEW_HOST = 0.3  # how often a driver starts where no states are
 WAIT_S = 300
 
@@ -207,10 +208,10 @@ def main() -> None:
                 harness.share_jvm()
             number = 0
             while harness.killed.total() < given.points and not harness.differences:
-                points = chosen_points(harness.random, KILLS - 3)
-                others = {"worker": 2, "driver": 1}
+                points = chosen_points(harness.random, AT_POINTS)
+                others = dict(AT_RANDOM)
                 if given.cluster:
-                    others["executor"] = 1
+                    others["executor"] = 2
                 harness.run(number, points, others)
                 number += 1
                 print(

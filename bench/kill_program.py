@@ -48,8 +48,8 @@ def add_up(total: float, trade: Trade) -> tuple[float, Total]:
     return total, Total(trade.ts, trade.symbol, total)
 
 
-def number(count: int, total: Total) -> tuple[int, Numbered]:
-    return count + 1, Numbered(count, total.symbol)
+def number(count: int, trade: Trade) -> tuple[int, Numbered]:
+    return count + 1, Numbered(count, trade.symbol)
 
 
 def mean(trades: list[Trade]) -> Total:
@@ -58,13 +58,13 @@ def mean(trades: list[Trade]) -> Total:
 
 
 def sinks(trades: str, folder: str):
-    """Stateless chain, keyed scan, global scan, keyed window; three file sinks."""
+    """Stateless chain; keyed scan, global scan and keyed window; three file sinks."""
     chosen = ab.read_csv(trades, Trade).map(larger).filter(lambda t: t.volume > 4)
     totals = chosen.key_by("symbol").scan(add_up, 0.0)
     windows = chosen.key_by("symbol").window(count=7).aggregate(mean)
     return (
         totals.write_csv(f"{folder}/totals"),
-        totals.scan(number, 0).write_jsonl(f"{folder}/numbered.jsonl"),
+        chosen.scan(number, 0).write_jsonl(f"{folder}/numbered.jsonl"),
         windows.write_csv(f"{folder}/windows.csv"),
     )
 

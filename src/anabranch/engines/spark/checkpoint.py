@@ -22,8 +22,10 @@ from typing import Any
 
 from anabranch.engines.spark.checkpoint_program import differences
 from anabranch.engines.spark.checkpoint_record import (
+    FORMAT,
     Record,
     last_epoch,
+    read_program,
     read_record,
     record_path,
     to_json,
@@ -32,7 +34,6 @@ from anabranch.engines.spark.durable import durably
 from anabranch.engines.spark.faults import reach
 from anabranch.errors import CheckpointError
 
-FORMAT = 1
 TURNS = 1_000_000  # of one run; the numbers of later runs are larger
 _RECORDS = 2  # that are kept
 
@@ -164,20 +165,3 @@ class Checkpoint:
     def close(self) -> None:
         """Let others use the checkpoint."""
         os.close(self._lock)
-
-
-def read_program(directory: Path) -> dict[str, Any]:
-    """Return what a checkpoint says about its program."""
-    path = directory / "program.json"
-    try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        msg = f"a checkpoint has a program.json; {path} cannot be read: {error}"
-        raise CheckpointError(msg) from error
-    if found.get("format") != FORMAT:
-        msg = (
-            f"a checkpoint must be of format {FORMAT}; {directory} is of format "
-            f"{found.get('format')}; use the version of Anabranch that made it"
-        )
-        raise CheckpointError(msg)
-    return found

@@ -16,6 +16,8 @@ from typing import Any
 from anabranch.engines.spark.store import Stamp
 from anabranch.errors import CheckpointError
 
+FORMAT = 1  # of the directory
+
 
 @dataclass(frozen=True)
 class Log:
@@ -141,3 +143,20 @@ def last_epoch(directory: Path) -> int | None:
     """Return the last epoch that was committed, if any."""
     names = (directory / "commits").glob("[0-9]*.json")
     return max((int(path.stem) for path in names), default=None)
+
+
+def read_program(directory: Path) -> dict[str, Any]:
+    """Return what a checkpoint says about its program."""
+    path = directory / "program.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        msg = f"a checkpoint has a program.json; {path} cannot be read: {error}"
+        raise CheckpointError(msg) from error
+    if found.get("format") != FORMAT:
+        msg = (
+            f"a checkpoint must be of format {FORMAT}; {directory} is of format "
+            f"{found.get('format')}; use the version of Anabranch that made it"
+        )
+        raise CheckpointError(msg)
+    return found

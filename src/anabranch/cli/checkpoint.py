@@ -1,0 +1,133 @@
+"""`anabranch checkpoint`: what is in a checkpoint, and its states as a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.cli.console import words
+from anabranch.cli.errors import CommandError
+from anabranch.engines.spark.checkpoint_contents import Contents
+
+EXAMPLES = """\
+examples:
+  anabranch checkpoint jobs/vwap.checkpoint
+  anabranch checkpoint jobs/vwap.checkpoint --export scan -o states.jsonl
+  anabranch checkpoint jobs/vwap.checkpoint --export u1/scan -o states.parquet
+"""
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "checkpoint",
+        help="say what is in a checkpoint, or export states from it",
+        description="Say which program a checkpoint is of, which epoch, where each "
+        "source stands, and how many keys and bytes each bucket holds.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("directory", metavar="DIR", type=Path)
+    parser.add_argument("--json", action="store_true", help="as data, for programs")
+    parser.add_argument(
+        "--export", metavar="[UNIT/]OPERATOR", help="write the states of an operator"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.jsonl|FILE.parquet", type=Path, help="where to"
+    )
+    parser.set_defaults(command=checkpoint)
+
+
+def checkpoint(arguments: argparse.Namespace) -> int:
+    """Print what is in a checkpoint, or export from it."""
+    if (arguments.export is None) != (arguments.output is None):
+        msg = "--export OPERATOR and -o FILE go together; one of them is missing"
+        raise CommandError(msg)
+    contents = Contents(arguments.directory)
+    if arguments.export is not None:
+        count = export(contents, arguments.export, arguments.output)
+        words().print(f"{count} states -> {arguments.output}", markup=False)
+        return 0
+    shown = (
+        json.dumps(as_data(contents), indent=2)
+        if arguments.json
+        else "\n".join(as_text(contents))
+    )
+    print(shown)  # noqa: T201 - the result of the command
+    return 0
+
+
+def as_data(contents: Contents) -> dict[str, Any]:
+    """Return what is in a checkpoint as plain data."""
+    record = contents.record
+    return {
+        "identity": contents.identity,
+        "program": contents.program,
+        "epoch": record.epoch,
+        "complete": record.complete,
+        "finished": list(record.finished),
+        "positions": dict(record.positions),
+        "read": dict(record.read),
+        "delivered": dict(record.delivered),
+        "buckets": [held._asdict() for held in contents.buckets()],
+    }
+
+
+def as_text(contents: Contents) -> Iterator[str]:
+    """Return what is in a checkpoint, line by line."""
+    record = contents.record
+    state = ", complete" if record.complete else ""
+    yield f"checkpoint {contents.identity}: epoch {record.epoch}{state}"
+    yield ""
+    for name, op in contents.program["operators"].items():
+        yield f"  {name:<20} {op['kind']:<14} {_told(contents, name):<40} {op['line']}"
+    yield ""
+    yield f"  {'unit':<6} {'bucket':>6} {'keys':>12} {'bytes':>14}"
+    held = contents.buckets()
+    for one in held:
+        yield f"  {one.unit:<6} {one.bucket:>6} {one.keys:>12,} {one.size:>14,}"
+    keys, size = sum(one.keys for one in held), sum(one.size for one in held)
+    yield f"  {'all':<6} {'':>6} {keys:>12,} {size:>14,}"
+
+
+def _told(contents: Contents, name: str) -> str:
+    """Return what is to be said about an operator."""
+    record, op = contents.record, contents.program["operators"][name]
+    if name in record.positions:
+        where = ", ".join(f"{k} {v}" for k, v in record.positions[name].items())
+        return f"read {record.read.get(name, 0):,}; {where}"
+    if op["role"] == "sink":
+        return f"delivered {record.delivered.get(name, 0):,}"
+    place = contents.program["states"].get(name, {})
+    key = f" by {', '.join(op['key'])}" if op["key"] else ""
+    done = ", finished" if name in record.finished else ""
+    return f"state in {place.get('unit')}{key}{done}"
+
+
+def export(contents: Contents, operator: str, path: Path) -> int:
+    """Write the states of an operator and return how many there are."""
+    rows = ({"key": key, "state": state} for key, state in contents.states(operator))
+    if path.suffix == ".jsonl":
+        count = 0
+        with path.open("w", encoding="utf-8") as file:
+            for count, row in enumerate(rows, 1):  # noqa: B007 - the last one counts
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        return count
+    if path.suffix != ".parquet":
+        msg = f"states are exported to .jsonl or .parquet; got {path}"
+        raise CommandError(msg)
+    held = list(rows)
+    try:
+        table = pa.Table.from_pylist(held)
+        pq.write_table(table, path)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        # States of several shapes do not fit one column type: as JSON they do.
+        texts = [{name: json.dumps(row[name]) for name in row} for row in held]
+        pq.write_table(pa.Table.from_pylist(texts), path)
+    return len(held)

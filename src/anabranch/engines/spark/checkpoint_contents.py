@@ -1,0 +1,162 @@
+"""Looks into a checkpoint, without its program and without Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import pickle
+import re
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anabranch.engines.spark.checkpoint_files import Entry, read_bucket
+from anabranch.engines.spark.checkpoint_record import (
+    Record,
+    last_epoch,
+    read_program,
+    read_record,
+)
+from anabranch.errors import CheckpointError
+
+_OURS = "anabranch.engines.spark.pickling"  # by name: it imports PySpark
+
+
+class Held(NamedTuple):
+    """What a bucket of a unit holds."""
+
+    unit: str
+    bucket: int
+    keys: int
+    size: int
+
+
+class Contents:
+    """A checkpoint as it is on the disk."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        described = read_program(directory)
+        self.identity: str = described["identity"]
+        self.program: dict[str, Any] = described["program"]
+        epoch = last_epoch(directory)
+        self.record = Record() if epoch is None else read_record(directory, epoch)
+
+    def buckets(self) -> list[Held]:
+        """Return what each bucket holds, without those that are empty."""
+        places = {(one.unit, one.bucket) for one in self.record.snapshots}
+        places |= {(log.unit, b) for log in self.record.logs for b in log.sizes}
+        found = []
+        for unit, bucket in sorted(places):
+            sizes = {key: len(key) + len(s) for key, s in self._entries(unit, bucket)}
+            found.append(Held(unit, bucket, len(sizes), sum(sizes.values())))
+        return found
+
+    def states(self, operator: str) -> Iterator[tuple[Any, Any]]:
+        """Return key and state of each key of `UNIT/OPERATOR`, or of an operator.
+
+        Both are plain data: a tuple of a type that the program names is a dictionary.
+        """
+        name = operator.rpartition("/")[2]
+        place = self.program["states"].get(name)
+        if place is None or operator not in (name, f"{place['unit']}/{name}"):
+            have = ", ".join(
+                f"{one['unit']}/{name}" for name, one in self.program["states"].items()
+            )
+            msg = f"there is no state of {operator!r} in {self.directory}; have: {have}"
+            raise CheckpointError(msg)
+        prefix = b"%04d/" % place["number"]
+        for bucket in range(self.program["buckets"]):
+            held = dict(self._entries(place["unit"], bucket))
+            for raw in sorted(held):
+                if raw.startswith(prefix):
+                    key, state = self._loaded(held[raw])
+                    yield plain(key), plain(state)
+
+    def _entries(self, unit: str, bucket: int) -> Iterator[Entry]:
+        """Return all that was written of a bucket, oldest first."""
+        snapshot = self.record.snapshot_of(unit, bucket)
+        files = [] if snapshot is None else [snapshot.file]
+        since = 0 if snapshot is None else snapshot.epoch
+        files += [log.file for log in self.record.logs_of(unit, bucket, since)]
+        for file in files:
+            yield from read_bucket(self.directory / "state" / unit / file, bucket)
+
+    def _loaded(self, state: bytes) -> Any:
+        types: list[str] = self.program["types"]
+        return _Reader(io.BytesIO(state), [_stand_in(text) for text in types]).load()
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can have it.
+
+    >>> plain((1, {"a": {2.5}}))
+    [1, {'a': [2.5]}]
+    """
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, dict):
+        return {str(plain(key)): plain(one) for key, one in value.items()}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, list | tuple | set | frozenset) or hasattr(value, "popleft"):
+        return [plain(one) for one in value]
+    if dataclasses.is_dataclass(value) or type(value).__module__ == __name__:
+        return plain(vars(value))
+    return repr(value)
+
+
+class Instance:
+    """Stands for an object of a class that is not at hand."""
+
+    def __init__(self, *values: Any) -> None:
+        if values:
+            self.values = values
+
+
+class _Reader(pickle.Unpickler):
+    """Reads states without the classes of their program."""
+
+    def __init__(self, file: io.BytesIO, classes: list[type]) -> None:
+        super().__init__(file)
+        self._classes = classes
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == _OURS:
+            return {
+                "_class_numbered": self._classes.__getitem__,
+                "_tuple_of": _tuple_of,
+                "_object_of": _object_of,
+            }[name]
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError):
+            return Instance
+
+
+def _tuple_of(cls: type, values: tuple[Any, ...]) -> Any:
+    return cls(*values)
+
+
+def _object_of(_: type, attributes: dict[str, Any]) -> Any:
+    made = Instance()
+    vars(made).update(attributes)
+    return made
+
+
+def _stand_in(text: str) -> type:
+    """Return a tuple type with the attributes of one that was described.
+
+    >>> _stand_in("Trade(symbol: str, price: float)")("A", 1.5)
+    Trade(symbol='A', price=1.5)
+    """
+    name, _, inside = text.partition("(")
+    fields = re.findall(r"(\w+):", inside)
+    return namedtuple(name.rpartition(".")[2], fields)  # noqa: PYI024
+
+
+def as_json(value: Any) -> str:
+    """Return plain data as one line."""
+    return json.dumps(value, ensure_ascii=False)
