@@ -102,7 +102,8 @@ def test_windows_that_are_accepted(window):
 JOIN_REFUSED = {
     "punctuation": (Window(punctuation=True), "left_window must hold the latest items"),
     "a slide": (Window(count=5, every=2), "it is given every"),
-    "a count of 0": (Window(count=0), "count of left_window must be"),
+    "a negative count": (Window(count=-1), "count of left_window must be"),
+    "false for a count": (Window(count=False), "count of left_window must be"),
     "time on what one side lacks": (
         Window(time=5, on="volume"),
         "on of left_window names 'volume', which Quote does not have",
@@ -131,6 +132,24 @@ def test_join_windows_by_count_and_by_time_are_accepted():
             quotes, left_window=Window(delta=5, on="ts"), right_window=3
         ).to_list()
     )
+
+
+def test_a_side_of_a_join_may_keep_nothing():
+    trades, quotes = from_iterable([], Trade), from_iterable([], Quote)
+
+    assert_accepted(
+        lambda: trades.join(quotes, left_window=0, right_window=1).to_list()
+    )
+
+
+def test_a_join_whose_sides_both_keep_nothing_is_refused():
+    trades, quotes = from_iterable([], Trade), from_iterable([], Quote)
+
+    (fault,) = faults_in(
+        lambda: trades.join(quotes, left_window=0, right_window=0).to_list()
+    )
+
+    assert "a side of a join must keep items" in fault.text
 
 
 def aggregated(*arguments, **columns):

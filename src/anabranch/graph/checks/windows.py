@@ -31,6 +31,12 @@ def windows(streams: Streams) -> Iterator[Fault]:
             case Join(left_window=left, right_window=right):
                 for side, window in (("left_window", left), ("right_window", right)):
                     yield from _join_window(op, window, side, streams.types(op))
+                if _keeps_nothing(left) and _keeps_nothing(right):
+                    yield fault(
+                        op,
+                        "a side of a join must keep items; both windows have count 0",
+                        "give the side whose items wait for the other a larger window",
+                    )
 
 
 def _join_window(op: Op, window: Window, use: str, types: list[Any]) -> Iterator[Fault]:
@@ -41,8 +47,13 @@ def _join_window(op: Op, window: Window, use: str, types: list[Any]) -> Iterator
             f"{use} must hold the latest items; it is given {what}",
             "give ab.Window(count=n), ab.Window(time=t, on=...) or delta=",
         )
-    else:
+    elif not _keeps_nothing(window):
         yield from _window(op, window, use, types)
+
+
+def _keeps_nothing(window: Window) -> bool:
+    """Tell whether items of this side of a join meet others and are then forgotten."""
+    return type(window.count) is int and window == Window(count=0)
 
 
 def _window(op: Op, window: Window, use: str, types: list[Any]) -> Iterator[Fault]:
