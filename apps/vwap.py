@@ -120,13 +120,8 @@ def offer(quote: Quote) -> Offer:
 
 
 def is_below(offer: Offer, price: Price) -> bool:
-<<<<<<< HEAD
     """Tell whether the offer is below the price."""
     return offer.price < price.vwap
-=======
-    """Tell whether the offer came after the price and is below it."""
-    return price.ts_us < offer.ts_us and offer.price < price.vwap
->>>>>>> main
 
 
 def bargain(offer: Offer, price: Price) -> Bargain:
@@ -134,14 +129,6 @@ def bargain(offer: Offer, price: Price) -> Bargain:
     return Bargain(*offer, price.vwap)
 
 
-<<<<<<< HEAD
-=======
-def is_known(bargain: Bargain, prices: Range) -> bool:
-    """Tell whether the range is that of trades before the bargain."""
-    return prices.ts_us < bargain.ts_us
-
-
->>>>>>> main
 def with_depth(bargain: Bargain, prices: Range) -> Bargain:
     """Return the bargain with its discount as a share of the range."""
     spread = prices.high - prices.low
@@ -177,23 +164,12 @@ def desk(trades: ab.Stream, quotes: ab.Stream, horizon: int) -> ab.Sink:
         name=f"ranges_{horizon}",
     )
     offers = quotes.map(offer, name=f"offers_{horizon}")
-<<<<<<< HEAD
     latest = {"on": "symbol", "left_window": 0, "right_window": 1}
     prices = totals.map(price, name=f"prices_{horizon}")
     below = offers.join(
         prices, match=is_below, into=bargain, name=f"below_{horizon}", **latest
     )
     graded = below.join(ranges, into=with_depth, name=f"depths_{horizon}", **latest)
-=======
-    last = {"on": "symbol", "left_window": 1, "right_window": 1}
-    prices = totals.map(price, name=f"prices_{horizon}")
-    below = offers.join(
-        prices, match=is_below, into=bargain, name=f"below_{horizon}", **last
-    )
-    graded = below.join(
-        ranges, match=is_known, into=with_depth, name=f"depths_{horizon}", **last
-    )
->>>>>>> main
     return graded.map(with_index, name=f"indices_{horizon}").to_list(name=name)
 
 
