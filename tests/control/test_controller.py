@@ -1,0 +1,218 @@
+"""The controller on simulated programs: what it keeps, takes back, and wakes up for."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.control.controller import Controller
+from anabranch.control.settings import Settings
+from anabranch.control.simulate import Costs, SimulatedProgram, settle
+from tests.control.chain import chain
+
+
+def sequential_rate(costs: Costs) -> float:
+    return 1 / costs.whole_s
+
+
+def attempts(controller: Controller) -> list[str]:
+    return [s.what for s in controller.history if s.what.startswith("insert")]
+
+
+def test_eight_equal_operators_get_eight_threads_in_three_steps():
+    """
+    Section 8.2.4: log2(8) steps, until there is one operator for each thread.
+    """
+    program = SimulatedProgram(chain(), cores=8)
+
+    controller = settle(program)
+
+    assert {f"o{n}" for n in range(2, 9)} == program.arrangement.ports
+    assert len(attempts(controller)) == 3
+    assert pytest.approx(8, rel=0.01) == program.items_per_s * chain().whole_s
+
+
+def test_it_stops_when_all_cores_are_busy():
+    program = SimulatedProgram(chain(), cores=2)
+
+    controller = settle(program)
+
+    assert {"o5"} == program.arrangement.ports
+    assert "all 2 cores are busy" == controller.history[-1].why
+
+
+def test_tuples_that_cost_less_than_handing_them_over_stay_in_one_thread():
+    """
+    Figure 6: a thread more makes cheap tuples slower, so it is taken back.
+    """
+    costs = chain(cost_s=1e-7, port_s=1e-6)
+    program = SimulatedProgram(costs, cores=8)
+
+    controller = settle(program)
+
+    assert frozenset() == program.arrangement.ports
+    assert [True] == [
+        "blacklisted" in s.effect
+        for s in controller.history
+        if s.what.startswith("take back")
+    ]
+    assert controller.settled
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_noise_alone_is_no_gain(seed):
+    """
+    All work is serial, so no thread helps; throughput that scatters by 10% must not
+    be taken for a gain, and the program ends as it began.
+    """
+    costs = Costs(chain().at, serial_s=chain().whole_s)
+    program = SimulatedProgram(costs, cores=8, noise=0.1, seed=seed)
+
+    settle(program)
+
+    assert frozenset() == program.arrangement.ports
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_it_never_settles_below_the_sequential_throughput(seed):
+    costs = chain(cost_s=1e-6, port_s=2e-6)
+    program = SimulatedProgram(costs, cores=4, noise=0.03, seed=seed)
+
+    settle(program)
+
+    assert program.items_per_s >= 0.97 * sequential_rate(costs)
+
+
+def test_a_gain_within_the_spread_is_not_kept():
+    """
+    The thread would bring 1.9x, but throughput scatters by far more than that.
+    """
+    program = SimulatedProgram(chain(), cores=2, noise=3.0, seed=1)
+
+    controller = settle(program)
+
+    assert frozenset() == program.arrangement.ports
+    assert "take back o5" in [step.what for step in controller.history]
+
+
+def test_what_was_blacklisted_is_not_tried_again():
+    costs = Costs(chain().at, serial_s=chain().whole_s)
+    program = SimulatedProgram(costs, cores=8)
+    patient = Settings(alpha=1.0)
+
+    tried = attempts(settle(program, patient))
+
+    assert tried
+    assert len(set(tried)) == len(tried)
+
+
+def test_it_halts_when_the_blacklist_exceeds_alpha():
+    costs = Costs(chain().at, serial_s=chain().whole_s)
+    eager = SimulatedProgram(costs, cores=8)
+    patient = SimulatedProgram(costs, cores=8)
+
+    few = attempts(settle(eager, Settings(alpha=0.1)))
+    many = attempts(settle(patient, Settings(alpha=0.5)))
+
+    assert len(few) == 1
+    assert len(many) == 5  # of 8 ports, the fifth makes more than half
+
+
+def test_per_arrangement_a_port_gets_another_chance():
+    """
+    What failed in one arrangement may help in another.
+    """
+    program = SimulatedProgram(chain(), cores=8, noise=3.0, seed=1)
+    controller = Controller(program, {}, Settings(blacklist_per_arrangement=True))
+    controller.advance()
+    assert "take back o5" == controller.history[-1].what
+    program.noise = 0.0
+    program.arrangement = program.arrangement.with_ports({"o2"})
+    controller._known = None
+    controller.advance()
+
+    assert "insert a threaded port at o5" == controller.history[-1].what
+
+
+def shift(controller: Controller, program: SimulatedProgram, costs: Costs) -> None:
+    """Change the workload and go on until the controller has settled again."""
+    controller.advance()
+    program.costs = costs
+    for _ in range(50):
+        controller.advance()
+        if controller.settled and controller.history[-1].what == "halt":
+            woken = [s for s in controller.history if s.what == "wake up"]
+            if woken:
+                break
+
+
+def test_it_wakes_up_when_tuples_become_costly():
+    """
+    Cheap tuples stay in one thread; when they cost more, threads pay off.
+    """
+    program = SimulatedProgram(chain(cost_s=1e-7, port_s=1e-6), cores=8)
+    controller = settle(program)
+    assert frozenset() == program.arrangement.ports
+
+    shift(controller, program, chain(cost_s=1e-3, port_s=1e-6))
+
+    assert len(program.arrangement.ports) == 7
+
+
+def test_it_wakes_up_when_tuples_become_cheap_and_takes_the_threads_back():
+    program = SimulatedProgram(chain(cost_s=1e-3, port_s=1e-6), cores=8)
+    controller = settle(program)
+    assert len(program.arrangement.ports) == 7
+
+    shift(controller, program, chain(cost_s=1e-8, port_s=1e-6))
+
+    assert frozenset() == program.arrangement.ports
+
+
+def test_it_sleeps_on_while_nothing_shifts():
+    program = SimulatedProgram(chain(), cores=4, noise=0.02)
+    controller = settle(program)
+    steps = len(controller.history)
+
+    for _ in range(20):
+        controller.advance()
+
+    assert steps == len(controller.history)
+
+
+def test_it_ends_with_the_program():
+    program = SimulatedProgram(chain(), cores=4, most_s=2.5)
+    controller = Controller(program, {})
+
+    controller.run()
+
+    assert program.now_s == 3.0
+    assert ["insert a threaded port at o5"] == [s.what for s in controller.history]
+
+
+class EndsSoon(SimulatedProgram):
+    """A program whose end comes while a change is measured."""
+
+    def arrange(self, arrangement):
+        self.most_s = self.now_s
+        self.arrangement = arrangement
+        return "done"
+
+
+def test_a_change_that_could_not_be_measured_says_so():
+    controller = Controller(EndsSoon(chain(), cores=4), {})
+
+    controller.run()
+
+    assert "done; the program ended" == controller.history[-1].effect
+
+
+def test_every_step_says_when_what_why_and_what_came_of_it():
+    program = SimulatedProgram(chain(), cores=4)
+
+    first, *_, last = settle(program).history
+
+    assert first.at_s == 2.0  # after a period for throughput and one for the profile
+    assert "insert a threaded port at o5" == first.what
+    assert first.why.startswith("bottleneck: read (100%)")
+    assert first.effect.startswith("2.00x")
+    assert "halt" == last.what

@@ -1,0 +1,86 @@
+"""The model: threads of an arrangement, and what comes through them."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.control.simulate import (
+    Costs,
+    SimulatedProgram,
+    threads_of,
+    throughput,
+)
+from anabranch.plan.arrangement import Arrangement
+from tests.control.chain import chain
+
+DIAMOND = Costs(
+    {
+        ("read",): 1.0,
+        ("read", "a"): 2.0,
+        ("read", "b"): 3.0,
+        ("read", "a", "both"): 4.0,
+        ("read", "b", "both"): 5.0,
+    }
+)
+
+
+def seconds(costs: Costs, arrangement: Arrangement, **regions) -> dict[str, float]:
+    made = threads_of(costs, arrangement, regions)
+    return {name: thread.each_s for name, thread in made.items()}
+
+
+def test_without_ports_one_thread_does_everything():
+    assert {"read": 15.0} == seconds(DIAMOND, Arrangement())
+
+
+def test_a_port_takes_what_is_downstream_of_it_on_every_way():
+    ports = Arrangement(frozenset({"both"}))
+
+    assert {"read": 6.0, "both": 9.0} == seconds(DIAMOND, ports)
+
+
+def test_a_port_on_one_way_takes_only_that_way():
+    ports = Arrangement(frozenset({"a"}))
+
+    assert {"read": 9.0, "a": 6.0} == seconds(DIAMOND, ports)
+
+
+def test_channels_share_the_work_of_a_region():
+    wide = Arrangement().with_degree("r", 4)
+    costs = Costs({("read",): 1.0, ("read", "a"): 8.0, ("read", "a", "out"): 2.0})
+
+    assert {"read": 1.0, "a": 2.0, "out": 2.0} == seconds(costs, wide, r=("a",))
+
+
+def test_handing_over_costs_both_sides():
+    costs = Costs({("read",): 1.0, ("read", "a"): 1.0}, port_s=0.25)
+
+    assert {"read": 1.25, "a": 1.25} == seconds(costs, Arrangement(frozenset({"a"})))
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1.0), (2, 2.0), (4, 4.0), (8, 4)])
+def test_four_balanced_threads_on_so_many_cores(cores, expected):
+    costs = chain()
+    four = threads_of(costs, Arrangement(frozenset({"o3", "o5", "o7"})), {})
+
+    rate = throughput(costs, four, cores)
+
+    assert pytest.approx(expected, rel=0.01) == rate * costs.whole_s
+
+
+def test_what_is_serial_bounds_throughput():
+    costs = Costs({("read",): 0.5, ("read", "a"): 0.5}, serial_s=0.8)
+    two = threads_of(costs, Arrangement(frozenset({"a"})), {})
+
+    assert pytest.approx(1.25) == throughput(costs, two, cores=2)
+
+
+def test_its_profile_is_what_the_profiler_would_see():
+    program = SimulatedProgram(chain(operators=2), cores=4)
+
+    profile = program.profile()
+
+    assert profile is not None
+    (load,) = profile.threads
+    assert pytest.approx(1.0) == load.utilization
+    assert pytest.approx({"o1": 1.0, "o2": 0.5}, rel=0.01) == load.ports
