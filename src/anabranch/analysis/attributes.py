@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import numpy as np
 
@@ -155,7 +155,9 @@ class Attributes(Processes):
         ran = [held]
         for cls in classes_of(root, self.universe) or ():
             raw = class_attribute(cls, name)
-            if is_users_class(cls) and raw is not MISSING:
+            if name in (field_names(cls) or ()):
+                ran.append(frozenset([typed((fields_of(cls) or {}).get(name))]))
+            elif is_users_class(cls) and raw is not MISSING:
                 ran.append(self.unwrapped(Entry(raw, cls, name), root, node, frame))
         return join(ran).union([Method(root, name)] if name in _METHODS else [])
 
@@ -218,6 +220,8 @@ class Attributes(Processes):
             case Fresh(site):
                 return self.heap.get(site, name) | self.heap.get(site, ELEMENTS)
             case Input(kind):
+                if (get_origin(kind) or kind) in _WITHOUT_FIELDS:
+                    return PLAIN
                 fields = fields_of(kind) or {}
                 return frozenset([typed(fields.get(name))])
         return frozenset([root])
@@ -345,6 +349,7 @@ class Attributes(Processes):
         return self.existing(raw, f"the class attribute {entry.text}", node, frame)
 
 
+_WITHOUT_FIELDS = (list, dict, set, frozenset, tuple, bytearray)
 _NAMED_TUPLE_METHODS = ("_replace", "_asdict", "_make")
 _UNBOUND_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _BUILTIN_METHODS = (

@@ -99,18 +99,6 @@ def typed(kind: Any) -> Root:
     return Input(kind)
 
 
-def element_type(kind: Any) -> Any:
-    """Return the annotated type of the elements of a container, or None.
-
-    >>> element_type(list[int]), element_type(tuple[int, str]) is None
-    (<class 'int'>, True)
-    """
-    args = [arg for arg in get_args(kind) if arg is not Ellipsis]
-    if get_origin(kind) in _HOMOGENEOUS:
-        return args[0] if len(set(args)) == 1 else None
-    return None
-
-
 def parts_of_annotation(kind: Any, universe: Universe) -> Iterable[Root]:
     """Return what can be reached in one step from an input with this annotation.
 

@@ -51,6 +51,7 @@ class Constructors(Library):
                 raw, types.WrapperDescriptorType | types.BuiltinFunctionType
             ):
                 self.unknown(f"{called(node)} is constructed by {raw!r}", node, frame)
+        self.run_special(made, ("__del__",), node, frame, Arguments())
         return root
 
     def _run_constructor(

@@ -19,10 +19,8 @@ import numpy as np
 
 from anabranch.analysis.classes import (
     classes_of,
-    element_type,
     member_of,
     parts_of_annotation,
-    typed,
 )
 from anabranch.analysis.effects import Findings, Frame, Place, shown
 from anabranch.analysis.known import why_impure
@@ -119,7 +117,7 @@ class Elements(ABC):
                 return self.heap.elements(site) | ran
             case Input(kind):
                 ran = self._run_access(root, node, frame)
-                return frozenset([typed(element_type(kind))]) | ran
+                return ran.union(parts_of_annotation(kind, self.universe))
             case Known(obj=obj, text=text):
                 return self._elements_of_existing(root, obj, text, node, frame)
             case Shared() | Lost():

@@ -20,7 +20,6 @@ from anabranch.analysis.scopes import COMPREHENSIONS, outer_expressions, target_
 from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
     ELEMENTS,
-    NOTHING,
     PLAIN,
     Arguments,
     Closure,
@@ -261,8 +260,17 @@ class Expressions(Names):
         match node.slice:
             case ast.Constant(value=int(position)) if position >= 0:
                 return join(self._at_position(r, position, node, frame) for r in value)
-        found = self.elements(value, node, frame)
-        return found | (value if isinstance(node.slice, ast.Slice) else NOTHING)
+        if isinstance(node.slice, ast.Slice):
+            return join(self._sliced(root, node, frame) for root in value)
+        return self.elements(value, node, frame)
+
+    def _sliced(self, root: Root, node: ast.AST, frame: Frame) -> Value:
+        """Return a part of a sequence: of a list a new one, of an array a view."""
+        held = self.elements(frozenset([root]), node, frame)
+        classes = classes_of(root, self.universe)
+        if classes is not None and len(classes) == 1 and classes <= {list, tuple}:
+            return self._made(node, frame, next(iter(classes)), held)
+        return held | {root}
 
     def _at_position(
         self, root: Root, position: int, node: ast.AST, frame: Frame
@@ -282,11 +290,20 @@ class Expressions(Names):
 
     def call_expression(self, node: ast.Call, frame: Frame) -> Value:
         callee = self._callee(node.func, frame)
-        args = Arguments()
-        if all(isinstance(r, Known) and id(r.obj) in ORDER_FREE for r in callee) and (
-            not node.keywords
-        ):
+        order_free = not node.keywords and all(
+            isinstance(r, Known) and id(r.obj) in ORDER_FREE for r in callee
+        )
+        if order_free:
             self.order_free.update(node.args)
+        args = self._arguments(node, frame)
+        sums = any(isinstance(r, Known) and r.obj is sum for r in callee)
+        if order_free and sums and not self.are_whole_numbers(args):
+            self.order_free.difference_update(node.args)  # rounding tells the order
+            args = self._arguments(node, frame)
+        return self.call(callee, args, node, frame)
+
+    def _arguments(self, node: ast.Call, frame: Frame) -> Arguments:
+        args = Arguments()
         for each in node.args:
             if isinstance(each, ast.Starred):
                 args.rest |= self.iterate(self.evaluate(each.value, frame), node, frame)
@@ -301,7 +318,7 @@ class Expressions(Names):
                 args.rest |= self.elements(value, node, frame) | PLAIN
             else:
                 args.keywords[keyword.arg] = value
-        return self.call(callee, args, node, frame)
+        return args
 
     def _callee(self, node: ast.expr, frame: Frame) -> Value:
         match node:
@@ -345,7 +362,8 @@ class Expressions(Names):
         return frozenset([Plain(type(node.value))])
 
     def slice(self, node: ast.Slice, frame: Frame) -> Value:
-        return join(self.parts(node, frame)) and PLAIN
+        self._special(join(self.parts(node, frame)), ("__index__",), node, frame)
+        return PLAIN
 
     def starred(self, node: ast.Starred, frame: Frame) -> Value:
         return self.iterate(self.evaluate(node.value, frame), node, frame)

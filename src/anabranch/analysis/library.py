@@ -223,6 +223,9 @@ class Library(Results):
             owner, rest = args.positional[0], args.positional[1:]
         if obj.__objclass__ is object and obj.__name__ in ("__init__", "__new__"):
             return PLAIN
+        if obj is object.__repr__ or obj is object.__str__:
+            text = f"{shown(node)} shows where an object lies in memory"
+            self.found.effect("impure", text, self.at(node, frame))
         if is_scalar_type(obj.__objclass__):  # else the call would fail
             owner = PLAIN
         given = Arguments(rest, args.keywords, args.rest)

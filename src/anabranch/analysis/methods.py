@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 import types
 from abc import abstractmethod
@@ -26,6 +27,7 @@ from anabranch.analysis.objects import (
     CONTAINERS,
     MISSING,
     class_attribute,
+    field_names,
     is_scalar_type,
     is_users_class,
 )
@@ -74,6 +76,7 @@ _KINDS: dict[str, type] = {
 }
 _SAME_KIND = ("copy", "union", "intersection", "difference", "symmetric_difference")
 _GIVES_PARTS = ("get", "group", "start", "end", "span")
+_TAKES_ELEMENTS = ("extend", "extendleft", "update", "subtract")
 _CLOCKS = ("now", "today", "utcnow")
 
 
@@ -114,13 +117,19 @@ class Methods(Changes):
         self_and_parts = self.inside(frozenset([owner])) | args.all() | made
         if is_changing:
             stored = args.all() | self.inside(args.all())
+            if name in _TAKES_ELEMENTS:
+                stored = self.taken_in(args, node, frame)
             self.change(frozenset([owner]), stored, node, frame)
             return self_and_parts | PLAIN
         if name in PLAIN_METHODS:
             return PLAIN
         if isinstance(owner, Known) and is_scalar_type(owner.obj):
             return frozenset([Plain(owner.obj)])  # datetime.strptime and the like
-        return self._result_of_method(owner, name, self_and_parts, node, frame)
+        if name == "from_iterable":  # chain.from_iterable: the elements of the elements
+            self_and_parts = self.elements(args.all(), node, frame)
+            self_and_parts = self.elements(self_and_parts, node, frame)
+            return self.holding(itertools.chain, self_and_parts, node, frame)
+        return self._result_of_method(owner, name, args, self_and_parts, node, frame)
 
     def _unknown_method(self, name: str, node: ast.AST, frame: Frame) -> Value:
         if name in _CLOCKS:
@@ -130,12 +139,46 @@ class Methods(Changes):
         text = f"calls the method {name}, of which nothing is known{ADVICE}"
         return self.unknown(text, node, frame)
 
-    def _result_of_method(
-        self, owner: Root, name: str, self_and_parts: Value, node: ast.AST, frame: Frame
+    def taken_in(self, args: Arguments, node: ast.AST, frame: Frame) -> Value:
+        """Return what a container takes over from others: elements, or pairs of them."""
+        given = join(args.positional) | args.rest
+        sources = frozenset(root for root in given if not is_callable(root))
+        once = self.elements(sources, node, frame)
+        named = join(args.keywords.values()) | args.rest | PLAIN
+        return once | self.elements(once, node, frame) | named
+
+    def _replaced(
+        self, owner: Root, args: Arguments, node: ast.AST, frame: Frame
     ) -> Value:
+        """Return a record with some fields replaced."""
+        made = self.fresh(node, frame, class_of(owner))
+        for name in field_names(class_of(owner)) or ():
+            old = self.attribute(frozenset([owner]), name, node, frame)
+            held = args.keywords.get(name, old) | args.rest
+            self.heap.put(made.site, name, held)
+            self.heap.put(made.site, ELEMENTS, held)
+        return frozenset([made])
+
+    def holding(self, kind: Any, held: Value, node: ast.AST, frame: Frame) -> Value:
+        """Return an object that is made here and holds something."""
+        fresh = self.fresh(node, frame, kind)
+        self.heap.put(fresh.site, ELEMENTS, held)
+        return frozenset([fresh])
+
+    def _result_of_method(
+        self,
+        owner: Root,
+        name: str,
+        args: Arguments,
+        self_and_parts: Value,
+        node: ast.AST,
+        frame: Frame,
+    ) -> Value:
+        if name == "_replace" and class_of(owner) is not None:
+            return self._replaced(owner, args, node, frame)
         known = classes_of(owner, self.universe)
-        kind = class_of(owner) if name == "_replace" else None
-        if kind is None and isinstance(owner, Known) and name in ("_make", "fromkeys"):
+        kind: type | None = dict if name == "_asdict" else None
+        if isinstance(owner, Known) and name in ("_make", "fromkeys"):
             kind = owner.obj
         if known is not None and not any(map(is_users_class, known)):
             if name in _GIVES_PARTS:
@@ -172,11 +215,11 @@ class Methods(Changes):
         self.run_operators(args.all(), node, frame)
         self.watch_method(owner, name, args, node, frame)
         if name in ("format", "format_map"):  # "{0.attribute}" reads attributes
-            for root in args.all() - PLAIN:
-                for getter in self.universe.properties():
-                    self.call(
-                        frozenset([Bound(root, getter)]), Arguments(), node, frame
-                    )
+            for root in self.operands(args.all()):
+                classes = classes_of(root, self.universe)
+                for getter in self.universe.properties(classes):
+                    callee: Value = frozenset([Bound(root, getter)])
+                    self.call(callee, Arguments(), node, frame)
         known = name in PURE_METHODS or name in TEXT_METHODS
         if not known and owner.type is not None:
             known = owner.type in (int, float, bool, complex, str, bytes, range)

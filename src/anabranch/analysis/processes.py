@@ -45,6 +45,7 @@ ORDER_FREE = frozenset(
     )
 )
 _SHOWING = frozenset(map(id, (str, repr, ascii, format)))
+_TEXTS = ("__repr__", "__str__", "__format__")
 # Methods that go through what they are given, or take what comes first.
 _ORDERED_METHODS = frozenset(
     ["join", "extend", "extendleft", "update", "fromkeys", "format", "format_map"]
@@ -75,7 +76,7 @@ class Processes(Elements):
             self.watch_text(args.all(), node, frame)
             return
         order_free = id(obj) in ORDER_FREE and "key" not in args.keywords
-        if not order_free or (obj is sum and not self._are_whole_numbers(args)):
+        if not order_free or (obj is sum and not self.are_whole_numbers(args)):
             self.watch_iteration(args.all(), node, frame)
 
     def watch_method(
@@ -90,6 +91,8 @@ class Processes(Elements):
             self.watch_iteration(args.all(), node, frame)
         if name in ("format", "format_map"):
             self.watch_text(args.all(), node, frame)
+        elif name in _TEXTS:
+            self.watch_text(frozenset([owner]), node, frame)
 
     def watch_text(self, value: Value, node: ast.AST, frame: Frame) -> None:
         """Record that a value is shown as text, where that tells more than it should."""
@@ -104,14 +107,16 @@ class Processes(Elements):
             return True
         if isinstance(root, Known) and isinstance(root.obj, _FUNCTIONS):
             return True
-        names = ("__repr__",) if inside else ("__repr__", "__str__", "__format__")
+        names = _TEXTS[:1] if inside else _TEXTS
         return any(
-            all(getattr(cls, name) is getattr(object, name) for name in names)
+            cls is types.GeneratorType
+            or all(getattr(cls, name) is getattr(object, name) for name in names)
             for cls in classes_of(root, self.universe) or ()
             if cls is not LibraryObject
         )
 
-    def _are_whole_numbers(self, args: Arguments) -> bool:
+    def are_whole_numbers(self, args: Arguments) -> bool:
+        """Tell whether a sum of the arguments is the same in any order."""
         return all(
             isinstance(each, Plain) and each.type in (int, bool)
             for root in args.all()

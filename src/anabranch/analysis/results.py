@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import collections
 import hashlib
+import heapq
 import itertools
 import json
 import re
@@ -12,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.analysis.classes import classes_of
 from anabranch.analysis.effects import Frame
 from anabranch.analysis.known import gives_view, module_of
 from anabranch.analysis.methods import Methods, is_callable
-from anabranch.analysis.objects import is_scalar_type
+from anabranch.analysis.objects import is_scalar_type, is_users_class
 from anabranch.analysis.values import (
     ELEMENTS,
     NOTHING,
@@ -37,7 +39,9 @@ _PLAIN_RESULTS: dict[int, type | None] = {
     id(re.compile): re.Pattern,
 }
 _KINDS: dict[int, type] = {
+    **{id(each): list for each in (heapq.nlargest, heapq.nsmallest)},
     **{id(each): list for each in (sorted, re.findall, re.split, re.finditer)},
+    id(iter): type(iter([])),
     **{id(each): re.Match for each in (re.match, re.search, re.fullmatch)},
     **{
         id(getattr(hashlib, name)): type(hashlib.sha256())
@@ -50,8 +54,18 @@ _SEQUENCES = frozenset(
         id,
         (
             *(list, tuple, set, frozenset, sorted, reversed, filter, iter),
+            *(heapq.nlargest, heapq.nsmallest),
             *(collections.deque, itertools.chain, itertools.islice),
             *(itertools.takewhile, itertools.dropwhile, itertools.filterfalse),
+        ),
+    )
+)
+_MAPPINGS = frozenset(
+    map(
+        id,
+        (
+            *(dict, collections.OrderedDict, collections.defaultdict),
+            collections.Counter,
         ),
     )
 )
@@ -88,26 +102,37 @@ class Results(Methods):
         given = args.all()
         if id(obj) in _NEVER_KEEPS or module_of(obj).startswith(("itertools", "numpy")):
             given = frozenset(root for root in given if not is_callable(root))
-        parts = self.reachable(given)
-        flat = all(isinstance(root, Plain) for root in parts - given)
-        plain = flat and all(isinstance(r, Plain) or _is_ours(r) for r in given)
-        if plain and (id(obj) in _NUMERIC or module_of(obj) in _NUMERIC_MODULES):
-            return frozenset([number(parts)])
-        return self._object(obj, args, given | made, node, frame, plain=plain)
+        numeric = id(obj) in _NUMERIC or module_of(obj) in _NUMERIC_MODULES
+        if numeric and all(isinstance(root, Plain) for root in self._leaves(args)):
+            return frozenset([number(self._leaves(args))])
+        return self._object(obj, args, given, made, node, frame)
+
+    def _leaves(self, args: Arguments) -> Value:
+        """Return the numbers that a function is given, one by one or in a container."""
+        given = args.all()
+        containers = frozenset(root for root in given if not isinstance(root, Plain))
+        return (given - containers) | self.inside(containers)
+
+    def _is_library_object(self, value: Value) -> bool:
+        """Tell whether nothing that can be reached is an instance of the user's."""
+        found = [classes_of(root, self.universe) for root in self.operands(value)]
+        return all(
+            each is not None and not any(map(is_users_class, each)) for each in found
+        )
 
     def _object(
         self,
         obj: Any,
         args: Arguments,
         given: Value,
+        made: Value,
         node: ast.AST,
         frame: Frame,
-        *,
-        plain: bool,
     ) -> Value:
         """Return an object that a function made, with what it may hold."""
         is_numpy = module_of(obj).startswith("numpy")
-        kind = _KINDS.get(id(obj), LibraryObject if plain else None)
+        unknown = LibraryObject if self._is_library_object(given) else None
+        kind = _KINDS.get(id(obj), unknown)
         kind = obj if isinstance(obj, type) else np.ndarray if is_numpy else kind
         fresh = self.fresh(node, frame, kind)
         if id(obj) in _SEQUENCES:
@@ -115,10 +140,14 @@ class Results(Methods):
             held |= args.rest | self.elements(args.rest, node, frame)
         elif id(obj) in _PAIRING:
             held = self._pairs(obj, args, node, frame)
+        elif obj is map:
+            held = made
+        elif id(obj) in _MAPPINGS:
+            held = self.taken_in(args, node, frame) | made
         elif is_numpy and _is_numeric(args.keywords.get("dtype", NOTHING)):
             held = PLAIN | (given if gives_view(obj) else NOTHING)
         else:
-            held = self.reachable(given) if obj is dict else given | self.inside(given)
+            held = given | made | self.inside(given | made)
         self.heap.put(fresh.site, ELEMENTS, held)
         copies = (isinstance(obj, type) or is_numpy) and not (
             gives_view(obj) or "copy" in args.keywords
@@ -167,12 +196,6 @@ def _is_numeric(dtype: Value) -> bool:
         and issubclass(root.obj, int | float | complex | np.number | np.bool_)
         for root in dtype
     )
-
-
-def _is_ours(root: Any) -> bool:
-    """Tell whether an object is a container of Python's that was made here."""
-    kind = getattr(root, "type", None)
-    return isinstance(kind, type) and kind.__module__ in ("builtins", "collections")
 
 
 def number(parts: Value) -> Plain:

@@ -10,6 +10,7 @@ from typing import Any
 from anabranch.analysis.classes import class_of
 from anabranch.analysis.effects import Frame, shown
 from anabranch.analysis.expressions import Expressions
+from anabranch.analysis.objects import is_users_class
 from anabranch.analysis.values import (
     ELEMENTS,
     NOTHING,
@@ -17,6 +18,7 @@ from anabranch.analysis.values import (
     Arguments,
     Fresh,
     Known,
+    LibraryObject,
     Value,
     join,
 )
@@ -106,6 +108,8 @@ class Statements(Expressions):
     def augmented(self, node: ast.AugAssign, frame: Frame) -> None:
         right = self.evaluate(node.value, frame)
         left = self.evaluate(_as_load(node.target), frame)
+        if isinstance(node.op, ast.Add):  # a list takes in what it goes through
+            self.watch_iteration(right, node, frame)
         kept = self.change_in_place(left, right, node, frame)
         made = self.combined(left, right, node.op, node, frame)
         self.assign(node.target, kept | made, frame)
@@ -168,16 +172,30 @@ class Statements(Expressions):
     def attempt(self, node: ast.Try, frame: Frame) -> None:
         self.execute(node.body, frame)
         for handler in node.handlers:
+            caught = PLAIN
             if handler.type is not None:
-                self.evaluate(handler.type, frame)
+                caught = self.evaluate(handler.type, frame)
             if handler.name is not None:
-                fresh = self.fresh(handler, frame)
+                fresh = self.fresh(handler, frame, self._kind_caught(caught))
                 everything = join(frame.variables.values())
                 self.heap.put(fresh.site, ELEMENTS, everything - {fresh})
                 self.bind(handler.name, frozenset([fresh]), handler, frame)
             self.execute(handler.body, frame)
         self.execute(node.orelse, frame)
         self.execute(node.finalbody, frame)
+
+    def _kind_caught(self, caught: Value) -> type | None:
+        """Return what an exception is that cannot be of a class of the user's."""
+        for root in self.operands(caught):
+            match root:
+                case Known(obj=type() as cls):
+                    if is_users_class(cls) or self.universe.subclasses_of(cls):
+                        return None
+                case Fresh(_, kind) if kind is tuple:
+                    continue
+                case _:
+                    return None
+        return LibraryObject
 
     def context(self, node: ast.With, frame: Frame) -> None:
         for item in node.items:
@@ -212,9 +230,9 @@ class Statements(Expressions):
 
     def _match_pattern(self, pattern: ast.AST, reached: Value, frame: Frame) -> None:
         match pattern:
-            case ast.MatchClass(cls=cls, kwd_attrs=names):
-                self.evaluate(cls, frame)
-                for name in names:
+            case ast.MatchClass(cls=cls, kwd_attrs=names, patterns=patterns):
+                classes = self.evaluate(cls, frame)
+                for name in (*names, *(_match_args(classes) if patterns else ())):
                     reached |= self.attribute(reached, name, cls, frame)
             case ast.MatchValue(value=value):
                 self.evaluate(value, frame)
@@ -259,6 +277,16 @@ class Statements(Expressions):
 
     def nothing(self, node: ast.stmt, frame: Frame) -> None:
         """Execute a statement that only directs the flow of control."""
+
+
+def _match_args(classes: Value) -> list[str]:
+    """Return the attributes that positional patterns read."""
+    return [
+        name
+        for root in classes
+        if isinstance(root, Known)
+        for name in getattr(root.obj, "__match_args__", ())
+    ]
 
 
 def _annotations(node: ast.FunctionDef) -> list[ast.expr]:

@@ -87,12 +87,13 @@ class Universe:
         """Return the functions that an attribute of an unknown item may run."""
         return self._index().get(name, [])
 
-    def properties(self) -> list[types.FunctionType]:
-        """Return the functions that reading some attribute of an item may run."""
+    def properties(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
+        """Return what reading some attribute of an instance may run; None: of any."""
         found = {
             id(function): function
-            for cls in self.classes
-            for raw in vars(cls).values()
+            for cls in (self.classes if classes is None else classes)
+            for base in cls.__mro__
+            for raw in vars(base).values()
             if isinstance(raw, property)
             and isinstance(function := raw.fget, types.FunctionType)
         }
