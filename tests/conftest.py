@@ -6,9 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from anabranch.engines.spark.session import check_java, open_session
 from anabranch.errors import EngineError
+
+# A busy machine is slow; how long a test takes says nothing about what it tests.
+settings.register_profile("anabranch", deadline=None)
+settings.load_profile("anabranch")
 
 ROOT = Path(__file__).resolve().parent.parent
 

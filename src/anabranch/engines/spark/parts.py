@@ -20,7 +20,7 @@ from anabranch.runtime.writing.csv import encode_csv, encode_rows
 from anabranch.runtime.writing.jsonl import encode_jsonl
 from anabranch.runtime.writing.parquet import arrow_types, table_of
 
-_LEAST, _MOST = 1e-4, 1e15  # between them Arrow writes a float as Python does
+_LEAST, _MOST = 1e-4, 1e10  # between them Arrow writes a float as Python does
 
 
 def write_part(

@@ -1,0 +1,68 @@
+"""Items as columns come back as they were, or are refused."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.runtime.columns import form_of, to_items, to_table
+
+
+class Row(NamedTuple):
+    n: int
+    x: float
+    s: str
+    maybe: bytes | None
+    flag: bool
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+
+
+int64 = st.integers(-(2**63), 2**63 - 1)
+rows = st.builds(
+    Row, int64, st.floats(), st.text(), st.none() | st.binary(), st.booleans()
+)
+
+
+@given(st.lists(rows, max_size=40))
+def test_items_come_back_as_they_were(items):
+    table = to_table(items, form_of(Row))
+
+    assert table is not None
+    assert repr(items) == repr(to_items(table, form_of(Row)))
+
+
+@given(st.lists(st.builds(Note, st.sampled_from(["a", "b"])), max_size=3000))
+def test_repeated_strings_and_dataclasses_come_back(items):
+    table = to_table(items, form_of(Note))
+
+    assert table is not None
+    assert items == to_items(table, form_of(Note))
+
+
+MISFITS = {
+    "an int where a float was promised": Row(1, 2, "", None, flag=True),
+    "a bool where an int was promised": Row(True, 2.0, "", None, flag=True),
+    "a number beyond 64 bits": Row(2**63, 2.0, "", None, flag=True),
+    "None where nothing says it may be": Row(None, 2.0, "", None, flag=True),
+    "an item of another type": (1, 2.0, "", None, True),
+    "text that is not Unicode": Row(1, 2.0, "\ud800", None, flag=True),
+}
+
+
+@pytest.mark.parametrize("item", MISFITS.values(), ids=MISFITS)
+def test_what_does_not_fit_to_the_letter_is_not_bent(item):
+    assert to_table([Row(1, 1.0, "", b"", flag=False), item], form_of(Row)) is None
+
+
+def test_types_with_other_attributes_travel_pickled():
+    class Odd(NamedTuple):
+        values: list[int]
+
+    assert form_of(Odd) is None
+    assert form_of(dict) is None
