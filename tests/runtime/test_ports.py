@@ -8,6 +8,7 @@ import pytest
 
 from anabranch.runtime.batch import Batch, mark_at
 from anabranch.runtime.ordering.arrival import SingleQueue
+from anabranch.runtime.ordering.by_position import PositionMerge
 from anabranch.runtime.ordering.seqno import SeqnoMerge
 from anabranch.runtime.ports import ENOUGH, AbortedError, End, Inlet
 
@@ -121,3 +122,35 @@ def test_whoever_waits_goes_home_when_it_is_aborted():
     assert len(caught) == 1
     with pytest.raises(AbortedError):
         port.await_room(0)
+
+
+def test_nobody_waits_for_room_once_the_bound_is_lifted():
+    port = inlet()
+    port.put(0, Batch(list(range(100))))
+    passed = threading.Event()
+
+    def produce():
+        port.await_room(0)
+        passed.set()
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    port.lift_bound()
+
+    assert passed.wait(10)
+    thread.join(10)
+    assert port.has_room(0)
+
+
+def test_what_waits_for_another_source_is_left_over():
+    port = inlet(limit=9, merge=PositionMerge([0, 1], width=2))
+    port.put(0, Batch(["a", "c"], [[1, 2], [0, 0]], mark_at(2, 0)))
+    port.put(1, Batch(["b"], [[1], [1]], mark_at(1, 1)))
+    port.close(0, final=False)
+    port.close(1, final=False)
+
+    assert ["a", "b"] == port.take().items
+    assert End(final=False) == port.take()
+    ((queue, batch),) = port.left_over().items()
+    assert (0, ["c"], [[2], [0]]) == (queue, batch.items, batch.columns)
+    assert {} == port.left_over()

@@ -50,6 +50,7 @@ class Inlet:
         self._final = True
         self._busy = False
         self._aborted = False
+        self._unbounded = False
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)  # for the thread that takes
         self._room = threading.Condition(self._lock)  # for the threads that put
@@ -76,11 +77,19 @@ class Inlet:
             self._open -= 1
             self._arrived.notify()
 
+    def lift_bound(self) -> None:
+        """Let nobody wait for room here any more: nothing new is coming.
+
+        Room could depend on a source that has been cut off already.
+        """
+        with self._lock:
+            self._unbounded = True
+            self._room.notify_all()
+
     def left_over(self) -> dict[int, Batch]:
         """Take out what waits for what has not been read yet, by queue."""
         with self._lock:
             found = {q: self._merge.left_over(q) for q in range(self._merge.queues)}
-            self._room.notify_all()  # who waited for room here goes on elsewhere
             return {queue: batch for queue, batch in found.items() if batch is not None}
 
     def abort(self) -> None:
@@ -92,7 +101,7 @@ class Inlet:
 
     def has_room(self, queue: int) -> bool:
         """Tell whether a producer may go on; a guess, made without the lock."""
-        return self._before(queue) <= ENOUGH * self.limit
+        return self._unbounded or self._before(queue) <= ENOUGH * self.limit
 
     def await_room(self, queue: int) -> None:
         """Wait until a producer may go on; it must have put everything it has."""
@@ -101,7 +110,9 @@ class Inlet:
             if self.has_room(queue):
                 return
             self._wanting[queue] += 1
-            while self._before(queue) > LITTLE * self.limit and not self._aborted:
+            while self._before(queue) > LITTLE * self.limit:
+                if self._unbounded or self._aborted:
+                    break
                 self._room.wait()
             self._wanting[queue] -= 1
             self._check()

@@ -179,6 +179,7 @@ class Flow:
         A source may be ahead of another that it meets with; what waits for the other
         is left over.
         """
+        network.lift_bounds()
         try:
             for source in self.sources:
                 if not source.over:

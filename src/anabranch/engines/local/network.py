@@ -37,6 +37,7 @@ class Network:
             for replica in replicas
             if replica.inlet is not None
         }
+        self._inlets = tuple(owner_of)
         self._inline: dict[str, tuple[Replica, ...]] = {}
         self._reach: dict[str, tuple[Slot, ...]] = {}
         for name in reversed(self.replicas):
@@ -79,12 +80,15 @@ class Network:
         for thread in self._threads:
             thread.join()
 
+    def lift_bounds(self) -> None:
+        """Let nobody wait for room any more; what is under way goes through."""
+        for inlet in self._inlets:
+            inlet.lift_bound()
+
     def abort(self) -> None:
         """Send everybody home, wherever they wait."""
-        for replicas in self.replicas.values():
-            for replica in replicas:
-                if replica.inlet is not None:
-                    replica.inlet.abort()
+        for inlet in self._inlets:
+            inlet.abort()
 
     def left_over(self) -> dict[Edge, list[Batch]]:
         """Take out, once it is at rest, what waits for another source to catch up."""

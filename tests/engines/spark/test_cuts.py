@@ -1,0 +1,105 @@
+"""Cuts: where they are possible, and that they change nothing but who does the work."""
+
+from random import Random
+
+import pytest
+
+import anabranch as ab
+from anabranch.engines.spark.cuts import halves_of, why_not_cut
+from anabranch.engines.spark.layout import lay_out
+from anabranch.job import compile_sinks
+from tests.engines.spark.items import Trade, note, traded, trades, vwap
+from tests.programs.generate import assert_same, program
+
+
+def layout(*sinks):
+    made = compile_sinks(*sinks)
+    return lay_out(made.graph, made.plan)
+
+
+def chain() -> ab.Stream:
+    source = ab.generate(lambda: iter(trades(50)), Trade, name="src")
+    total = source.scan(vwap, (0.0, 1), name="total")
+    return total.scan(lambda n, price: (n + 1, (n, price)), 0, name="number")
+
+
+def test_a_cut_divides_an_element_at_one_stream():
+    made = layout(chain().to_list())
+
+    found = halves_of(made, made.unit_of["number"], "number")
+
+    assert ("src", "total") == found.first
+    assert ("number",) == found.second
+    assert ("total", "number") == (
+        found.between.producer.operator,
+        found.between.consumer.operator,
+    )
+
+
+def test_there_is_no_cut_before_the_first_operator_or_between_several_streams():
+    one = chain()
+    side = one.scan(lambda n, x: (n + 1, n), 0, name="side")
+    two = ab.union(one, side, name="both")
+    made = layout(two.scan(lambda n, x: (n + 1, n), 0, name="last").to_list())
+
+    assert "nothing before it" in why_not_cut(made, "src")
+    assert "several streams" in why_not_cut(made, "both")
+    assert why_not_cut(made, "last") is None
+
+
+@pytest.mark.spark
+def test_both_halves_keep_their_states_when_cuts_come_and_go():
+    expected = chain().to_list()
+    ab.run(expected, on="sequential")
+    out = chain().to_list()
+
+    job = ab.start(out, on="spark", epoch_items=4)
+    running = job._running
+    for cuts in [{"number"}, set(), {"total"}, {"number"}] * 50:
+        running.set_cuts(cuts)
+        if job.wait(timeout=0.15):
+            break
+    job.wait()
+
+    assert expected.items == out.items
+
+
+@pytest.mark.spark
+def test_a_keyed_element_is_cut_in_every_channel():
+    def keyed() -> ab.Stream:
+        source = ab.from_iterable(trades(300), Trade).filter(traded)
+        prices = source.key_by("symbol").scan(vwap, (0.0, 0), name="vwap")
+        return prices.map(lambda p: p._replace(vwap=p.vwap + 1), name="add")
+
+    expected, out = keyed().to_list(), keyed().to_list()
+    ab.run(expected, on="sequential")
+    job = ab.start(out, on="spark", degree=3, epoch_items=90)
+    job._running.set_cuts({"add"})
+    job.wait()
+
+    assert expected.items == out.items
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(700, 708))
+def test_any_cut_gives_the_sequential_result(seed):
+    rng = Random(seed)
+
+    def run(sinks):
+        made = layout(*sinks)
+        possible = [n for n in made.graph.names if why_not_cut(made, n) is None]
+        job = ab.start(*sinks, on="spark", degree=2, epoch_items=60)
+        job._running.set_cuts(rng.sample(possible, min(3, len(possible))))
+        job.wait()
+
+    assert_same(program(seed), run)
+
+
+@pytest.mark.spark
+def test_an_impossible_cut_is_refused_with_the_reason():
+    job = ab.start(chain().map(note, name="n").to_list(), on="spark", on_error="skip")
+
+    with pytest.raises(ValueError, match="nothing before it"):
+        job._running.set_cuts({"src"})
+
+    job.stop()
