@@ -38,7 +38,9 @@ def class_of(root: Root) -> type | None:
     return None
 
 
-def classes_of(root: Root, universe: Universe) -> frozenset[type] | None:
+def classes_of(  # noqa: PLR0911 - one return for each kind
+    root: Root, universe: Universe
+) -> frozenset[type] | None:
     """Return every class that a value may be an instance of; None if any is possible.
 
     An annotation allows for subclasses, which the user may have written.

@@ -8,14 +8,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from anabranch.analysis.classes import classes_of
 from anabranch.analysis.effects import Frame, shown
-from anabranch.analysis.names import Names
-from anabranch.analysis.objects import is_users_class
+from anabranch.analysis.operators import TRUTH, Operators
 from anabranch.analysis.processes import ORDER_FREE
-from anabranch.analysis.results import number
 from anabranch.analysis.scopes import COMPREHENSIONS, outer_expressions, target_names
 from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
@@ -25,39 +21,14 @@ from anabranch.analysis.values import (
     Closure,
     Fresh,
     Known,
-    LibraryObject,
     Plain,
     Root,
     Value,
     join,
 )
 
-_BINARY = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "truediv",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.MatMult: "matmul",
-    ast.BitAnd: "and",
-    ast.BitOr: "or",
-    ast.BitXor: "xor",
-    ast.LShift: "lshift",
-    ast.RShift: "rshift",
-}
-_COMPARISONS = (
-    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"),
-    "__hash__",
-)
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))
-_TRUTH = ("__bool__", "__len__")
-_TEXT = ("__format__", "__str__", "__repr__")
-_UNARY = ("__neg__", "__pos__", "__invert__", *_TRUTH)
 
-
-class Expressions(Names):
+class Expressions(Operators):
     """The part of the interpreter that evaluates expressions."""
 
     def __init__(self, universe: Universe) -> None:
@@ -72,99 +43,6 @@ class Expressions(Names):
             text = f"{shown(node)} ({type(node).__name__}) cannot be followed"
             return self.unknown(text, node, frame)
         return handler(self, node, frame)
-
-    def parts(self, node: ast.expr, frame: Frame) -> list[Value]:
-        """Evaluate the expressions directly below a node."""
-        below = (n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
-        return [self.evaluate(each, frame) for each in below]
-
-    def _special(
-        self, value: Value, names: tuple[str, ...], node: ast.AST, frame: Frame
-    ) -> Value:
-        args = Arguments(rest=value | PLAIN)
-        return join(self.run_special(root, names, node, frame, args) for root in value)
-
-    # -- names
-
-    # -- operators
-
-    def binary(self, node: ast.BinOp, frame: Frame) -> Value:
-        left = self.evaluate(node.left, frame)
-        right = self.evaluate(node.right, frame)
-        return self.combined(left, right, node.op, node, frame)
-
-    def combined(
-        self, left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Frame
-    ) -> Value:
-        """Return what an operator makes of two values."""
-        both = left | right
-        if isinstance(op, ast.Mod) and any(map(_may_be_text, left)):
-            self.run_operators(right, node, frame)
-            self.watch_text(right, node, frame)
-            if all(isinstance(r, Plain) and r.type in (str, bytes) for r in left):
-                return frozenset([Plain(str)])
-        if all(isinstance(root, Plain) for root in both):
-            is_int = not isinstance(op, ast.Div | ast.Pow)
-            return frozenset([number(both if is_int else both | {Plain(float)})])
-        name = _BINARY[type(op)]
-        ran = self._special(
-            self.operands(both), (f"__{name}__", f"__r{name}__"), node, frame
-        )
-        fresh = self.fresh(node, frame, self._kind_of_both(both))
-        self.heap.put(fresh.site, ELEMENTS, self.inside(both))
-        return frozenset([fresh]) | ran
-
-    def _kind_of_both(self, both: Value) -> type | None:
-        """Return the class of what an operator makes of two values of Python's own."""
-        kinds: set[type] = set()
-        for root in both:
-            classes = classes_of(root, self.universe)
-            if classes is None or any(map(is_users_class, classes)):
-                return None
-            kinds |= classes
-        if np.ndarray in kinds:
-            return np.ndarray
-        if kinds & {set, frozenset, *_VIEWS}:
-            return set
-        return kinds.pop() if len(kinds) == 1 else LibraryObject
-
-    def unary(self, node: ast.UnaryOp, frame: Frame) -> Value:
-        value = self.evaluate(node.operand, frame)
-        ran = self._special(value, _UNARY, node, frame)
-        if isinstance(node.op, ast.Not):
-            return frozenset([Plain(bool)])
-        if all(isinstance(r, Plain) for r in value):
-            return frozenset([number(value)])
-        return frozenset([self.fresh(node, frame)]) | ran
-
-    def boolean(self, node: ast.BoolOp, frame: Frame) -> Value:
-        value = join(self.parts(node, frame))
-        self._special(value, _TRUTH, node, frame)
-        return value
-
-    def compare(self, node: ast.Compare, frame: Frame) -> Value:
-        value = join(self.parts(node, frame))
-        names = _COMPARISONS
-        if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
-            return PLAIN
-        ran = self._special(value, names, node, frame)
-        self._special(self.operands(value) - value, names, node, frame)
-        classes = [classes_of(root, self.universe) for root in value]
-        if all(each is not None and np.ndarray not in each for each in classes):
-            return ran | {Plain(bool)}
-        kind = np.ndarray if all(each is not None for each in classes) else None
-        return ran.union([Plain(bool), self.fresh(node, frame, kind)])
-
-    def choice(self, node: ast.IfExp, frame: Frame) -> Value:
-        test = self.evaluate(node.test, frame)
-        self._special(test, _TRUTH, node, frame)
-        return self.evaluate(node.body, frame) | self.evaluate(node.orelse, frame)
-
-    def text(self, node: ast.JoinedStr | ast.FormattedValue, frame: Frame) -> Value:
-        value = join(self.parts(node, frame))
-        self._special(self.operands(value), _TEXT, node, frame)
-        self.watch_text(value, node, frame)
-        return frozenset([Plain(str)])
 
     # -- displays and comprehensions
 
@@ -199,7 +77,7 @@ class Expressions(Names):
                 held.append(self.elements(given, node, frame))
             else:
                 held.extend((self.evaluate(key, frame), given))
-        self._special(join(held), ("__hash__", "__eq__"), node, frame)
+        self.run_specials(join(held), ("__hash__", "__eq__"), node, frame)
         return self._made(node, frame, dict, join(held))
 
     def _made(self, node: ast.AST, frame: Frame, kind: Any, held: Value) -> Value:
@@ -217,13 +95,13 @@ class Expressions(Names):
             found = self.gone_through(source, node, frame, ordered=not free)
             self.assign(generator.target, found, inner)
             for test in generator.ifs:
-                self._special(self.evaluate(test, inner), _TRUTH, node, frame)
+                self.run_specials(self.evaluate(test, inner), TRUTH, node, frame)
         if isinstance(node, ast.DictComp):
             held = self.evaluate(node.key, inner) | self.evaluate(node.value, inner)
         else:
             held = self.evaluate(node.elt, inner)
         if isinstance(node, ast.DictComp | ast.SetComp):
-            self._special(held, ("__hash__", "__eq__"), node, frame)
+            self.run_specials(held, ("__hash__", "__eq__"), node, frame)
         return self._made(node, frame, _KIND_OF.get(type(node)), held)
 
     def iterate(self, source: Value, node: ast.AST, frame: Frame) -> Value:
@@ -236,7 +114,7 @@ class Expressions(Names):
         """Return the elements of a source; `ordered` if their order matters."""
         if ordered:
             self.watch_iteration(source, node, frame)
-        self._special(source, ("__next__", "__len__"), node, frame)
+        self.run_specials(source, ("__next__", "__len__"), node, frame)
         return self.elements(source, node, frame)
 
     def frame_of_comprehension(self, node: ast.AST, frame: Frame) -> Frame:
@@ -256,7 +134,7 @@ class Expressions(Names):
     def subscript(self, node: ast.Subscript, frame: Frame) -> Value:
         value = self.evaluate(node.value, frame)
         index = self.evaluate(node.slice, frame)
-        self._special(index, ("__hash__", "__eq__", "__index__"), node, frame)
+        self.run_specials(index, ("__hash__", "__eq__", "__index__"), node, frame)
         match node.slice:
             case ast.Constant(value=int(position)) if position >= 0:
                 return join(self._at_position(r, position, node, frame) for r in value)
@@ -314,7 +192,7 @@ class Expressions(Names):
         for keyword in node.keywords:
             value = self.evaluate(keyword.value, frame)
             if keyword.arg is None:
-                self._special(value, ("keys",), node, frame)
+                self.run_specials(value, ("keys",), node, frame)
                 args.rest |= self.elements(value, node, frame) | PLAIN
             else:
                 args.keywords[keyword.arg] = value
@@ -362,7 +240,7 @@ class Expressions(Names):
         return frozenset([Plain(type(node.value))])
 
     def slice(self, node: ast.Slice, frame: Frame) -> Value:
-        self._special(join(self.parts(node, frame)), ("__index__",), node, frame)
+        self.run_specials(join(self.parts(node, frame)), ("__index__",), node, frame)
         return PLAIN
 
     def starred(self, node: ast.Starred, frame: Frame) -> Value:
@@ -373,10 +251,6 @@ class Expressions(Names):
     @abstractmethod
     def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
         """Bind a target of an assignment."""
-
-
-def _may_be_text(root: Root) -> bool:
-    return not isinstance(root, Plain) or root.type in (None, str, bytes)
 
 
 _KIND_OF = {

@@ -18,7 +18,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from anabranch.analysis.objects import MISSING, class_attribute, field_names
+from anabranch.analysis.objects import MISSING, field_names
+from anabranch.analysis.records import is_immutable, is_plain_record
 from anabranch.analysis.scopes import (
     bound_names,
     is_generator,
@@ -173,7 +174,7 @@ class Outputs:
             if self.meaning(node.args[0], hidden) == _ITEM:
                 return self._replaced(node.keywords, hidden)
             return NOTHING
-        if field_names(callee) is None or (stays and not _is_immutable(callee)):
+        if field_names(callee) is None or (stays and not is_immutable(callee)):
             return NOTHING
         return self._constructed(callee, node, hidden)
 
@@ -301,26 +302,3 @@ class Outputs:
 
 
 _REPLACING = [dataclasses.replace, getattr(copy, "replace", dataclasses.replace)]
-
-
-def _is_immutable(cls: type) -> bool:
-    params = getattr(cls, "__dataclass_params__", None)
-    return issubclass(cls, tuple) or bool(params is not None and params.frozen)
-
-
-def is_plain_record(cls: Any) -> bool:
-    """Tell whether a class stores what its constructor gets, and gives it back."""
-    names = field_names(cls) or ()
-    special = ("__getattribute__", "__post_init__", "__setattr__")
-    if any(_is_written_out(class_attribute(cls, name)) for name in special):
-        return False
-    makers = (class_attribute(cls, "__init__"), class_attribute(cls, "__new__"))
-    if any(_is_written_out(getattr(each, "__func__", each)) for each in makers):
-        return False
-    return not any(isinstance(class_attribute(cls, name), property) for name in names)
-
-
-def _is_written_out(raw: Any) -> bool:
-    """Tell whether a method was written by hand, not generated."""
-    code = getattr(raw, "__code__", None)
-    return code is not None and not code.co_filename.startswith("<string>")

@@ -137,7 +137,7 @@ class Library(Results):
         self.heap.put(fresh.site, ELEMENTS, held)
         return frozenset([fresh]) | held
 
-    def _call_special(
+    def _call_special(  # noqa: PLR0911 - one return for each kind
         self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
     ) -> Value | None:
         """Call the builtins that do something to their arguments."""

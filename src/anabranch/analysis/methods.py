@@ -103,7 +103,7 @@ class Methods(Changes):
     ) -> Value:
         """Return what calling one of the objects that a value may be gives."""
 
-    def _call_method(
+    def _call_method(  # noqa: PLR0911 - one return for each kind of method
         self, owner: Root, name: str, args: Arguments, node: ast.AST, frame: Frame
     ) -> Value:
         if isinstance(owner, Plain):
@@ -125,11 +125,13 @@ class Methods(Changes):
             return PLAIN
         if isinstance(owner, Known) and is_scalar_type(owner.obj):
             return frozenset([Plain(owner.obj)])  # datetime.strptime and the like
+        if name == "_replace" and class_of(owner) is not None:
+            return self._replaced(owner, args, node, frame)
         if name == "from_iterable":  # chain.from_iterable: the elements of the elements
             self_and_parts = self.elements(args.all(), node, frame)
             self_and_parts = self.elements(self_and_parts, node, frame)
             return self.holding(itertools.chain, self_and_parts, node, frame)
-        return self._result_of_method(owner, name, args, self_and_parts, node, frame)
+        return self._result_of_method(owner, name, self_and_parts, node, frame)
 
     def _unknown_method(self, name: str, node: ast.AST, frame: Frame) -> Value:
         if name in _CLOCKS:
@@ -169,13 +171,10 @@ class Methods(Changes):
         self,
         owner: Root,
         name: str,
-        args: Arguments,
         self_and_parts: Value,
         node: ast.AST,
         frame: Frame,
     ) -> Value:
-        if name == "_replace" and class_of(owner) is not None:
-            return self._replaced(owner, args, node, frame)
         known = classes_of(owner, self.universe)
         kind: type | None = dict if name == "_asdict" else None
         if isinstance(owner, Known) and name in ("_make", "fromkeys"):

@@ -7,10 +7,10 @@ import builtins
 import types
 from typing import Any
 
-from anabranch.analysis.attributes import Entry
 from anabranch.analysis.calls import Calls
 from anabranch.analysis.classes import class_of
 from anabranch.analysis.effects import Frame, shown
+from anabranch.analysis.entries import Entry
 from anabranch.analysis.objects import (
     MISSING,
     class_attribute,

@@ -10,10 +10,10 @@ from anabranch.analysis.forwards import (
     NOTHING,
     Forwards,
     Outputs,
-    is_plain_record,
 )
 from anabranch.analysis.objects import field_names
 from anabranch.analysis.rates import Helpers, count_outputs
+from anabranch.analysis.records import is_plain_record
 from anabranch.analysis.scopes import own_names
 from anabranch.analysis.source import FunctionNode, file_of, node_of
 from anabranch.analysis.traits import Evidence, Push, Trait

@@ -99,13 +99,10 @@ class Results(Methods):
             return self._extreme(args, node, frame)
         if obj is json.loads and not args.keywords:
             return self._document(node)
-        given = args.all()
-        if id(obj) in _NEVER_KEEPS or module_of(obj).startswith(("itertools", "numpy")):
-            given = frozenset(root for root in given if not is_callable(root))
         numeric = id(obj) in _NUMERIC or module_of(obj) in _NUMERIC_MODULES
         if numeric and all(isinstance(root, Plain) for root in self._leaves(args)):
             return frozenset([number(self._leaves(args))])
-        return self._object(obj, args, given, made, node, frame)
+        return self._object(obj, args, made, node, frame)
 
     def _leaves(self, args: Arguments) -> Value:
         """Return the numbers that a function is given, one by one or in a container."""
@@ -124,13 +121,15 @@ class Results(Methods):
         self,
         obj: Any,
         args: Arguments,
-        given: Value,
         made: Value,
         node: ast.AST,
         frame: Frame,
     ) -> Value:
         """Return an object that a function made, with what it may hold."""
         is_numpy = module_of(obj).startswith("numpy")
+        given = args.all()
+        if id(obj) in _NEVER_KEEPS or module_of(obj).startswith(("itertools", "numpy")):
+            given = frozenset(root for root in given if not is_callable(root))
         unknown = LibraryObject if self._is_library_object(given) else None
         kind = _KINDS.get(id(obj), unknown)
         kind = obj if isinstance(obj, type) else np.ndarray if is_numpy else kind

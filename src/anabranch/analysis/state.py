@@ -6,6 +6,7 @@ what another one changes.
 
 from __future__ import annotations
 
+import collections
 import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from anabranch.analysis.objects import (
     CALLABLES,
     MISSING,
     class_attribute,
+    contents,
+    holds_set,
     is_scalar,
     is_users_class,
 )
@@ -28,9 +31,13 @@ from anabranch.analysis.values import (
     Arguments,
     Fresh,
     Input,
+    Plain,
     Value,
 )
+from anabranch.analysis.writers import Writers
 from anabranch.graph.custom import Apply, Scan
+
+_COPIED = (list, dict, set, tuple, frozenset, collections.deque)
 
 
 class Code(NamedTuple):
@@ -69,15 +76,30 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
 def _state_object(interpreter: Interpreter, initial: Any) -> Value:
     """Return the value of the initial state: a deep copy, one for each key."""
     frame = outermost(type(initial))
-    if is_scalar(initial):
-        return interpreter.existing(initial, "initial", frame.node, frame)
     if class_attribute(type(initial), "__deepcopy__") is not MISSING and (
         is_users_class(type(initial))
     ):
         return interpreter.unknown("initial copies itself", frame.node, frame)
-    site = interpreter.heap.site("initial state")
-    interpreter.heap.put(site, ELEMENTS, frozenset([Fresh(site)]))
-    return frozenset([Fresh(site, type(initial))])
+    return _copy_of(interpreter, initial, ("initial state",))
+
+
+def _copy_of(interpreter: Interpreter, obj: Any, place: tuple[Any, ...]) -> Value:
+    """Return a copy of an object with the parts that can be told apart."""
+    if is_scalar(obj) and not holds_set(obj):
+        return frozenset([Plain(type(obj))])
+    if isinstance(obj, (*CALLABLES, types.ModuleType)):  # these are never copied
+        frame = outermost(obj)
+        return interpreter.existing(obj, "a part of initial", frame.node, frame)
+    made = Fresh(interpreter.heap.site(place), type(obj))
+    held = contents(obj) if type(obj) in _COPIED else None
+    if held is None:
+        interpreter.heap.put(made.site, ELEMENTS, frozenset([Fresh(made.site)]))
+        return frozenset([made])
+    for index, each in enumerate(held):
+        part = _copy_of(interpreter, each, (*place, index))
+        where = f"[{index}]" if type(obj) is tuple else ELEMENTS
+        interpreter.heap.put(made.site, where, part)
+    return frozenset([made])
 
 
 def _first_parts(interpreter: Interpreter, pair: Value) -> Value:
@@ -120,7 +142,7 @@ class Verdicts:
     def __init__(
         self, universe: Universe, findings: Mapping[str, list[Findings]]
     ) -> None:
-        self.universe = universe
+        self.writers = Writers(universe.modules)
         self.findings = findings
         everything = [f for each in findings.values() for f in each]
         self.changed: dict[int, Change] = {}
@@ -152,7 +174,7 @@ class Verdicts:
         return self._reads[key]
 
     def _weigh(self, read: Read) -> Effect | None:
-        place = self.universe.who_rebinds(read.name, read.scope)
+        place = self.writers.who_rebinds(read.name, read.scope)
         if place is not None:
             where = f"which {place.file}:{place.line} assigns"
             return _unsafe(read, where)
@@ -160,7 +182,7 @@ class Verdicts:
             read.target, (*CALLABLES, types.ModuleType)
         ):
             return None
-        place = self.universe.who_may_change(
+        place = self.writers.who_may_change(
             read.name, read.scope, read.target, self.visited
         )
         if place is not None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from anabranch.analysis.classes import class_of
+from anabranch.analysis.definitions import Definitions
 from anabranch.analysis.effects import Frame, shown
-from anabranch.analysis.expressions import Expressions
 from anabranch.analysis.objects import is_users_class
 from anabranch.analysis.values import (
     ELEMENTS,
@@ -26,7 +25,7 @@ from anabranch.analysis.values import (
 _HARMLESS_CONTEXTS = ("suppress", "nullcontext")
 
 
-class Statements(Expressions):
+class Statements(Definitions):
     """The part of the interpreter that executes statements.
 
     Every branch is taken, in any order: `Frame` says why that is enough.
@@ -241,40 +240,6 @@ class Statements(Expressions):
             case ast.MatchMapping(rest=str(name)):
                 self.bind(name, reached, pattern, frame)
 
-    # -- definitions
-
-    def definition(self, node: ast.FunctionDef, frame: Frame) -> None:
-        value = self.function(node, frame)
-        for annotation in _annotations(node):
-            if any(
-                isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(annotation)
-            ):
-                text = f"the annotation {shown(annotation)} runs code"
-                self.unknown(text, annotation, frame)
-        for decorator in reversed(node.decorator_list):
-            callee = self.evaluate(decorator, frame)
-            value = self.call(callee, Arguments([value]), decorator, frame)
-        self.bind(node.name, value, node, frame)
-
-    def importing(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> None:
-        prefix = getattr(node, "module", None)
-        for alias in node.names:
-            full = prefix or alias.name
-            module = sys.modules.get(full)
-            if module is None or alias.name == "*" or getattr(node, "level", None):
-                self.unknown(f"imports {full} while it runs", node, frame)
-                continue
-            text = f"the module {full}"
-            value: Value = frozenset([Known(module, text)])
-            if prefix is not None:
-                value = self.attribute(value, alias.name, node, frame)
-            elif alias.asname is None:
-                top = sys.modules[full.partition(".")[0]]
-                value = frozenset([Known(top, text)])
-            self.bind(
-                (alias.asname or alias.name).partition(".")[0], value, node, frame
-            )
-
     def nothing(self, node: ast.stmt, frame: Frame) -> None:
         """Execute a statement that only directs the flow of control."""
 
@@ -287,19 +252,6 @@ def _match_args(classes: Value) -> list[str]:
         if isinstance(root, Known)
         for name in getattr(root.obj, "__match_args__", ())
     ]
-
-
-def _annotations(node: ast.FunctionDef) -> list[ast.expr]:
-    spec = node.args
-    arguments = [
-        *spec.posonlyargs,
-        *spec.args,
-        *spec.kwonlyargs,
-        spec.vararg,
-        spec.kwarg,
-    ]
-    found = [arg.annotation for arg in arguments if arg is not None]
-    return [each for each in (*found, node.returns) if each is not None]
 
 
 def _as_load(target: ast.expr) -> ast.expr:
