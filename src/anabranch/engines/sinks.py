@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from typing import Any
 
@@ -13,12 +14,13 @@ from anabranch.runtime.writing.open_external import open_external
 from anabranch.runtime.writing.writer import Writer, open_writer
 
 _HELD_ITEMS = 8192  # an epoch of a sink outside, if nothing ends it earlier
+_HELD_S = 0.1  # how long items wait for others to share their epoch
 
 
 class Sinks:
     """All sinks of a program: each item at once, files complete at the end.
 
-    Sinks outside get what was delivered between two calls of `flush`, as an epoch.
+    Sinks outside get what was delivered between two flushes, as an epoch.
     """
 
     def __init__(self, graph: Graph, on_error: OnError = stop) -> None:
@@ -27,20 +29,29 @@ class Sinks:
         self._externals: dict[str, External] = {}
         self._held: dict[str, list[Any]] = {}
         self._epoch = 0
+        self._lock = threading.RLock()  # of what sinks outside hold
+        self._closed = threading.Event()
+        self._flusher: threading.Thread | None = None
+        self._failed: BaseException | None = None
         self.delivered = {op.name: 0 for op in graph.sinks}
+        self._ops = {op.name: op for op in graph.sinks}
         job = uuid.uuid4().hex[:12]
-        for op in graph.sinks:
-            item_type = graph[op.inputs[0].operator].type
-            if isinstance(op.kind, EpochSink):
+        try:
+            for op in graph.sinks:
+                self._open(op, graph[op.inputs[0].operator].type, job)
+        except BaseException:
+            self.abort()
+            raise
+
+    def _open(self, op: Op, item_type: Any, job: str) -> None:
+        match op.kind:
+            case ToList(items=items):
+                items.clear()
+            case WriteFiles():
+                self._writers[op.name] = open_writer(op, item_type)
+            case EpochSink():
                 self._externals[op.name] = open_external(op, item_type, job)
                 self._held[op.name] = []
-        for op in graph.sinks:
-            if isinstance(op.kind, ToList):
-                op.kind.items.clear()
-            elif isinstance(op.kind, WriteFiles):
-                item_type = graph[op.inputs[0].operator].type
-                self._writers[op.name] = open_writer(op, item_type)
-        self._ops = {op.name: op for op in graph.sinks}
 
     def deliver(self, op: Op, item: Any) -> None:
         """Hand an item to its sink."""
@@ -50,21 +61,40 @@ class Sinks:
             case ForEach(function=function):
                 function(item)
             case EpochSink():
-                held = self._held[op.name]
-                held.append(item)
-                if len(held) >= _HELD_ITEMS:
-                    self.flush(op)
+                self._hold(op, item)
                 return
             case _:
                 self._writers[op.name].write(item)
         self.delivered[op.name] += 1
 
-    def flush(self, op: Op) -> None:
-        """Have a sink outside write what it holds; other sinks hold nothing."""
-        held = self._held.get(op.name)
+    def _hold(self, op: Op, item: Any) -> None:
+        with self._lock:
+            if self._failed is not None:
+                raise self._failed
+            held = self._held[op.name]
+            held.append(item)
+            if len(held) >= _HELD_ITEMS:
+                self._flush(op)
+
+    def flush_by_itself(self) -> None:
+        """Flush now and then, for an engine that does not know when it is idle."""
+        if self._externals:
+            self._flusher = threading.Thread(
+                target=self._keep_flushing, name="sinks", daemon=True
+            )
+            self._flusher.start()
+
+    def _keep_flushing(self) -> None:
+        try:
+            while not self._closed.wait(_HELD_S):
+                self.flush_all()
+        except BaseException as error:  # noqa: BLE001 - raised where items come in
+            self._failed = error
+
+    def _flush(self, op: Op) -> None:
+        held, self._held[op.name] = self._held[op.name], []
         if not held:
             return
-        self._held[op.name] = []
         self._epoch += 1
 
         def refuse(item: Any, error: Exception) -> None:
@@ -77,8 +107,11 @@ class Sinks:
 
     def flush_all(self) -> None:
         """Have all sinks outside write what they hold."""
-        for name in self._externals:
-            self.flush(self._ops[name])
+        with self._lock:
+            if self._failed is not None:
+                raise self._failed
+            for name in self._externals:
+                self._flush(self._ops[name])
 
     def commit(self) -> None:
         """Make the files visible."""
@@ -94,5 +127,8 @@ class Sinks:
             writer.abort()
 
     def _close(self) -> None:
+        self._closed.set()
+        if self._flusher is not None:
+            self._flusher.join()
         for external in self._externals.values():
             external.close()

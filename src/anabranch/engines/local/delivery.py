@@ -66,7 +66,6 @@ def _one_by_one(
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 failed += 1
                 on_error(failure_of(op, item, batch.origin.text, error))
-        sinks.flush(op)
         if counts:
             sinks.delivered[op.name] += len(items) - failed
 

@@ -64,11 +64,13 @@ class LocalRun(RunningThread):
 
     def _run(self) -> None:
         try:
+            self._sinks.flush_by_itself()
             with self._changed:
                 self._changed.wait_for(self._is_over)
             states = self.flow.drain()
             if self.flow.ended:
                 finish(self._graph, states, self._deliver, self._on_error)
+            self._sinks.flush_all()
         except BaseException:
             self._sinks.abort()
             raise

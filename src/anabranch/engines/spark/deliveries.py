@@ -29,12 +29,16 @@ class Deliveries:
     ) -> None:
         self._on_error = on_error
         self._sinks: dict[str, External] = {}
-        for op in graph.sinks:
-            kind = graph[op.inputs[0].operator].type
-            if isinstance(op.kind, ToSpark):
-                self._sinks[op.name] = FrameSink(op, kind, session)
-            elif isinstance(op.kind, EpochSink):
-                self._sinks[op.name] = open_external(op, kind, job)
+        try:
+            for op in graph.sinks:
+                kind = graph[op.inputs[0].operator].type
+                if isinstance(op.kind, ToSpark):
+                    self._sinks[op.name] = FrameSink(op, kind, session)
+                elif isinstance(op.kind, EpochSink):
+                    self._sinks[op.name] = open_external(op, kind, job)
+        except BaseException:
+            self.close()
+            raise
 
     def deliver(self, op: Op, epoch: int, items: Sequence[Any]) -> int:
         """Hand over the items of an epoch; return how many were taken."""

@@ -54,7 +54,11 @@ class PostgresSink(External):
         self._type = item_type
         self._rows = Rows(columns_of(item_type))
         self._connection: Any = None
-        self._retried(self._check)
+        try:
+            self._retried(self._check)
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, epoch: int, items: Sequence[Any], refuse: Refuse) -> int:
         rows = []
