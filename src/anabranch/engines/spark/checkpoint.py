@@ -46,7 +46,7 @@ class Checkpoint:
         try:
             for name in ("runs", "commits", "deliveries", "state"):
                 (self.directory / name).mkdir(parents=True, exist_ok=True)
-            self._lock = self._locked()
+            self._lock: int | None = self._locked()
         except OSError as error:
             msg = (
                 f"a checkpoint must be a directory that can be written; {directory}: "
@@ -164,4 +164,6 @@ class Checkpoint:
 
     def close(self) -> None:
         """Let others use the checkpoint."""
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

@@ -44,19 +44,25 @@ class Upkeep:
 
 
 def _logged(record: Record) -> Mapping[str, dict[int, tuple[int, int]]]:
-    """Return buckets with changes since their snapshot: its epoch, and a size."""
+    """Return buckets with changes since their snapshot: its epoch, and a likely size.
+
+    A state can at most be as large as its last snapshot and the changes since; the
+    larger of both is at least half of that.
+    """
     snapshots = {(one.unit, one.bucket): one for one in record.snapshots}
-    found: dict[str, dict[int, tuple[int, int]]] = {}
+    logged: dict[Place, tuple[int, int]] = {}  # since when, how many bytes
     for log in record.logs:
         for bucket, size in log.sizes.items():
-            snapshot = snapshots.get((log.unit, bucket))
-            since = 0 if snapshot is None else snapshot.epoch
-            if log.epoch <= since:
-                continue
-            held = found.setdefault(log.unit, {})
-            base = 0 if snapshot is None else snapshot.size
-            first, known = held.get(bucket, (since or log.epoch - 1, base))
-            held[bucket] = first, known if snapshot is not None else known + size
+            place = log.unit, bucket
+            since = snapshots[place].epoch if place in snapshots else 0
+            if log.epoch > since:
+                first, sum_ = logged.get(place, (since or log.epoch - 1, 0))
+                logged[place] = first, sum_ + size
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for (unit, bucket), (since, size) in logged.items():
+        held = snapshots.get((unit, bucket))
+        likely = size if held is None else max(size, held.size)
+        found.setdefault(unit, {})[bucket] = since, likely
     return found
 
 
