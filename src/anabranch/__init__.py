@@ -13,6 +13,7 @@ and keeps every item, and the order of every stream, as that one thread would ha
 
 from anabranch import errors, testing
 from anabranch.compiler.compile import Compilation
+from anabranch.control.goals import throughput
 from anabranch.graph.blocks import duplicate, round_robin
 from anabranch.graph.composites import pipeline, split_join
 from anabranch.graph.connectors import from_spark, kafka, read_postgres, socket
@@ -82,6 +83,7 @@ __all__ = [
     "start",
     "sum",
     "testing",
+    "throughput",
     "trust",
     "union",
 ]

@@ -8,9 +8,13 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from anabranch.compiler.compile import Compilation, Target, compile_graph
+from anabranch.control.actuator import Actuator
+from anabranch.control.background import adapt_in_background
+from anabranch.control.controller import Controller
+from anabranch.control.goals import Throughput
 from anabranch.engines.engine import Change, Engine, Options, Running, Status
 from anabranch.engines.local.engine import LocalEngine
 from anabranch.engines.sequential import SequentialEngine
@@ -23,6 +27,14 @@ from anabranch.runtime.failures import OnError, policy
 EngineName = Literal["spark", "local", "sequential"]
 
 
+@runtime_checkable
+class Adaptable(Protocol):
+    """What runs and can be changed while it does."""
+
+    def actuator(self) -> Actuator:
+        """Return what a controller sees of it, and changes."""
+
+
 class Job:
     """A program that runs, or has run; made by `ab.run` and `ab.start`.
 
@@ -32,8 +44,14 @@ class Job:
     ('finished', {'from_iterable': 2})
     """
 
-    def __init__(self, compilation: Compilation, running: Running) -> None:
+    def __init__(
+        self,
+        compilation: Compilation,
+        running: Running,
+        controller: Controller | None = None,
+    ) -> None:
         self._running = running
+        self._controller = controller
         self.compilation = compilation
 
     @property
@@ -49,7 +67,11 @@ class Job:
     @property
     def history(self) -> tuple[Change, ...]:
         """Every adaptation: when, what, why, and the measured effect."""
-        return self._running.history
+        changes = list(self._running.history)
+        if self._controller is not None:
+            steps = tuple(self._controller.history)
+            changes += [Change(s.at_s, s.what, s.why, s.effect) for s in steps]
+        return tuple(sorted(changes, key=lambda change: change.at_s))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; tell whether it came within `timeout` seconds.
@@ -95,6 +117,7 @@ def start(
     checkpoint: str | os.PathLike[str] | None = None,
     degree: int | None = None,
     on_error: str | OnError = "stop",
+    goal: Throughput | None = None,
     master: str | None = None,
     epoch_items: int | None = None,
     progress: bool = False,
@@ -119,7 +142,12 @@ def start(
     )
     compilation = compile_sinks(*sinks, on=on)
     running = engine_named(on).start(compilation.graph, compilation.plan, options)
-    return Job(compilation, running)
+    if degree is not None or not isinstance(running, Adaptable):
+        return Job(compilation, running)
+    chosen = goal or Throughput()
+    controller = Controller(running.actuator(), chosen.settings)
+    adapt_in_background(controller)
+    return Job(compilation, running, controller)
 
 
 def run(
@@ -128,14 +156,16 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     degree: int | None = None,
     on_error: str | OnError = "stop",
+    goal: Throughput | None = None,
     master: str | None = None,
     epoch_items: int | None = None,
     progress: bool = False,
 ) -> Job:
     """Run a bounded program to its end and return its `Job`.
 
-    `on` names the engine, `degree` fixes the number of replicas (otherwise the engine
-    chooses), `on_error` is "stop", "skip" or `ab.dead_letter(...)`. Ctrl-C stops the
+    `on` names the engine. While the program runs it is tuned for its `goal`, which is
+    `ab.throughput()` unless said otherwise; a `degree` fixes the number of replicas
+    instead, and nothing is tuned. `on_error` is "stop", "skip" or `ab.dead_letter(...)`. Ctrl-C stops the
     job cleanly.
 
     >>> import anabranch as ab
@@ -150,6 +180,7 @@ def run(
         checkpoint=checkpoint,
         degree=degree,
         on_error=on_error,
+        goal=goal,
         master=master,
         epoch_items=epoch_items,
         progress=progress,

@@ -122,7 +122,7 @@ def test_per_arrangement_a_port_gets_another_chance():
     What failed in one arrangement may help in another.
     """
     program = SimulatedProgram(chain(), cores=8, noise=3.0, seed=1)
-    controller = Controller(program, {}, Settings(blacklist_per_arrangement=True))
+    controller = Controller(program, Settings(blacklist_per_arrangement=True))
     controller.advance()
     assert "take back o5" == controller.history[-1].what
     program.noise = 0.0
@@ -181,7 +181,7 @@ def test_it_sleeps_on_while_nothing_shifts():
 
 def test_it_ends_with_the_program():
     program = SimulatedProgram(chain(), cores=4, most_s=2.5)
-    controller = Controller(program, {})
+    controller = Controller(program)
 
     controller.run()
 
@@ -199,7 +199,7 @@ class EndsSoon(SimulatedProgram):
 
 
 def test_a_change_that_could_not_be_measured_says_so():
-    controller = Controller(EndsSoon(chain(), cores=4), {})
+    controller = Controller(EndsSoon(chain(), cores=4))
 
     controller.run()
 

@@ -6,6 +6,7 @@ in real time, epoch by epoch, or in a simulator that takes no time at all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from anabranch.metrics.load import Profile
@@ -30,6 +31,10 @@ class Actuator(Protocol):
     @property
     def places(self) -> frozenset[str]:
         """The operators that can have a threaded port."""
+
+    @property
+    def regions(self) -> Mapping[str, tuple[str, ...]]:
+        """The regions that can have several channels, with their operators."""
 
     @property
     def arrangement(self) -> Arrangement:

@@ -10,7 +10,7 @@ Every decision is a pure function in a file of its own; waiting is the actuator'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from anabranch.control.actuator import Actuator
@@ -32,22 +32,16 @@ class Step:
 
 
 class Controller:
-    """Adapts one program; `regions` tells which operators each region has.
+    """Adapts one program.
 
     `advance` does one round and tells whether the program still runs; `run` goes on
     until it has ended. `history` may be read from other threads.
     """
 
-    def __init__(
-        self,
-        actuator: Actuator,
-        regions: Mapping[str, tuple[str, ...]],
-        settings: Settings | None = None,
-    ) -> None:
+    def __init__(self, actuator: Actuator, settings: Settings | None = None) -> None:
         self.history: list[Step] = []
         self.settled = False
         self._actuator = actuator
-        self._regions = regions
         self._settings = settings or Settings()
         self._blacklist = Blacklist(
             per_arrangement=self._settings.blacklist_per_arrangement
@@ -55,6 +49,11 @@ class Controller:
         self._first = actuator.arrangement
         self._known: Rates | None = None  # of the present arrangement, if measured
         self._shifted = 0  # measurements in a row that were unlike those before
+
+    @property
+    def now_s(self) -> float:
+        """How long the program has run."""
+        return self._actuator.now_s
 
     def run(self) -> None:
         """Adapt the program until it ends."""
@@ -75,7 +74,7 @@ class Controller:
         scope = Scope(
             self._actuator.cores,
             self._actuator.places,
-            self._regions,
+            self._actuator.regions,
             self._blacklist.at(arrangement),
         )
         match choose_move(profile, arrangement, scope, self._settings):
@@ -90,7 +89,7 @@ class Controller:
         """Make a change, measure it, and keep what of it has helped."""
         at_s = self._actuator.now_s
         how = self._actuator.arrange(move.to)
-        after = None if how is None else self._actuator.rates()
+        after = None if how is None else self._measured(before, move.at.values())
         if after is None:
             if how is not None:
                 self._note(move.what, move.why, f"{how}; the program ended", at_s)
@@ -107,6 +106,20 @@ class Controller:
             self._known = after
             return True
         return self._take_back(move, idle, earlier, gains)
+
+    def _measured(self, before: Rates, operators: Collection[str]) -> Rates | None:
+        """Measure a change; longer, as long as what looks like a gain may be chance."""
+        least = self._settings.least_gain
+        after = self._actuator.rates()
+        for _ in range(self._settings.measurements - 1):
+            if after is None:
+                break
+            gains = [self._gain(before, after, operator) for operator in operators]
+            if not any(_in_doubt(one, least) for one in gains):
+                break
+            more = self._actuator.rates()
+            after = None if more is None else after + more
+        return after
 
     def _take_back(
         self,
@@ -183,6 +196,10 @@ class Controller:
     ) -> None:
         when_s = self._actuator.now_s if at_s is None else at_s
         self.history.append(Step(when_s, what, why, effect))
+
+
+def _in_doubt(seen: Gain, least: float) -> bool:
+    return seen.ratio - 1 > least and not seen.exceeds(least)
 
 
 def _has_shifted(moved: Gain, least: float) -> bool:

@@ -11,7 +11,8 @@ class Settings:
 
     `beta` is how busy a thread must be to need help, and `alpha` the share of ports
     that may be blacklisted before no more are tried. A change is kept if it gains more
-    than `least_gain` and more than `sureness` standard errors. One that promises less
+    than `least_gain` and more than `sureness` standard errors; if it looks like one but
+    is not beyond doubt, it is measured up to `measurements` times. One that promises less
     than `least_promise` is not tried. After it has settled, `patience` measurements in
     a row that differ by more than `shift` wake the controller up.
     """
@@ -22,6 +23,7 @@ class Settings:
     least_promise: float = 0.05
     least_free_cores: float = 0.2
     sureness: float = 3.0
+    measurements: int = 3
     shift: float = 0.25
     patience: int = 2
     blacklist_per_arrangement: bool = False

@@ -192,7 +192,7 @@ def settle(program: SimulatedProgram, settings: Settings | None = None) -> Contr
     >>> [step.what for step in settle(program).history][0]
     'insert a threaded port at b'
     """
-    controller = Controller(program, program.regions, settings)
+    controller = Controller(program, settings)
     for _ in range(ENOUGH_ROUNDS):
         if controller.settled or not controller.advance():
             break

@@ -67,6 +67,10 @@ class RunningThread(ABC):
             raise self._error
         return True
 
+    def ended_within(self, seconds: float) -> bool:
+        """Wait at most so long; tell whether it has ended, well or not."""
+        return self._ended.wait(seconds)
+
     def stop(self) -> None:
         self._stopping.set()
         self._ended.wait()

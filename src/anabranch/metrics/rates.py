@@ -16,6 +16,14 @@ class Rates:
 
     at: Mapping[str, tuple[float, ...]]
 
+    def __add__(self, other: Rates) -> Rates:
+        """Return both series, one after the other.
+
+        >>> (Rates({"a": (1.0,)}) + Rates({"a": (2.0,)})).at
+        {'a': (1.0, 2.0)}
+        """
+        return Rates({name: one + other.at[name] for name, one in self.at.items()})
+
 
 @dataclass(frozen=True)
 class Gain:

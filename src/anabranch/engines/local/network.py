@@ -51,6 +51,18 @@ class Network:
             if replica.inlet is not None and replica.inlet.threaded
         ]
 
+    @property
+    def threads(self) -> dict[str, threading.Thread]:
+        """The threads of all ports, by the name of the replica that each runs."""
+        return {thread.name: thread for thread in self._threads}
+
+    def run_by_thread_of(self, replica: Replica) -> list[Replica]:
+        """Return all replicas that the thread of a replica may go on with."""
+        found = [replica]
+        for one in found:
+            found += [r for r in self._inline[one.name] if r not in found]
+        return found
+
     def start(self) -> None:
         """Start the threads of all ports."""
         for thread in self._threads:

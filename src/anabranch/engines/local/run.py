@@ -6,10 +6,12 @@ import threading
 from typing import Any
 
 from anabranch.engines.engine import Change, Options
+from anabranch.engines.local.actuator import LocalActuator
 from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.delivery import deliverer
+from anabranch.engines.local.effects import effect_of
 from anabranch.engines.local.finish import finish
-from anabranch.engines.local.flow import Flow, Switch
+from anabranch.engines.local.flow import Flow
 from anabranch.engines.local.latency import Latencies, summary
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
@@ -52,6 +54,10 @@ class LocalRun(RunningThread):
     def configuration(self) -> Configuration:
         """Where the threaded ports are now, and how wide the regions."""
         return self.flow.configuration
+
+    def actuator(self) -> LocalActuator:
+        """Return what a controller sees of it, and changes."""
+        return LocalActuator(self, self.flow)
 
     def begin(self) -> None:
         self.flow.start()  # from here on it can be changed
@@ -158,13 +164,3 @@ class LocalRun(RunningThread):
             ),
             "degrees": dict(self.configuration.degrees),
         }
-
-
-def effect_of(switch: Switch) -> str:
-    """Say what a change brought: the pause, and the locks that it turned on or off."""
-    text = f"the flow stood still for {switch.pause_s * 1000:.2f} ms"
-    before, after = switch.before.threads.locks, switch.after.threads.locks
-    for names, turned in ((after - before, "on"), (before - after, "off")):
-        if names:
-            text += f"; locks turned {turned}: {', '.join(sorted(names))}"
-    return text

@@ -75,12 +75,12 @@ class SourceThread:
         self._flusher = flusher
         self._held: list[tuple[Any, int]] = []  # gathered, with their numbers
         self._held_since_s = 0.0
-        self._thread = threading.Thread(
+        self.thread = threading.Thread(
             target=self._guarded, name=f"source {op.name}", daemon=True
         )
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def where(self, number: int) -> str:
         """Return where an item stood, in words."""

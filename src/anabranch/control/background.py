@@ -1,0 +1,26 @@
+"""Runs a controller beside its program."""
+
+from __future__ import annotations
+
+import threading
+
+from anabranch.control.controller import Controller, Step
+
+
+def adapt_in_background(controller: Controller) -> threading.Thread:
+    """Start a thread that adapts a program until it ends.
+
+    A program does not fail because it cannot be tuned: should the controller fail, its
+    history says so and the program stays as it is.
+    """
+
+    def run() -> None:
+        try:
+            controller.run()
+        except Exception as error:  # noqa: BLE001 - told in the history
+            why = f"the controller failed: {error!r}"
+            controller.history.append(Step(controller.now_s, "halt", why, ""))
+
+    thread = threading.Thread(target=run, name="controller", daemon=True)
+    thread.start()
+    return thread

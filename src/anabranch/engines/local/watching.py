@@ -1,0 +1,83 @@
+"""Which threads a flow has, and how the profiler tells where they are."""
+
+from __future__ import annotations
+
+import threading
+from types import FrameType
+
+from anabranch.engines.local.delivery import deliverer
+from anabranch.engines.local.flow import Flow
+from anabranch.graph.graph import Graph, Op
+from anabranch.metrics.samples import Route
+from anabranch.runtime.element import Replica
+from anabranch.runtime.profile import Watched
+
+
+def watched_threads(flow: Flow) -> list[Watched]:
+    """Return the threads of the sources and of all ports, as they are now."""
+    network = flow.network
+    found = []
+    for source in flow.sources:
+        (replica,) = network.replicas[source.op.name]
+        found.append(_watched(flow, source.thread, source.op.name, replica))
+    threads = network.threads
+    found += [
+        _watched(flow, threads[replica.name], name, replica)
+        for name, replicas in network.replicas.items()
+        for replica in replicas
+        if replica.name in threads
+    ]
+    return found
+
+
+def ancestors(graph: Graph, name: str) -> set[str]:
+    """Return the operators that lead to an operator, without itself."""
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        for producer in graph.producers(pending.pop()):
+            if producer not in found:
+                found.add(producer)
+                pending.append(producer)
+    return found
+
+
+def sink_at(frame: FrameType) -> str | None:
+    """Return the sink that a frame hands items over to, if it does that."""
+    if frame.f_code.co_qualname != f"{deliverer.__name__}.<locals>.deliver":
+        return None
+    op: Op = frame.f_locals["op"]
+    return op.name
+
+
+def _watched(
+    flow: Flow, thread: threading.Thread, begin: str, replica: Replica
+) -> Watched:
+    """Tell what a thread runs: its own replica, and those behind locks."""
+    network, graph = flow.network, flow.graph
+    run = network.run_by_thread_of(replica)
+    head_of = {
+        one.name: name for name, ones in network.replicas.items() for one in ones
+    }
+    elements = [network.layout.elements[head_of[one.name]] for one in run]
+    operators = {name for element in elements for name in element.operators}
+
+    def leading_to(name: str) -> Route:
+        before = ancestors(graph, name) & operators
+        return tuple(one for one in graph.names if one in before)
+
+    def elsewhere(frame: FrameType) -> Route | None:
+        sink = sink_at(frame)
+        return None if sink is None else (*leading_to(sink), sink)
+
+    return Watched(
+        thread,
+        begin,
+        programs=[one.program for one in run if one.program is not None],
+        before={
+            one.program.filename: leading_to(head_of[one.name])
+            for one in run
+            if one.program is not None
+        },
+        elsewhere=elsewhere,
+    )
