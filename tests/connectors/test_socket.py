@@ -79,7 +79,7 @@ def test_a_row_may_come_in_several_pieces(server):
             connection.sendall(piece)
     job.wait()
 
-    assert [("a\n,", 1)] == [] or [Reading("b", 2)] == out.items[-1:]
+    assert [Reading("a\n", 1), Reading("b", 2)] == out.items
 
 
 def test_a_bad_line_is_a_dead_letter_and_its_neighbours_stay(engine, server):
@@ -100,7 +100,7 @@ def test_a_bad_line_stops_the_job_unless_told_otherwise(engine, server):
     with called(server) as connection:
         connection.sendall(b"1\nx\n3\n")
 
-    with pytest.raises(InputError, match="line 2 from .*: must be JSON"):
+    with pytest.raises(InputError, match=r"line 2 from .*: must be JSON"):
         job.wait()
 
 

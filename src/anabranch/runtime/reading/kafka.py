@@ -59,6 +59,8 @@ class Topic:
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 10,  # the next range waits for what is under way
+                "reconnect.backoff.max.ms": 1000,
                 "log_level": 2,
                 **dict(op.kind.options),
             },
@@ -110,6 +112,7 @@ class Topic:
                 at = max(at, self._offset_behind(message))
                 if message.error() is None and message.offset() < wanted.end:
                     found.append((message.offset(), message.value()))
+        self._consumer.unassign()
         return found
 
     def refusal(self, partition: int, offset: int, bad: BadRow) -> Failure:
