@@ -34,6 +34,7 @@ def bench(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
         print("\n".join(names))  # noqa: T201 - the result of the command
         return 0
+    arguments.name = arguments.name.replace("-", "_")
     if arguments.name not in names:
         close = difflib.get_close_matches(arguments.name, names, n=1)
         meant = f"did you mean {close[0]!r}?" if close else f"there are {names}"

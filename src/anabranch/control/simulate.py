@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from anabranch.control.controller import Controller
 from anabranch.control.settings import Settings
 from anabranch.metrics.load import Profile, ThreadLoad
 from anabranch.metrics.rates import Rates
-from anabranch.metrics.samples import Route
+from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.plan.arrangement import Arrangement
 
 ENOUGH_ROUNDS = 1000  # no program takes as many to settle
@@ -42,6 +42,25 @@ class Costs:
     def whole_s(self) -> float:
         """What an item costs in one thread."""
         return sum(self.at.values())
+
+
+def costs_of(
+    samples: Iterable[ThreadSamples], items: int, port_s: float = 0.0
+) -> Costs:
+    """Return what items cost, from samples of the program as one thread per source.
+
+    >>> seen = ThreadSamples("read", 2.0, 1.5, {("read", "a"): 2, ("read",): 1})
+    >>> costs_of([seen], items=2).at
+    {('read', 'a'): 0.5, ('read',): 0.25}
+    """
+    at: dict[Route, float] = {}
+    for thread in samples:
+        total = sum(thread.at_work.values())
+        for route, count in thread.at_work.items():
+            whole = route or (thread.begin,)
+            each_s = thread.cpu_s * count / total / items
+            at[whole] = at.get(whole, 0.0) + each_s
+    return Costs(at, port_s)
 
 
 @dataclass(frozen=True)

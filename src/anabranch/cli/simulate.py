@@ -1,0 +1,174 @@
+"""`anabranch simulate`: what a program would do with more cores."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from anabranch.cli.arguments import add_target, at_least
+from anabranch.cli.errors import CommandError
+from anabranch.cli.programs import load_sinks
+from anabranch.compiler.compile import Compilation, Target, compile_graph
+from anabranch.control.simulate import Costs, SimulatedProgram, costs_of, settle
+from anabranch.engines.engine import Options
+from anabranch.engines.local.configuration import Configuration
+from anabranch.engines.local.engine import LocalEngine
+from anabranch.graph.graph import Graph
+from anabranch.graph.sinks import ForEach, SinkKind
+from anabranch.job import graph_of
+from anabranch.metrics.samples import ThreadSamples
+
+LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
+PORT_S = 0.5e-6  # what it costs to hand an item to another thread, on either side
+EXAMPLES = """\
+examples:
+  anabranch simulate vwap.py --cores 32
+  anabranch simulate vwap.py:prices --cores 8 --seconds 10 --json
+"""
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "simulate",
+        help="say what a program would do with more cores",
+        description="Measure what the operators of a program cost, by running it in "
+        "one thread for a few seconds without writing anything, and let the controller "
+        "tune a model of it on 1, 2, 4 ... cores. The model knows no lock that threads "
+        "would wait for: so it is about Spark, and about operators that release the "
+        "interpreter's lock.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_target(parser)
+    parser.add_argument(
+        "--cores", type=at_least(1), default=8, metavar="N", help="up to (default: 8)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=at_least(1),
+        default=3,
+        metavar="N",
+        help="how long to measure (default: 3)",
+    )
+    parser.add_argument("--json", action="store_true", help="as data, for programs")
+    parser.set_defaults(command=simulate)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the controller made of a program on so many cores."""
+
+    cores: int
+    items_per_s: float
+    speedup: float
+    changes: int
+    arrangement: str
+
+
+def simulate(arguments: argparse.Namespace) -> int:
+    """Print a line for each number of cores."""
+    graph = without_outputs(graph_of(load_sinks(arguments.target)))
+    compilation = compile_graph(graph, Target(batched=False))
+    costs, regions = measure(compilation, arguments.seconds)
+    powers = itertools.takewhile(
+        lambda n: n < arguments.cores, (2**n for n in itertools.count())
+    )
+    found = [outcome(costs, regions, cores) for cores in [*powers, arguments.cores]]
+    text = as_json(costs, found) if arguments.json else as_table(costs, found)
+    print(text)  # noqa: T201 - the result of the command
+    return 0
+
+
+def without_outputs(graph: Graph) -> Graph:
+    """Return the program with sinks that do nothing."""
+    quiet = ForEach(_forget)
+    return Graph(
+        tuple(
+            replace(op, kind=quiet) if isinstance(op.kind, SinkKind) else op
+            for op in graph
+        )
+    )
+
+
+def measure(
+    compilation: Compilation, seconds: float
+) -> tuple[Costs, dict[str, tuple[str, ...]]]:
+    """Return what items cost, and the regions that may have channels."""
+    run = LocalEngine(Configuration()).start(
+        compilation.graph, compilation.plan, Options()
+    )
+    actuator = run.actuator()
+    found: list[ThreadSamples] = []
+    items = 0
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        before = sum(run.metrics()["read"].values())
+        samples = actuator.samples(LOOK_S)
+        if samples is None:
+            break
+        items += sum(run.metrics()["read"].values()) - before
+        found += samples
+    run.stop()
+    run.wait()  # an error of the program is raised here
+    if not items:
+        msg = (
+            f"the program must run for longer than {LOOK_S} s to be measured; it ended "
+            "before; give it more to read"
+        )
+        raise CommandError(msg)
+    return costs_of(found, items, PORT_S), dict(actuator.regions)
+
+
+def outcome(costs: Costs, regions: dict[str, tuple[str, ...]], cores: int) -> Outcome:
+    """Let the controller tune the model."""
+    program = SimulatedProgram(costs, cores, regions)
+    controller = settle(program)
+    return Outcome(
+        cores,
+        program.items_per_s,
+        program.items_per_s * costs.whole_s,
+        sum(step.what != "halt" for step in controller.history),
+        str(program.arrangement),
+    )
+
+
+def as_table(costs: Costs, found: list[Outcome]) -> str:
+    """Return the outcomes as a text.
+
+    >>> print(as_table(Costs({("read",): 1e-6}), [Outcome(1, 1e6, 1.0, 0, "as it is")]))
+    an item costs 1.00 us in one thread: read 100%
+    cores      items/s  speedup  changes
+        1      1000000    1.00x        0  as it is
+    """
+    own: dict[str, float] = {}
+    for route, cost_s in costs.at.items():
+        own[route[-1]] = own.get(route[-1], 0.0) + cost_s / costs.whole_s
+    most = sorted(own.items(), key=lambda pair: -pair[1])[:8]
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
+    lines = [f"an item costs {costs.whole_s * 1e6:.2f} us in one thread: {shares}"]
+    lines.append(f"{'cores':>5} {'items/s':>12} {'speedup':>8} {'changes':>8}")
+    lines += [
+        f"{one.cores:>5} {one.items_per_s:>12.0f} {one.speedup:>7.2f}x "
+        f"{one.changes:>8}  {one.arrangement}"
+        for one in found
+    ]
+    return "\n".join(lines)
+
+
+def as_json(costs: Costs, found: list[Outcome]) -> str:
+    """Return the outcomes as data."""
+    data: dict[str, Any] = {
+        "item_s": costs.whole_s,
+        "costs_s": {" > ".join(route): cost for route, cost in costs.at.items()},
+        "outcomes": [vars(one) for one in found],
+    }
+    return json.dumps(data, indent=2)
+
+
+def _forget(_: Any) -> None:
+    """Do nothing with an item."""

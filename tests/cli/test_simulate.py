@@ -1,0 +1,50 @@
+"""`anabranch simulate` from the outside."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from anabranch.cli.main import main
+
+PROGRAM = """
+import itertools
+import anabranch as ab
+
+def busy(n):
+    return sum(range(200)) + n
+
+stream = ab.generate(itertools.count, int, name="read").map(busy, name="first")
+program = stream.map(busy, name="second").write_csv("out")
+short = ab.from_iterable([1], name="read").map(busy).write_csv("out")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "busy.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def test_each_number_of_cores_has_its_outcome_and_nothing_is_written(folder, capsys):
+    assert 0 == main(
+        ["simulate", "busy.py", "--cores", "6", "--seconds", "1", "--json"]
+    )
+
+    found = json.loads(capsys.readouterr().out)
+    assert [1, 2, 4, 6] == [one["cores"] for one in found["outcomes"]]
+    assert 1.0 == pytest.approx(found["outcomes"][0]["speedup"])
+    assert "read > first > second" in found["costs_s"]
+    assert not (folder / "out").exists()
+
+
+def test_a_program_that_is_over_at_once_cannot_be_measured(folder, capsys):
+    assert 1 == main(["simulate", "busy.py:short"])
+
+    assert "it ended before; give it more to read" in " ".join(
+        capsys.readouterr().err.split()
+    )
