@@ -185,3 +185,15 @@ def test_an_empty_stream_gives_an_output_with_its_columns(tmp_path):
     ab.run(ab.from_iterable([], Price).write_csv(tmp_path / "out.csv"), on="spark")
 
     assert "ts,symbol,vwap\n" == (tmp_path / "out.csv").read_text()
+
+
+def test_a_block_with_one_output_for_several_items_keeps_its_place():
+    def paired() -> ab.Stream:
+        source = ab.from_iterable(trades(60), Trade)
+        return source.key_by("symbol").block(lambda w: [w[1]], pop=2, push=1)
+
+    expected, out = paired().to_list(), paired().to_list()
+    ab.run(expected, on="sequential")
+    ab.run(out, on="spark", degree=2, epoch_items=25)
+
+    assert expected.items == out.items

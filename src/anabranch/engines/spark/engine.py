@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from anabranch.engines.spark.books import Books
 from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
 from anabranch.engines.spark.checkpoint_program import program_of, refuse_hidden_state
 from anabranch.engines.spark.checkpoint_record import Record
+from anabranch.engines.spark.cuts import why_not_cut
 from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.intake import Intake, Piece
@@ -64,6 +66,7 @@ class SparkRun(RunningThread):
             raise
         self._books = Books(graph, options.on_error, self._outputs, self._checkpoint)
         self._degree = options.degree
+        self._cuts: frozenset[str] = frozenset()
         self.epoch_items = options.epoch_items or EPOCH_ITEMS
         self._epoch_s: list[float] = []
         self._warm_s = 0.0
@@ -149,6 +152,7 @@ class SparkRun(RunningThread):
         self._books.not_read.clear()  # the run that first came by has told about them
         while not self._stopping.is_set():
             epochs.degree = self._degree or epochs.degree
+            epochs.cuts = self._cuts
             pieces = _taken(intakes, self.epoch_items, epochs.degree)
             if not pieces:
                 if all(intake.ended for intake in intakes.values()):
@@ -185,6 +189,17 @@ class SparkRun(RunningThread):
     def set_degree(self, degree: int) -> None:
         """Change the number of replicas, from the next epoch on."""
         self._degree = degree
+
+    def set_cuts(self, operators: Collection[str]) -> None:
+        """Cut elements before these operators, from the next epoch on.
+
+        A cut lets the two parts of an element run at the same time; see `cuts`.
+        """
+        for name in operators:
+            if (why_not := why_not_cut(self._layout, name)) is not None:
+                msg = f"there can be no cut before {name!r}: {why_not}"
+                raise ValueError(msg)
+        self._cuts = frozenset(operators)
 
 
 def _taken(intakes: dict[str, Intake], rows: int, parts: int) -> dict[str, list[Piece]]:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.spark.books import Books, Done
 from anabranch.engines.spark.checkpoint_record import Record
+from anabranch.engines.spark.cuts import why_not_cut
 from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.losses import TRIES, is_loss
@@ -29,6 +30,7 @@ from anabranch.engines.spark.task import (
     ROW_SCHEMA,
     TO_DRIVER,
     EpochTask,
+    Half,
     Report,
     Share,
 )
@@ -47,6 +49,7 @@ class Epochs:
         self, spark: SparkSession, spec: Spec, degree: int, books: Books
     ) -> None:
         self.degree = degree
+        self.cuts: frozenset[str] = frozenset()
         self.runner = Runner(spec)
         self._spark = spark
         self._spec = spec
@@ -177,7 +180,16 @@ class Epochs:
             base=self._base,
             turn=self._turn,
             snapshots=self._snapshots,
+            cuts=self._cuts() if finishing is None and after is None else {},
         )
+
+    def _cuts(self) -> dict[int, str]:
+        """Return where units are cut; a unit has at most one cut, the first that fits."""
+        found: dict[int, str] = {}
+        for name in self._layout.graph.names:
+            if name in self.cuts and why_not_cut(self._layout, name) is None:
+                found.setdefault(self._layout.unit_of[name].number, name)
+        return found
 
     def _through(
         self,
@@ -262,11 +274,16 @@ class Epochs:
         for level in range(first, last + 1):
             units = {unit.number for unit in self._layout.levels[level]}
             own = {place: share for place, share in shares.items() if place[0] in units}
-            run = self._stage(replace(task, level=level, shares=own))
+            here = replace(task, level=level, shares=own)
             if level > first:
                 count = len(task.places(self._layout, level))
                 frame = frame.repartitionById(count, "dest")
-            frame = frame.mapInArrow(run, ROW_SCHEMA)
+            halves: tuple[Half, ...] = ("whole",)
+            if units.intersection(task.cuts):
+                halves = ("first", "second")
+            for half in halves:
+                run = self._stage(replace(here, half=half))
+                frame = frame.mapInArrow(run, ROW_SCHEMA)
         return _rows(frame.toArrow())
 
     def _stage(self, task: EpochTask) -> Callable[..., Any]:

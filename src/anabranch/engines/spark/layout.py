@@ -102,7 +102,9 @@ def lay_out(graph: Graph, plan: Plan) -> Layout:
                 in_driver=any(planned[n].effects for n in inside),
             )
         )
-    one_to_one = frozenset(op.name for op in plan.operators if op.push == (1, 1))
+    one_to_one = frozenset(
+        op.name for op in plan.operators if op.push == (1, 1) and op.pop == 1
+    )
     return _connected(graph, drafts, positions_of(graph, prolific), one_to_one)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -25,7 +25,11 @@ ROW_ARROW = pa.schema(
         ("payload", pa.binary()),
     ]
 )
+Half: TypeAlias = Literal["whole", "first", "second"]
+
 REPORT = -1  # instead of a unit: what a task has to say to the driver
+ALONG = -3  # instead of a unit: items on their way to the second half of a unit
+ALONG_END = -4  # the same, and the last: what the first half has changed and reports
 TO_DRIVER = -2  # instead of a unit: items of a sink that the driver serves
 
 
@@ -54,6 +58,9 @@ class EpochTask:
     The epoch is made from version `base` of the states, in try number `turn`; buckets
     in `snapshots`, by unit, are also written whole. Parts of files go to the
     directory `stage` below that of their sink.
+
+    Units in `cuts` are run by two workers of a task: the first does what comes before
+    the operator named, the second the rest, and all other units only in the first.
     """
 
     epoch: int
@@ -69,6 +76,8 @@ class EpochTask:
     turn: int = 0
     snapshots: frozenset[tuple[str, int]] = frozenset()
     stage: str = ""
+    cuts: Mapping[int, str] = field(default_factory=dict)
+    half: Half = "whole"
 
     def channel_of_bucket(self, unit: int, bucket: int) -> int:
         """Return which channel owns a bucket of keys."""

@@ -8,9 +8,10 @@ driver has committed the epoch.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from anabranch.engines.spark.checkpoint_files import (
     size_of,
@@ -26,6 +27,8 @@ from anabranch.engines.spark.states import StoredStates
 from anabranch.engines.spark.store import Bucket, Stamp
 from anabranch.engines.spark.task import EpochTask
 from anabranch.errors import EngineError
+
+Changes: TypeAlias = dict[int, dict[bytes, bytes]]  # bucket -> key -> state
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,17 @@ class UnitStates:
             bucket.end()
         self._buckets = {}
 
-    def save(self, task: EpochTask, channel: int) -> Saved:
+    def changes(self, operators: Container[str]) -> Changes:
+        """Return what the epoch has changed in the states of some operators."""
+        changes: Changes = {number: {} for number in self._buckets}
+        for name, states in self._stored.items():
+            if name in operators:
+                for number, changed in states.changes().items():
+                    changes[number].update(changed)
+        return changes
+
+    def save(self, task: EpochTask, channel: int, changes: Changes) -> Saved:
         """Make the next version, and return what was written to the checkpoint."""
-        changes: dict[int, dict[bytes, bytes]] = {n: {} for n in self._buckets}
-        for states in self._stored.values():
-            for number, changed in states.changes().items():
-                changes[number].update(changed)
         logs = self._log(task, channel, changes)
         reach("logged", task.epoch)
         stamp = Stamp(task.epoch, task.turn)
@@ -93,9 +101,7 @@ class UnitStates:
         self.close()
         return Saved(logs, snapshots)
 
-    def _log(
-        self, task: EpochTask, channel: int, changes: dict[int, dict[bytes, bytes]]
-    ) -> tuple[Log, ...]:
+    def _log(self, task: EpochTask, channel: int, changes: Changes) -> tuple[Log, ...]:
         changes = {number: changed for number, changed in changes.items() if changed}
         if self._checkpoint is None or not changes:
             return ()

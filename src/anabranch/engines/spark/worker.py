@@ -12,12 +12,13 @@ import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
+from anabranch.engines.spark.cuts import halves_of
 from anabranch.engines.spark.durable import sync
 from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.layout import Layout, Route, Unit
@@ -30,8 +31,16 @@ from anabranch.engines.spark.ship import unpacked
 from anabranch.engines.spark.shortcuts import shortcut_of
 from anabranch.engines.spark.states import StoredStates
 from anabranch.engines.spark.store import close_buckets
-from anabranch.engines.spark.task import REPORT, TO_DRIVER, EpochTask, Report, Share
-from anabranch.engines.spark.unit_states import UnitStates
+from anabranch.engines.spark.task import (
+    ALONG,
+    ALONG_END,
+    REPORT,
+    TO_DRIVER,
+    EpochTask,
+    Report,
+    Share,
+)
+from anabranch.engines.spark.unit_states import Changes, UnitStates
 from anabranch.engines.spark.wire import (
     Batch,
     decode,
@@ -50,6 +59,8 @@ from anabranch.runtime.program import Program
 from anabranch.runtime.punctuated import punctuated_operators
 from anabranch.runtime.punctuation import WINDOW
 from anabranch.runtime.state import States
+
+Fed: TypeAlias = tuple[list[Any], list[list[int]], list[int] | None]
 
 _runners: dict[str, Runner] = {}  # by job; a worker serves one job at a time
 
@@ -105,13 +116,73 @@ class Runner:
         layout = self.spec.layout
         rows = Rows()
         unit, channel = task.places(layout, task.level)[partition]
+        if task.half == "second":
+            yield from self._second(task, (unit, channel), batches, rows)
+            return
         received: list[list[pa.Buffer]] = [[] for _ in unit.entries]
         for batch in batches:
             if batch.num_columns == len(rows.schema):  # not the number of a partition
                 _sort_out(batch, unit, received, rows)
         share = task.shares.get((unit.number, channel), Share())
-        self.run_unit(task, (unit, channel), share, received, rows)
+        if task.half == "first" and unit.number in task.cuts:
+            given = [
+                [*map(pa.py_buffer, _blobs(share, n)), *received[n]]
+                for n in range(len(received))
+            ]
+            yield from self._first(
+                task, (unit, channel), replace(share, blobs=()), given, rows
+            )
+        else:
+            self.run_unit(task, (unit, channel), share, received, rows)
         yield from rows.batches(task, layout)
+
+    def _first(
+        self,
+        task: EpochTask,
+        place: tuple[Unit, int],
+        share: Share,
+        received: list[list[pa.Buffer]],
+        rows: Rows,
+    ) -> Iterator[pa.RecordBatch]:
+        """Run what comes before a cut, and hand it on chunk by chunk."""
+        unit, channel = place
+        along = Rows()
+        try:
+            half = self.unit(unit).first_half(task, channel, share, received, rows)
+            for batch in half:
+                along.add_batch(ALONG, channel, 0, batch, self.pickler)
+                yield from along.taken(task, self.spec.layout)
+            ended = self.unit(unit).half_done
+        except AnabranchError as error:
+            ended = {}, Report(unit.number, channel, error=_told(error))
+        rows.add(ALONG_END, channel, 0, self.pickler.dumps(ended))
+
+    def _second(
+        self,
+        task: EpochTask,
+        place: tuple[Unit, int],
+        batches: Iterable[pa.RecordBatch],
+        rows: Rows,
+    ) -> Iterator[pa.RecordBatch]:
+        """Run what comes behind a cut, while the first half still works."""
+        unit, channel = place
+        if unit.number not in task.cuts:
+            yield from batches
+            return
+        blobs = _along(batches, rows)
+        try:
+            reports = self.unit(unit).second_half(task, channel, blobs, rows)
+        except AnabranchError as error:
+            reports = (Report(unit.number, channel, error=_told(error)),)
+        for report in reports:
+            rows.add(REPORT, channel, 0, self.pickler.dumps(report))
+        yield from rows.batches(task, self.spec.layout)
+
+    def unit(self, unit: Unit) -> UnitRunner:
+        """Return the running side of a unit."""
+        if unit.number not in self._units:
+            self._units[unit.number] = UnitRunner(self, unit)
+        return self._units[unit.number]
 
     def run_unit(
         self,
@@ -125,11 +196,9 @@ class Runner:
         unit, channel = place
         for entry, blob in share.blobs:
             received[entry].append(pa.py_buffer(blob))
-        if unit.number not in self._units:
-            self._units[unit.number] = UnitRunner(self, unit)
         started = time.perf_counter()
         try:
-            report = self._units[unit.number].run(task, channel, share, received, rows)
+            report = self.unit(unit).run(task, channel, share, received, rows)
         except AnabranchError as error:
             report = Report(unit.number, channel, error=_told(error))
         report = replace(report, seconds=time.perf_counter() - started)
@@ -159,6 +228,8 @@ class UnitRunner:
                 stored = StoredStates(number, graph[name], kernels[name], unit.key)
                 self._states[name] = self._stored[name] = stored
         self._failures: list[Failure] = []
+        self._halves: dict[str, Program] = {}
+        self.half_done: tuple[Changes, Report] = ({}, Report(unit.number, 0))
         self._programs: dict[str | None, Program] = {}
         self._shortcut = None
         if not runner.spec.resilient:
@@ -208,16 +279,11 @@ class UnitRunner:
             if len(stream):
                 written[sink] = self._write(sink, stream, task, channel)
         else:
-            for edge, batch in self._processed(task, share, streams):
-                route = self._layout.routes[edge]
-                if route.how == "write":
-                    sink = edge.consumer.operator
-                    if len(batch):
-                        written[sink] = self._write(sink, batch, task, channel)
-                else:
-                    self._send(edge, batch, route, task, rows)
+            left = {e: [b] for e, b in self._processed(task, share, streams)}
+            written, _ = self._leave(left, task, channel, rows)
         reach("processed", task.epoch)
-        saved = self._saved.save(task, channel)
+        changes = self._saved.changes(self._unit.operators)
+        saved = self._saved.save(task, channel, changes)
         return Report(
             self._unit.number,
             channel,
@@ -228,6 +294,92 @@ class UnitRunner:
             logs=saved.logs,
             snapshots=saved.snapshots,
         )
+
+    def first_half(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+        rows: Rows,
+    ) -> Iterator[Batch]:
+        """Run what comes before a cut; yield what goes on to the second half.
+
+        `half_done` then holds what this half has changed, and its report.
+        """
+        self._failures.clear()
+        halves = halves_of(self._layout, self._unit, task.cuts[self._unit.number])
+        self._saved.open(task, channel, self._runner.pickler)
+        try:
+            read, streams = self._streams(share, received)
+            program = self._half(halves.first, self._unit.entries)
+            left: dict[Edge, list[Batch]] = {}
+            for items, positions, entries in self._fed(streams):
+                for edge, batch in self._ran(program, items, positions, entries):
+                    if edge == halves.between:
+                        yield batch
+                    else:
+                        left.setdefault(edge, []).append(batch.compact())
+            written, parts = self._leave(left, task, channel, rows)
+            report = Report(
+                self._unit.number,
+                channel,
+                read,
+                written,
+                tuple(self._failures),
+                parts=parts,
+            )
+            self.half_done = self._saved.changes(halves.first), report
+        finally:
+            self._saved.close()
+
+    def second_half(
+        self, task: EpochTask, channel: int, blobs: Iterator[pa.Buffer], rows: Rows
+    ) -> tuple[Report, ...]:
+        """Run what comes behind a cut, and save the states of both halves."""
+        self._failures.clear()
+        pickler = self._runner.pickler
+        halves = halves_of(self._layout, self._unit, task.cuts[self._unit.number])
+        self._saved.open(task, channel, pickler)
+        try:
+            program = self._half(halves.second, (halves.between,))
+            form = self._form(halves.between.producer.operator)
+            left: dict[Edge, list[Batch]] = {}
+            last = None
+            for blob in blobs:
+                if last is not None:
+                    batch = decode(last, form, pickler)
+                    positions = [column.tolist() for column in batch.positions]
+                    for edge, out in self._ran(program, batch.items, positions):
+                        left.setdefault(edge, []).append(out.compact())
+                last = blob
+            assert last is not None  # noqa: S101 - the first half always ends with one
+            changes, first = pickler.loads(last)
+            written, parts = self._leave(left, task, channel, rows)
+            if first.error is not None:
+                return (first,)
+            own = self._saved.changes(halves.second)
+            together = {n: {**changes.get(n, {}), **own[n]} for n in own}
+            saved = self._saved.save(task, channel, together)
+            report = Report(
+                self._unit.number,
+                channel,
+                {},
+                written,
+                tuple(self._failures),
+                parts=parts,
+                logs=saved.logs,
+                snapshots=saved.snapshots,
+            )
+            return first, report
+        finally:
+            self._saved.close()
+
+    def _half(self, operators: tuple[str, ...], entries: tuple[Entry, ...]) -> Program:
+        key = "+".join(operators)
+        if key not in self._halves:
+            self._halves[key] = self._made(entries, self._layout.positions, operators)
+        return self._halves[key]
 
     def _finish(self, operator: str, channel: int) -> Report:
         if operator in self._stored:
@@ -266,6 +418,25 @@ class UnitRunner:
             streams.append(in_order(batches))
         return read, streams
 
+    def _leave(
+        self,
+        left: dict[Edge, list[Batch]],
+        task: EpochTask,
+        channel: int,
+        rows: Rows,
+    ) -> tuple[dict[str, int], dict[str, str]]:
+        """Send on or write what has left; return what was written, and to which part."""
+        written: dict[str, int] = {}
+        for edge, batches in left.items():
+            batch = end_to_end(batches)
+            route = self._layout.routes[edge]
+            if route.how != "write":
+                self._send(edge, batch, route, task, rows)
+            elif len(batch):
+                sink = edge.consumer.operator
+                written[sink] = self._write(sink, batch, task, channel)
+        return written, {sink: self._part(sink, task, channel) for sink in written}
+
     def _processed(
         self, task: EpochTask, share: Share, streams: list[Batch]
     ) -> Iterator[tuple[Edge, Batch]]:
@@ -283,14 +454,20 @@ class UnitRunner:
 
     def _ran_on(self, streams: list[Batch]) -> Iterator[tuple[Edge, Batch]]:
         program = self._program(None)
+        left: dict[Edge, list[Batch]] = {}
+        for items, positions, entries in self._fed(streams):
+            for edge, batch in self._ran(program, items, positions, entries):
+                left.setdefault(edge, []).append(batch.compact())
+        for edge, batches in left.items():
+            yield edge, end_to_end(batches)
+
+    def _fed(self, streams: list[Batch]) -> Iterator[Fed]:
+        """Return what came in as a program takes it: chunks of items in order."""
+        if not any(map(len, streams)):
+            return
         if len(streams) == 1:
-            left: dict[Edge, list[Batch]] = {}
             for chunk in streams[0].chunks():
-                positions = [column.tolist() for column in chunk.positions]
-                for edge, batch in self._ran(program, chunk.items, positions):
-                    left.setdefault(edge, []).append(batch.compact())
-            for edge, batches in left.items():
-                yield edge, end_to_end(batches)
+                yield chunk.items, [c.tolist() for c in chunk.positions], None
             return
         form = self._layout.positions
         width = max(
@@ -298,8 +475,7 @@ class UnitRunner:
             for entry in self._unit.entries
         )
         items, columns, entries = interleaved(streams, width)
-        positions = [column.tolist() for column in columns]
-        yield from self._ran(program, items, positions, entries)
+        yield items, [column.tolist() for column in columns], entries
 
     def _ran(
         self,
@@ -325,10 +501,15 @@ class UnitRunner:
             self._programs[after] = self._made(entries, self._layout.positions)
         return self._programs[after]
 
-    def _made(self, entries: tuple[Entry, ...], positions: Positions | None) -> Program:
+    def _made(
+        self,
+        entries: tuple[Entry, ...],
+        positions: Positions | None,
+        operators: tuple[str, ...] | None = None,
+    ) -> Program:
         return Program(
             self._layout.graph,
-            self._unit.operators,
+            self._unit.operators if operators is None else operators,
             entries,
             positions=positions,
             states=self._states,
@@ -417,6 +598,24 @@ def _sort_out(
             received[entries[index]].append(payload)
         else:
             rows.add(target, channels[index], entries[index], payload)
+
+
+def _blobs(share: Share, entry: int) -> Iterator[bytes]:
+    return (blob for number, blob in share.blobs if number == entry)
+
+
+def _along(batches: Iterable[pa.RecordBatch], rows: Rows) -> Iterator[pa.Buffer]:
+    """Return the blobs for the second half, as they come; pass the other rows on."""
+    for batch in batches:
+        units = batch.column("unit").to_pylist()
+        channels = batch.column("channel").to_pylist()
+        entries = batch.column("entry").to_pylist()
+        for index, unit in enumerate(units):
+            payload = batch.column("payload")[index].as_buffer()
+            if unit in (ALONG, ALONG_END):
+                yield payload
+            else:
+                rows.add(unit, channels[index], entries[index], payload)
 
 
 def _told(error: AnabranchError) -> AnabranchError:
