@@ -7,6 +7,7 @@ leaves its Spark jobs running there, beside those of the next driver.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import random
 import sys
@@ -109,6 +110,7 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--degree", type=int, default=2)
     given = parser.parse_args()
+    faulthandler.enable()  # the harness aborts a driver that does not come to an end
     checkpoint_upkeep.OLDEST = 2  # epochs: snapshots are to be killed at as well
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         join_session()

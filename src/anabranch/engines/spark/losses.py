@@ -12,6 +12,8 @@ _SIGNS = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
     "Python worker process terminated",
+    "Python daemon failed to launch worker",
+    "ClosedChannelException",
     "ExecutorLostFailure",
     "FetchFailed",
     "MetadataFetchFailed",

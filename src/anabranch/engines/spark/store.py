@@ -118,10 +118,13 @@ class Bucket:
                 )
                 raise EngineError(msg)
             txn.drop(self._undo, delete=False)
-            for key, state in sorted(changes.items()):
-                old = txn.get(key, _ABSENT, db=self._states)
-                txn.put(key, old, db=self._undo)
-                txn.put(key, state, db=self._states)
+            keys = sorted(changes)
+            with txn.cursor(db=self._states) as cursor:
+                old = dict(cursor.getmulti(keys))
+                cursor.putmulti([(key, changes[key]) for key in keys])
+            with txn.cursor(db=self._undo) as cursor:
+                undo = [(key, old.get(key, _ABSENT)) for key in keys]
+                cursor.putmulti(undo, append=True)
             self._put_stamp(txn, _STAMP, stamp)
             self._put_stamp(txn, _BEFORE, base)
 
