@@ -26,10 +26,7 @@ class Halves:
 def halves_of(layout: Layout, unit: Unit, operator: str) -> Halves:
     """Return the two halves of a unit that is cut before an operator."""
     graph = layout.graph
-    behind = {operator}
-    for name in unit.operators:
-        if behind.intersection(graph.producers(name)):
-            behind.add(name)
+    behind = _behind(layout, unit, operator)
     first = tuple(name for name in unit.operators if name not in behind)
     second = tuple(name for name in unit.operators if name in behind)
     between = [
@@ -51,10 +48,7 @@ def why_not_cut(layout: Layout, operator: str) -> str | None:
     graph = layout.graph
     if not set(graph.producers(operator)).intersection(unit.operators):
         return f"{operator} begins its element: there is nothing before it"
-    behind = {operator}
-    for name in unit.operators:
-        if behind.intersection(graph.producers(name)):
-            behind.add(name)
+    behind = _behind(layout, unit, operator)
     into = [
         edge
         for edge in graph.edges
@@ -63,3 +57,12 @@ def why_not_cut(layout: Layout, operator: str) -> str | None:
     if len(into) != 1 or into[0].producer.operator not in unit.operators:
         return f"several streams lead to {operator} and what follows it"
     return None
+
+
+def _behind(layout: Layout, unit: Unit, operator: str) -> set[str]:
+    """Return an operator and all that it leads to within its unit."""
+    behind = {operator}
+    for name in unit.operators:
+        if behind.intersection(layout.graph.producers(name)):
+            behind.add(name)
+    return behind

@@ -30,7 +30,7 @@ from anabranch.engines.spark.layout import lay_out
 from anabranch.engines.spark.outputs import Outputs
 from anabranch.engines.spark.restoring import local_directory
 from anabranch.engines.spark.session import open_session
-from anabranch.engines.spark.worker import Spec
+from anabranch.engines.spark.spec import Spec
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
 from anabranch.graph.sources import FromSpark

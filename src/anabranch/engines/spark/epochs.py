@@ -24,6 +24,7 @@ from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.losses import TRIES, is_loss
 from anabranch.engines.spark.routing import Rows
 from anabranch.engines.spark.ship import packed
+from anabranch.engines.spark.spec import Spec
 from anabranch.engines.spark.store import EMPTY, Stamp
 from anabranch.engines.spark.task import (
     REPORT,
@@ -35,7 +36,7 @@ from anabranch.engines.spark.task import (
     Share,
 )
 from anabranch.engines.spark.wire import decode, in_order
-from anabranch.engines.spark.worker import Runner, Spec, run_task
+from anabranch.engines.spark.worker import Runner, run_task
 from anabranch.runtime.columns import form_of
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.keys import in_key_order

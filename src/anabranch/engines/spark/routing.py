@@ -49,11 +49,6 @@ class Rows:
                 part = batch.slice(start, min(len(batch), start + _BLOB_ITEMS))
             self.add(unit, channel, entry, encode(part, pickler))
 
-    def taken(self, task: EpochTask, layout: Layout) -> Iterator[pa.RecordBatch]:
-        """Return the rows so far, and begin anew."""
-        yield from self.batches(task, layout)
-        self.__init__()  # type: ignore[misc]
-
     def listed(self) -> list[tuple[int, int, int, Any]]:
         """Return the rows as they stand: unit, channel, entry, payload."""
         columns = (self._units, self._channels, self._entries, self._payloads)
