@@ -1,5 +1,6 @@
 """DataFrames of the user's own, into a program and out of it again."""
 
+import os
 from typing import NamedTuple
 
 import pytest
@@ -20,8 +21,11 @@ def stream_of(spark, folder):
 
 
 def put(folder, name, items):
+    """Put a file there; Spark takes files by age, and these are older by name."""
     hidden = folder / f".{name}"
     hidden.write_text(as_csv(items))
+    age_s = 1_000_000 + ord(name[0])
+    os.utime(hidden, (age_s, age_s))
     hidden.rename(folder / name)
 
 

@@ -1,6 +1,7 @@
 """The example of an existing PySpark job, run as a job of the user's."""
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -33,7 +34,9 @@ def test_the_averages_are_those_of_one_pass_over_all_files(spark, job, tmp_path)
             ",".join(map(str, row)) for row in rows[20 * number : 20 * number + 20]
         ]
         text = "\n".join(["ts,symbol,price,volume", *lines])
-        (trades / f"{number}.csv").write_text(text + "\n")
+        path = trades / f"{number}.csv"
+        path.write_text(text + "\n")
+        os.utime(path, (1_000_000 + number,) * 2)  # Spark takes files by age
 
     job.main(spark, trades, results)
 
