@@ -7,6 +7,7 @@ hands in, and may store away between two items.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -14,7 +15,7 @@ State: TypeAlias = Any  # picklable; changed in place by the kernel
 Outputs: TypeAlias = Sequence[Any]  # items; (output port, item) if the kernel is routed
 
 
-class Kernel:
+class Kernel(ABC):
     """The base: without state, punctuations pass through.
 
     `stateful`: `open` gives a fresh state.
@@ -34,9 +35,9 @@ class Kernel:
         """Return the state before the first item."""
         return None
 
+    @abstractmethod
     def process(self, state: State, item: Any, port: int) -> Outputs:
         """Return the outputs for one item that came in on `port`."""
-        raise NotImplementedError
 
     def punctuation(self, state: State) -> Outputs:
         """Return the outputs at a window punctuation."""
