@@ -150,7 +150,7 @@ class SparkRun(RunningThread):
         for name, position in self._books.positions.items():
             intakes[name].seek(position)
         self._books.not_read.clear()  # the run that first came by has told about them
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() and not epochs.finishing:
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
             pieces = _taken(intakes, self.epoch_items, epochs.degree)

@@ -68,6 +68,11 @@ class Epochs:
         """The version of the states."""
         return self._base
 
+    @property
+    def finishing(self) -> bool:
+        """Whether operators have said their last words; no rows may follow them."""
+        return bool(self._finished)
+
     def resume(self, record: Record | None, turn: int) -> None:
         """Go on from a record of a checkpoint; turns are numbered from `turn` on."""
         self._turn = turn
