@@ -54,7 +54,11 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
         for process in reversed(started):
             process.terminate()
         for process in started:
-            process.wait(timeout=30)
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _start(folder: Path, name: str, command: str) -> subprocess.Popen[bytes]:
