@@ -1,0 +1,341 @@
+"""NEXMark: nine queries about the persons, auctions and bids of an auction house.
+
+`program` runs all nine; `nexmark.py:q5` and the like run one of them. What each answers
+stands beside it. A window of time closes with the first event behind it, and an auction
+with the first event after its end, so the answers depend on the events alone.
+
+It reads 100,000 events of the benchmark's generator from the folder `nexmark` of the
+real data, and events of a generator of our own where there is none.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import anabranch as ab
+from samples import real_file
+from samples.nexmark import sample_file
+
+ALL = 1_000_000_000  # items; more than a window will ever hold
+TEN_SECONDS = 10_000
+TWO_SECONDS = 2_000
+EUROS = 0.908  # for a dollar
+LOCAL = ("OR", "ID", "CA")
+
+
+class Event(NamedTuple):
+    """One line; which attributes it has depends on its type."""
+
+    ts: int
+    type: str
+    id: int | None = None
+    name: str | None = None
+    city: str | None = None
+    state: str | None = None
+    seller: int | None = None
+    category: int | None = None
+    expires: int | None = None
+    auction: int | None = None
+    bidder: int | None = None
+    price: int | None = None
+
+
+class Person(NamedTuple):
+    """A new person, who may become a seller."""
+
+    ts: int
+    seller: int
+    name: str
+    city: str
+    state: str
+
+
+class Auction(NamedTuple):
+    """A new auction."""
+
+    ts: int
+    auction: int
+    seller: int
+    category: int
+    expires: int
+
+
+class Bid(NamedTuple):
+    """A bid; its price is in dollars until q1 converts it."""
+
+    ts: int
+    auction: int
+    bidder: int
+    price: float
+
+
+class Choice(NamedTuple):
+    """A bid that q2 selects."""
+
+    auction: int
+    price: float
+
+
+class Suggestion(NamedTuple):
+    """A local auction."""
+
+    name: str
+    city: str
+    state: str
+    auction: int
+
+
+class Sold(NamedTuple):
+    """An auction that is over and had a bid in its time."""
+
+    closed: int
+    auction: int
+    seller: int
+    category: int
+    price: float
+
+
+class CategoryPrice(NamedTuple):
+    """The average price in a category so far."""
+
+    category: int
+    price: float
+
+
+class SellerPrice(NamedTuple):
+    """The average price of the last auctions of a seller."""
+
+    seller: int
+    price: float
+
+
+class Hot(NamedTuple):
+    """An auction with the most bids in a window, whose bids go from first to last."""
+
+    first: int
+    last: int
+    auction: int
+    bids: int
+
+
+class Newcomer(NamedTuple):
+    """A person who sold something within the window of their arrival."""
+
+    window: int
+    seller: int
+    name: str
+
+
+def person(event: Event) -> Person:
+    """Return the person of an event."""
+    return Person(event.ts, event.id, event.name, event.city, event.state)
+
+
+def auction(event: Event) -> Auction:
+    """Return the auction of an event."""
+    return Auction(event.ts, event.id, event.seller, event.category, event.expires)
+
+
+def bid(event: Event) -> Bid:
+    """Return the bid of an event."""
+    return Bid(event.ts, event.auction, event.bidder, event.price)
+
+
+class House(NamedTuple):
+    """The streams that queries are about; what no query uses is not run."""
+
+    persons: ab.Stream
+    auctions: ab.Stream
+    bids: ab.Stream
+    sold: ab.Stream
+
+
+def open_house(path: Path | None = None) -> House:
+    """Return the streams of a file of events."""
+    file = path or real_file("nexmark", "events_100k.jsonl.gz") or sample_file()
+    events = ab.read_jsonl(str(file), Event, name="events")
+    persons, auctions, bids = (
+        events.filter(lambda event, kind=kind: event.type == kind, name=f"is_{kind}")
+        for kind in ("person", "auction", "bid")
+    )
+    return House(
+        persons.map(person, name="persons"),
+        auctions.map(auction, name="auctions"),
+        bids.map(bid, name="bids"),
+        events.apply(Closing, name="sold"),
+    )
+
+
+def opened(house: House | None) -> House:
+    """Return the house, or that of the file that is at hand."""
+    return house or open_house()
+
+
+def q0(house: House | None = None) -> ab.Sink:
+    """Pass the bids on."""
+    return opened(house).bids.to_list(name="q0")
+
+
+def q1(house: House | None = None) -> ab.Sink:
+    """Convert the prices to euros."""
+    return (
+        opened(house)
+        .bids.map(
+            lambda bid: bid._replace(price=bid.price * EUROS), type=Bid, name="euros"
+        )
+        .to_list(name="q1")
+    )
+
+
+def q2(house: House | None = None, step: int = 123) -> ab.Sink:
+    """Select the bids for every so manieth auction."""
+    chosen = opened(house).bids.filter(
+        lambda bid: bid.auction % step == 0, name="chosen"
+    )
+    prices = chosen.map(lambda bid: Choice(bid.auction, bid.price), type=Choice)
+    return prices.to_list(name="q2")
+
+
+def q3(house: House | None = None) -> ab.Sink:
+    """Suggest auctions of category 10 by sellers of three states."""
+    persons, auctions, *_ = opened(house)
+    local = persons.filter(lambda person: person.state in LOCAL, name="local")
+    tens = auctions.filter(lambda auction: auction.category == 10, name="tens")
+    suggestions = local.join(
+        tens, on="seller", left_window=ALL, right_window=ALL, into=suggestion
+    )
+    return suggestions.to_list(name="q3")
+
+
+def suggestion(person: Person, auction: Auction) -> Suggestion:
+    """Return a local auction with its seller."""
+    return Suggestion(person.name, person.city, person.state, auction.auction)
+
+
+class Closing(ab.Operator):
+    """All open auctions and their best bids; gives those that are over, in order."""
+
+    def setup(self) -> None:
+        """Start without an auction."""
+        self.ends: list[tuple[int, int]] = []
+        self.open: dict[int, Auction] = {}
+        self.best: dict[int, float] = {}
+
+    def process(self, event: Event) -> Iterator[Sold]:
+        """Close what is over at the time of the event; then take the event in."""
+        while self.ends and self.ends[0][0] < event.ts:
+            yield from self.close(*heapq.heappop(self.ends))
+        if event.type == "auction":
+            self.open[event.id] = auction(event)
+            heapq.heappush(self.ends, (event.expires, event.id))
+        elif event.type == "bid" and event.auction in self.open:
+            before = self.best.get(event.auction, 0)
+            self.best[event.auction] = max(before, event.price)
+
+    def close(self, closed: int, number: int) -> Iterator[Sold]:
+        """Yield an auction that is over, if there was a bid."""
+        over, price = self.open.pop(number), self.best.pop(number, None)
+        if price is not None:
+            yield Sold(closed, number, over.seller, over.category, price)
+
+    def finish(self) -> Iterator[Sold]:
+        """Close everything."""
+        while self.ends:
+            yield from self.close(*heapq.heappop(self.ends))
+
+
+def q4(house: House | None = None) -> ab.Sink:
+    """Give the average closing price of each category, anew with each auction."""
+    sold = opened(house).sold.key_by("category")
+    return sold.scan(average_so_far, (0, 0.0), name="average").to_list(name="q4")
+
+
+def average_so_far(
+    state: tuple[int, float], sold: Sold
+) -> tuple[tuple[int, float], CategoryPrice]:
+    """Return the average of a category with one more auction."""
+    count, total = state[0] + 1, state[1] + sold.price
+    return (count, total), CategoryPrice(sold.category, total / count)
+
+
+def q5(house: House | None = None) -> ab.Sink:
+    """Give the auctions with the most bids of ten seconds, every two seconds."""
+    windows = opened(house).bids.window(time=TEN_SECONDS, every=TWO_SECONDS, on="ts")
+    hottest = windows.aggregate(most_bids, name="most_bids")
+    return hottest.flat_map(lambda found: found, type=Hot).to_list(name="q5")
+
+
+def most_bids(bids: list[Bid]) -> list[Hot]:
+    """Return the auctions with the most bids, by number."""
+    counts = Counter(bid.auction for bid in bids)
+    most = max(counts.values())
+    hot = [auction for auction in sorted(counts) if counts[auction] == most]
+    return [Hot(bids[0].ts, bids[-1].ts, auction, most) for auction in hot]
+
+
+def q6(house: House | None = None) -> ab.Sink:
+    """Give the average closing price of the last ten auctions of each seller."""
+    sold = opened(house).sold.key_by("seller")
+    averages = sold.window(count=10, every=1).aggregate(
+        seller=ab.any("seller"), price=ab.mean("price"), into=SellerPrice
+    )
+    return averages.to_list(name="q6")
+
+
+def q7(house: House | None = None) -> ab.Sink:
+    """Give the bids with the highest price of every ten seconds."""
+    windows = opened(house).bids.window(time=TEN_SECONDS, on="ts")
+    highest = windows.aggregate(highest_bids, name="highest")
+    return highest.flat_map(lambda found: found, type=Bid).to_list(name="q7")
+
+
+def highest_bids(bids: list[Bid]) -> list[Bid]:
+    """Return the bids with the highest price."""
+    price = max(bid.price for bid in bids)
+    return [bid for bid in bids if bid.price == price]
+
+
+def q8(house: House | None = None) -> ab.Sink:
+    """Give the persons who sold something within ten seconds of their arrival."""
+    persons, auctions, *_ = opened(house)
+    recent = ab.Window(time=TEN_SECONDS, on="ts")
+    selling = persons.join(
+        auctions,
+        on="seller",
+        left_window=recent,
+        right_window=recent,
+        match=lambda p, a: p.ts // TEN_SECONDS == a.ts // TEN_SECONDS,
+        into=newcomer,
+    )
+    once = selling.key_by("seller", "window").apply(Once, name="once")
+    return once.to_list(name="q8")
+
+
+def newcomer(person: Person, auction: Auction) -> Newcomer:
+    """Return a person with the window of an auction of theirs."""
+    return Newcomer(auction.ts // TEN_SECONDS, person.seller, person.name)
+
+
+class Once(ab.Operator):
+    """Gives the first item of each key only."""
+
+    def setup(self) -> None:
+        """Start with nothing given."""
+        self.given = False
+
+    def process(self, item: Newcomer) -> Iterator[Newcomer]:
+        """Yield the item if it is the first."""
+        if not self.given:
+            self.given = True
+            yield item
+
+
+QUERIES = (q0, q1, q2, q3, q4, q5, q6, q7, q8)
+
+
+def program(path: Path | None = None) -> list[ab.Sink]:
+    """Return the answers to all nine."""
+    house = open_house(path)
+    return [query(house) for query in QUERIES]
