@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
 
 import anabranch as ab
 from anabranch.graph.stream import build_graph
-from anabranch.runtime.profile import Sampler, Watched, cpu_clock
+from anabranch.runtime.profile import Sampler, Watched, cpu_clock, undisturbed
 from anabranch.runtime.program import Program
 
 
@@ -121,12 +122,37 @@ def test_a_thread_that_is_gone_is_left_out():
 
 
 def test_it_leaves_the_interpreter_as_it_was():
-    before_s = sys.getswitchinterval()
-    first, second = Sampler([]), Sampler([])
-    first.start()
-    second.start()
-    first.stop()
-    second.stop()
+    before_s, collecting = sys.getswitchinterval(), gc.isenabled()
+    sampler = Sampler([], rate_hz=1000)
+    sampler.start()
+    deadline_s = time.monotonic() + 10
+    while not sampler.looks and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    sampler.stop()
 
-    assert before_s == sys.getswitchinterval()
+    assert (before_s, collecting) == (sys.getswitchinterval(), gc.isenabled())
     assert not [t for t in threading.enumerate() if t.name == "sampler"]
+
+
+def test_nothing_else_runs_while_it_looks():
+    """
+    A thread that counts as fast as it can does not count on, however long a look is.
+    """
+    counted, over = [0], threading.Event()
+
+    def count():
+        while not over.is_set():
+            counted[0] += 1
+
+    thread = threading.Thread(target=count, daemon=True)
+    thread.start()
+    with undisturbed():
+        before = counted[0]
+        until_s = time.perf_counter() + 0.03
+        while time.perf_counter() < until_s:
+            pass
+        after = counted[0]
+    over.set()
+    thread.join()
+
+    assert before == after

@@ -4,19 +4,24 @@ Nothing is done for an item: the sampler looks at the frames of the threads, and
 line tables of the fused programs tell which operators they are in. How busy a thread is
 is not counted but read from its CPU clock, so that a thread that waits for items, for
 the interpreter's lock or for the world does not count as one that works.
+
+The sampler needs that lock as well. So it sees calls that release it more often than
+other code: under the lock, these are also what another thread could do meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import NamedTuple
+from types import CodeType, FrameType
+from typing import NamedTuple, TypeAlias
 
 from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.runtime.program import Program
@@ -26,10 +31,13 @@ RATE_HZ = 100.0
 # Ports, gates, events and queues all wait here.
 WAIT = threading.Condition.wait.__code__
 
-# A thread that runs Python gives the interpreter's lock away at a place of its own
-# choosing, or after this long. Were it longer, the sampler would mostly see the calls
-# that release the lock by themselves.
-SWITCH_S = 0.0002
+UNDISTURBED_S = (
+    60.0  # far longer than a look takes, even if it gets no core for a while
+)
+
+# The file of a program and the lines at which a thread's frames stand in it, innermost
+# first; or the operators themselves.
+Seen: TypeAlias = tuple[str, tuple[int, ...]] | Route
 
 
 @dataclass(frozen=True)
@@ -38,14 +46,17 @@ class Watched:
 
     `begin` is the operator that it begins with. A thread may run several programs;
     `before` tells for each of them (by its file name) which operators of the thread
-    lead there. `elsewhere` recognises frames outside all programs, such as a sink's.
+    lead there. `elsewhere` tells where a thread is by code outside all programs, such
+    as that of a sink.
     """
 
     thread: threading.Thread
     begin: str
     programs: Sequence[Program]
     before: Mapping[str, Route] = field(default_factory=dict)
-    elsewhere: Callable[[FrameType], Route | None] = lambda _: None
+    elsewhere: Mapping[CodeType, Callable[[FrameType], Route]] = field(
+        default_factory=dict
+    )
 
 
 class Sampler:
@@ -57,10 +68,11 @@ class Sampler:
     def __init__(self, threads: Sequence[Watched], rate_hz: float = RATE_HZ) -> None:
         self._watched = threads
         self._period_s = 1 / rate_hz
-        self._seen: list[Counter[Route]] = [Counter() for _ in threads]
+        self._seen: list[Counter[Seen]] = [Counter() for _ in threads]
         self._waiting = [0] * len(threads)
         self._programs = [{p.filename: p for p in one.programs} for one in threads]
         self.looks = 0
+        self.cpu_s = 0.0  # what the sampler itself has used, once it has stopped
         self._clocks: list[Clock | None] = []
         self._began_s = 0.0
         self._over = threading.Event()
@@ -70,14 +82,12 @@ class Sampler:
         """Begin to look."""
         self._clocks = [cpu_clock(one.thread) for one in self._watched]
         self._began_s = time.perf_counter()
-        _finer_switching.enter()
         self._thread.start()
 
     def stop(self) -> tuple[ThreadSamples, ...]:
         """Look no more, and return what was seen of the threads that are still there."""
         self._over.set()
         self._thread.join()
-        _finer_switching.leave()
         elapsed_s = time.perf_counter() - self._began_s
         found = []
         for number, one in enumerate(self._watched):
@@ -89,7 +99,7 @@ class Sampler:
                     begin=one.begin,
                     elapsed_s=elapsed_s,
                     cpu_s=after.cpu_s - before.cpu_s,
-                    at_work=dict(self._seen[number]),
+                    at_work=self._routes(number),
                     waiting=self._waiting[number],
                     denied_s=after.denied_s - before.denied_s,
                 )
@@ -102,9 +112,14 @@ class Sampler:
             self._look()
             # A look that came late is not made up for: two in a row see the same.
             due_s = max(due_s + self._period_s, time.perf_counter())
+        self.cpu_s = time.thread_time()
 
     def _look(self) -> None:
-        frames = sys._current_frames()  # noqa: SLF001 - the only way to see them
+        with undisturbed():
+            self._look_at(sys._current_frames())  # noqa: SLF001 - the only way
+        self.looks += 1
+
+    def _look_at(self, frames: Mapping[int, FrameType]) -> None:
         for number, one in enumerate(self._watched):
             frame = frames.get(one.thread.ident or 0)
             if frame is None:
@@ -112,22 +127,37 @@ class Sampler:
             if frame.f_code is WAIT:
                 self._waiting[number] += 1
             else:
-                self._seen[number][self._place(number, frame)] += 1
-        self.looks += 1
+                self._seen[number][self._at(number, frame)] += 1
 
-    def _place(self, number: int, innermost: FrameType) -> Route:
-        one, programs = self._watched[number], self._programs[number]
+    def _at(self, number: int, innermost: FrameType) -> Seen:
+        """Note where a thread is, quickly; what that means is found out at the end."""
+        programs, elsewhere = self._programs[number], self._watched[number].elsewhere
         frame: FrameType | None = innermost
         while frame is not None:
-            filename = frame.f_code.co_filename
+            code = frame.f_code
+            filename = code.co_filename
             if filename in programs:
-                before = one.before.get(filename, ())
-                return before + programs[filename].path_at(frame)
-            known = one.elsewhere(frame)
-            if known is not None:
-                return known
+                lines = []
+                while frame is not None and frame.f_code.co_filename == filename:
+                    lines.append(frame.f_lineno)
+                    frame = frame.f_back
+                return filename, tuple(lines)
+            if code in elsewhere:
+                return elsewhere[code](frame)
             frame = frame.f_back
-        return (one.begin,)
+        return (self._watched[number].begin,)
+
+    def _routes(self, number: int) -> Counter[Route]:
+        routes: Counter[Route] = Counter()
+        before = self._watched[number].before
+        for seen, count in self._seen[number].items():
+            match seen:
+                case (str() as filename, tuple() as lines):
+                    path = self._programs[number][filename].path_of(lines)
+                    routes[before.get(filename, ()) + path] += count
+                case _:
+                    routes[tuple(map(str, seen))] += count
+        return routes
 
 
 class Clock(NamedTuple):
@@ -164,26 +194,21 @@ def _plain_clock(thread: threading.Thread) -> Clock | None:
         return None
 
 
-class _FinerSwitching:
-    """Has threads take turns more often while any sampler is at work."""
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let no other thread run until the end of the block.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._samplers = 0
-        self._before_s = 0.0
-
-    def enter(self) -> None:
-        with self._lock:
-            if self._samplers == 0:
-                self._before_s = sys.getswitchinterval()
-                sys.setswitchinterval(min(SWITCH_S, self._before_s))
-            self._samplers += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._samplers -= 1
-            if self._samplers == 0:
-                sys.setswitchinterval(self._before_s)
-
-
-_finer_switching = _FinerSwitching()
+    Frames must not be walked while their thread goes on: CPython 3.11 then hands out
+    references to frames that are gone. Whoever waits for the interpreter's lock asks
+    for it only after this interval, and a collection, which may run a finalizer that
+    lets go of the lock, does not begin.
+    """
+    before_s, collecting = sys.getswitchinterval(), gc.isenabled()
+    sys.setswitchinterval(UNDISTURBED_S)
+    gc.disable()
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before_s)
+        if collecting:
+            gc.enable()

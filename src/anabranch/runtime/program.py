@@ -151,25 +151,19 @@ class Program:
             frame = frame.f_back
         return None
 
-    def path_at(self, frame: FrameType | None) -> tuple[str, ...]:
+    def path_of(self, lines: Sequence[int]) -> tuple[str, ...]:
         """Return the operators that led a thread to where it is, outermost first.
 
+        `lines` are those at which its frames of this program stand, innermost first.
         This is the E-stack of *Auto-pipelining* (Appendix C), read off the frames
         instead of kept for every item. It is empty between two items.
         """
-        frames = []
-        while frame is not None:
-            if frame.f_code.co_filename == self.filename:
-                frames.append(frame)
-            frame = frame.f_back
-        if not frames:
-            return ()
+        line, *outer = lines
         path: list[str] = []
-        for outer in reversed(frames[1:]):
-            producer = self._text.calls.get(outer.f_lineno)
+        for call in reversed(outer):
+            producer = self._text.calls.get(call)
             if producer is not None:
                 path += self._chain_to(producer, path)
-        line = frames[0].f_lineno
         operator = self._text.line_table.get(line)
         if operator is None:
             return tuple(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from types import FrameType
+from functools import cache
+from types import CodeType, FrameType
 
 from anabranch.engines.local.delivery import deliverer
 from anabranch.engines.local.flow import Flow
@@ -11,6 +12,13 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.metrics.samples import Route
 from anabranch.runtime.element import Replica
 from anabranch.runtime.profile import Watched
+
+# The code of the function that hands items over to a sink.
+(DELIVER,) = (
+    code
+    for code in deliverer.__code__.co_consts
+    if isinstance(code, CodeType) and code.co_name == "deliver"
+)
 
 
 def watched_threads(flow: Flow) -> list[Watched]:
@@ -42,14 +50,6 @@ def ancestors(graph: Graph, name: str) -> set[str]:
     return found
 
 
-def sink_at(frame: FrameType) -> str | None:
-    """Return the sink that a frame hands items over to, if it does that."""
-    if frame.f_code.co_qualname != f"{deliverer.__name__}.<locals>.deliver":
-        return None
-    op: Op = frame.f_locals["op"]
-    return op.name
-
-
 def _watched(
     flow: Flow, thread: threading.Thread, begin: str, replica: Replica
 ) -> Watched:
@@ -66,9 +66,13 @@ def _watched(
         before = ancestors(graph, name) & operators
         return tuple(one for one in graph.names if one in before)
 
-    def elsewhere(frame: FrameType) -> Route | None:
-        sink = sink_at(frame)
-        return None if sink is None else (*leading_to(sink), sink)
+    @cache
+    def way_to(sink: str) -> Route:
+        return (*leading_to(sink), sink)
+
+    def at_sink(frame: FrameType) -> Route:
+        op: Op = frame.f_locals["op"]
+        return way_to(op.name)
 
     return Watched(
         thread,
@@ -79,5 +83,5 @@ def _watched(
             for one in run
             if one.program is not None
         },
-        elsewhere=elsewhere,
+        elsewhere={DELIVER: at_sink},
     )
