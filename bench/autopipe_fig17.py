@@ -1,0 +1,67 @@
+"""Figure 17: what the optimizer's search costs on random graphs.
+
+Each of n threads runs m operators drawn from d; the sampled ratio n*m/d says how much
+they share. The paper: about linear in the number of operators at ratios of 0.5 (a) and
+2 (b); as a function of the ratio (c) it rises and falls again; pruning is often an
+order of magnitude cheaper. The paper does not tell m; here it is 4.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+
+from anabranch.metrics.load import Profile
+from autopipe_common import keep, table
+from autopipe_search import RUNS, WAYS, loads, nodes
+
+LENGTH = 4  # operators of a thread
+COUNTS = (8, 16, 24, 32)  # operators to draw from
+RATIOS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def random_graph(operators: int, ratio: float, seed: int, *, heavy: bool) -> Profile:
+    pick = random.Random(seed)
+    names = [f"o{number}" for number in range(operators)]
+    count = max(1, round(ratio * operators / LENGTH))
+    paths = [pick.sample(names, LENGTH) for _ in range(count)]
+    return loads(paths, pick, heavy=heavy)
+
+
+def costs(operators: int, ratio: float, *, heavy: bool) -> list[int]:
+    """Return the mean number of nodes for each way to search."""
+    return [
+        round(
+            statistics.fmean(
+                nodes(random_graph(operators, ratio, seed, heavy=heavy), way)
+                for seed in range(RUNS)
+            )
+        )
+        for way in WAYS
+    ]
+
+
+def row(operators: int, ratio: float) -> list[int]:
+    light = costs(operators, ratio, heavy=False)
+    return [*light, *costs(operators, ratio, heavy=True)[1:]]
+
+
+HEAD = ["basic", "pruning, light", "both, light", "pruning, heavy", "both, heavy"]
+
+
+def main() -> None:
+    results, lines = {}, {}
+    for title, ratio in (("a", 0.5), ("b", 2.0)):
+        rows = [[count, *row(count, ratio)] for count in COUNTS]
+        table(f"{title}) sampled ratio {ratio}", ["operators", *HEAD], rows)
+        results[title] = rows
+        for n, name in enumerate(HEAD):
+            lines[f"{name}, {ratio}"] = (COUNTS, [one[n + 1] for one in rows])
+    rows = [[ratio, *row(16, ratio)] for ratio in RATIOS]
+    table("c) 16 operators", ["sampled ratio", *HEAD], rows)
+    results["c"] = rows
+    keep("autopipe_fig17", results, lines)
+
+
+if __name__ == "__main__":
+    main()
