@@ -6,7 +6,6 @@ enough to go on from, and every file that it does not name can go.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -98,7 +97,12 @@ class Record:
 
 def to_json(record: Record) -> bytes:
     """Return a record as JSON."""
-    return json.dumps(dataclasses.asdict(record), separators=(",", ":")).encode()
+    data = {
+        **vars(record),
+        "logs": [vars(log) for log in record.logs],
+        "snapshots": [vars(snapshot) for snapshot in record.snapshots],
+    }
+    return json.dumps(data, separators=(",", ":")).encode()
 
 
 def from_json(data: bytes) -> Record:
