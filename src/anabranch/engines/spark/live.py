@@ -22,11 +22,12 @@ from anabranch.engines.spark.intake import (
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
-from anabranch.graph.sources import ReadFiles
+from anabranch.graph.sources import Kafka, ReadFiles
 from anabranch.runtime.failures import Failure, OnError
 from anabranch.runtime.reading.files import is_compressed
 from anabranch.runtime.reading.follow import damage_of, read_to_damage
-from anabranch.runtime.reading.kafka import Range, Ranges, Topic
+from anabranch.runtime.reading.kafka import Topic
+from anabranch.runtime.reading.offsets import Range, Ranges
 from anabranch.runtime.reading.reader import FileReader
 from anabranch.runtime.reading.socket import Lines
 from anabranch.runtime.reading.splits import count_rows, last_row_end
@@ -84,9 +85,10 @@ class KafkaIntake(Intake):
     """Ranges of offsets that have arrived."""
 
     def __init__(self, op: Op) -> None:
+        assert isinstance(op.kind, Kafka)  # noqa: S101
         self._source = op.name
         self._topic = Topic(op)
-        self._ranges = Ranges(op, self._topic)
+        self._ranges = Ranges(op.kind, self._topic)
         self._number = 1
 
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
@@ -127,6 +129,7 @@ class FollowIntake(Intake):
         self._watch = Watch(op.kind.path)
         self._waiting: deque[Path] = deque()
         self._path: Path | None = None  # of the file that is being read
+        self._first = 1  # the number of its first row
         self._file: Intake | None = None
         self._number = 1
 
@@ -154,6 +157,7 @@ class FollowIntake(Intake):
             "taken": {name: list(look) for name, look in self._watch.taken.items()},
             "waiting": [str(path) for path in self._waiting],
             "path": None if self._file is None else str(self._path),
+            "first": self._first,
             "within": None if self._file is None else self._file.position(),
             "number": self._number,
         }
@@ -163,39 +167,37 @@ class FollowIntake(Intake):
         self._waiting = deque(map(Path, position["waiting"]))
         self._number = position["number"]
         if position["path"] is not None:
-            self._path = Path(position["path"])
-            self._file = self._opened(self._path)
-            self._file.seek(position["within"])
+            self._path, self._first = Path(position["path"]), position["first"]
+            self._file = self._opened(self._path, position["within"])
 
     def _next_file(self) -> Intake:
         if self._file is None:
-            self._path = self._waiting.popleft()
+            self._path, self._first = self._waiting.popleft(), self._number
             self._file = self._opened(self._path)
         return self._file
 
-    def _opened(self, path: Path) -> Intake:
-        """Return the intake of one file, whose first row has the next number."""
+    def _opened(self, path: Path, within: Any = None) -> Intake:
+        """Return the intake of one file, from its beginning or from a position."""
         name = self._op.name
+        intake: Intake
+        if is_compressed(path) and self._kind.format != "parquet":
+            intake = ItemIntake(name, self._rows(path), self._pickler)
+            intake.seek(within or {"next": self._first})
+            return intake
         if self._kind.format == "parquet":
-            return _numbered(ParquetIntake(name, [path]), self._number)
-        if not is_compressed(path):
-            return _numbered(FileIntake(name, self._kind, [path]), self._number)
-        intake = ItemIntake(name, self._rows(path), self._pickler)
-        intake.seek({"next": self._number})
+            intake = ParquetIntake(name, [path])
+        else:
+            intake = FileIntake(name, self._kind, [path])
+        intake.seek(within or {**intake.position(), "number": self._first})
         return intake
 
     def _rows(self, path: Path) -> Iterator[tuple[Any, int]]:
         reader = FileReader(self._op, self._on_error)
-        for item, number in read_to_damage(reader, path, self._number, self._op):
+        for item, number in read_to_damage(reader, path, self._first, self._op):
             if isinstance(item, Failure):
                 self._on_error(item)
             else:
                 yield item, number
-
-
-def _numbered(intake: Intake, first: int) -> Intake:
-    intake.seek({**intake.position(), "number": first})
-    return intake
 
 
 def _next_number(intake: Intake) -> int:

@@ -83,7 +83,9 @@ def _read_text(piece: FilePiece, op: Op, form: Form | None, on_error: OnError) -
         table = _csv_table(data, kind, form, piece)
         if table is not None:
             numbers = np.arange(piece.first, piece.first + table.num_rows)
-            return Batch([numbers], form, table)
+            # As items would be laid out: the pieces of a source can be put together.
+            same = pa.Table.from_arrays(table.columns, schema=form.schema)
+            return Batch([numbers], form, same)
     parser = row_parser(kind, piece.columns, Path(piece.path))
     at = Position(piece.first, piece.line)
     return _batch(parser.parse(data, at, _refuse(piece, op, on_error)), form)
