@@ -1,5 +1,6 @@
 """Traits by kind of operator, and what operators do to one another."""
 
+import codecs
 import functools
 import json
 from typing import NamedTuple
@@ -272,6 +273,19 @@ def test_a_call_into_a_package_is_unknown_until_it_is_trusted():
 
     assert ("global", "stateless") == (before.state, after.state)
     assert "ab.trust" in reason(before)
+
+
+def test_a_c_function_that_names_no_module_is_trusted_with_its_package():
+    """
+    As those of OpenCV; where it was found tells where it belongs.
+    """
+    assert codecs.strict_errors.__module__ is None
+
+    before = traits_of(trades().map(lambda t: codecs.strict_errors([t]), name="it"))
+    trust("codecs")
+    after = traits_of(trades().map(lambda t: codecs.strict_errors([t]), name="it"))
+
+    assert ("global", "stateless") == (before.state, after.state)
 
 
 def test_a_partial_with_a_number_is_followed_into_its_function():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import sys
 from collections.abc import Mapping
 from types import ModuleType
@@ -211,8 +212,26 @@ def module_of(function: Any) -> str:
     """Return the public name of the module that a function or class belongs to."""
     module = getattr(function, "__module__", None)
     if not isinstance(module, str):
-        module = "numpy" if type(function).__name__ == "ufunc" else ""
+        is_ufunc = type(function).__name__ == "ufunc"
+        module = "numpy" if is_ufunc else _home_of(function)
     return _PUBLIC.get(module, module)
+
+
+def _home_of(function: Any) -> str:
+    """Return the loaded module of a C function that does not tell it, as in OpenCV.
+
+    >>> import codecs
+    >>> codecs.strict_errors.__module__, _home_of(codecs.strict_errors)
+    (None, 'codecs')
+    """
+    if not inspect.isbuiltin(function) or function.__self__ is not None:
+        return ""
+    homes = [
+        name
+        for name, module in list(sys.modules.items())
+        if module is not None and vars(module).get(function.__name__) is function
+    ]
+    return min(homes, key=len, default="")
 
 
 def is_pure(function: Any) -> bool:
