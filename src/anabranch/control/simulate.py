@@ -55,10 +55,10 @@ def costs_of(
     """
     at: dict[Route, float] = {}
     for thread in samples:
-        total = sum(thread.at_work.values())
-        for route, count in thread.at_work.items():
+        total = sum(thread.at_work.values()) or 1.0
+        for route, time in thread.at_work.items():
             whole = route or (thread.begin,)
-            each_s = thread.cpu_s * count / total / items
+            each_s = thread.cpu_s * time / total / items
             at[whole] = at.get(whole, 0.0) + each_s
     return Costs(at, port_s)
 

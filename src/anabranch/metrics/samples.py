@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,15 +18,15 @@ class ThreadSamples:
     """One thread while it was watched.
 
     `begin` is the operator that it begins with: threads of one region that begin with
-    the same one are replicas of each other. `at_work` counts the samples by where the
-    thread was; one that waited was nowhere. `cpu_s` is how long it was on a core, and
+    the same one are replicas of each other. `at_work` divides its time on a core by
+    where it was seen, in any unit; when it was seen waiting, it was nowhere. `cpu_s` is how long it was on a core, and
     `denied_s` how long it was ready, but other processes had all cores.
     """
 
     begin: str
     elapsed_s: float
     cpu_s: float
-    at_work: Mapping[Route, int]
+    at_work: Mapping[Route, float]
     waiting: int = 0
     denied_s: float = 0.0
 
@@ -47,8 +46,8 @@ class ThreadSamples:
 def profile_of(threads: Iterable[ThreadSamples]) -> Profile:
     """Return how busy each thread is, and where.
 
-    A thread's use of a core is divided by where its samples are. A port is used by all
-    samples at its operator or downstream of it, which are those that came by it.
+    A thread's use of a core is divided by where it was seen. A port is used by all that
+    happens at its operator or downstream of it, which are those that came by it.
 
     >>> seen = {("read",): 1, ("read", "a"): 1, ("read", "a", "b"): 2}
     >>> (load,) = profile_of([ThreadSamples("read", 1.0, 0.8, seen)]).threads
@@ -63,10 +62,11 @@ def profile_of(threads: Iterable[ThreadSamples]) -> Profile:
 
 def _load(begin: str, group: list[ThreadSamples]) -> ThreadLoad:
     utilization = sum(one.utilization for one in group) / len(group)
-    seen: Counter[Route] = Counter()
+    seen: dict[Route, float] = {}
     for one in group:
-        seen.update(one.at_work)
-    each = utilization / max(1, seen.total())
+        for route, time in one.at_work.items():
+            seen[route] = seen.get(route, 0.0) + time
+    each = utilization / (sum(seen.values()) or 1.0)
     ports: dict[str, float] = {}
     own: dict[str, float] = {}
     for path in sorted(seen, key=len):

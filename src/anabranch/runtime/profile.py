@@ -16,7 +16,6 @@ import gc
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +67,8 @@ class Sampler:
     def __init__(self, threads: Sequence[Watched], rate_hz: float = RATE_HZ) -> None:
         self._watched = threads
         self._period_s = 1 / rate_hz
-        self._seen: list[Counter[Seen]] = [Counter() for _ in threads]
+        self._seen: list[dict[Seen, float]] = [{} for _ in threads]
+        self._last_s = [0.0] * len(threads)  # what their clocks said at the last look
         self._waiting = [0] * len(threads)
         self._programs = [{p.filename: p for p in one.programs} for one in threads]
         self.looks = 0
@@ -81,6 +81,7 @@ class Sampler:
     def start(self) -> None:
         """Begin to look."""
         self._clocks = [cpu_clock(one.thread) for one in self._watched]
+        self._last_s = [on_core_s(one.thread) for one in self._watched]
         self._began_s = time.perf_counter()
         self._thread.start()
 
@@ -124,10 +125,14 @@ class Sampler:
             frame = frames.get(one.thread.ident or 0)
             if frame is None:
                 continue
+            now_s = on_core_s(one.thread)
             if frame.f_code is WAIT:
                 self._waiting[number] += 1
             else:
-                self._seen[number][self._at(number, frame)] += 1
+                # A thread that was not let onto a core has not worked where it stands.
+                place, seen = self._at(number, frame), self._seen[number]
+                seen[place] = seen.get(place, 0.0) + now_s - self._last_s[number]
+            self._last_s[number] = now_s
 
     def _at(self, number: int, innermost: FrameType) -> Seen:
         """Note where a thread is, quickly; what that means is found out at the end."""
@@ -147,16 +152,17 @@ class Sampler:
             frame = frame.f_back
         return (self._watched[number].begin,)
 
-    def _routes(self, number: int) -> Counter[Route]:
-        routes: Counter[Route] = Counter()
+    def _routes(self, number: int) -> dict[Route, float]:
+        routes: dict[Route, float] = {}
         before = self._watched[number].before
-        for seen, count in self._seen[number].items():
+        for seen, time_s in self._seen[number].items():
             match seen:
                 case (str() as filename, tuple() as lines):
                     path = self._programs[number][filename].path_of(lines)
-                    routes[before.get(filename, ()) + path] += count
+                    route = before.get(filename, ()) + path
                 case _:
-                    routes[tuple(map(str, seen))] += count
+                    route = tuple(map(str, seen))
+            routes[route] = routes.get(route, 0.0) + time_s
         return routes
 
 
@@ -181,6 +187,20 @@ def cpu_clock(thread: threading.Thread) -> Clock | None:
     except OSError:
         return _plain_clock(thread)
     return Clock(int(cpu_ns) / 1e9, int(denied_ns) / 1e9)
+
+
+def on_core_s(thread: threading.Thread) -> float:
+    """Return how long a thread has been on a core, quickly; 0 if it is gone.
+
+    The number is the kernel's name for the clock of a thread; elsewhere than on Linux
+    all time counts.
+    """
+    if not sys.platform.startswith("linux"):
+        return time.perf_counter()
+    try:
+        return time.clock_gettime((~(thread.native_id or 0) << 3) | 6)
+    except OSError:
+        return 0.0
 
 
 def _plain_clock(thread: threading.Thread) -> Clock | None:
