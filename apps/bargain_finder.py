@@ -53,9 +53,6 @@ class Deal(NamedTuple):
 class Bargains(ab.Operator):
     """One stock: sums over the open window, the average of the one before."""
 
-    def __init__(self, span_us: int) -> None:
-        self.span_us = span_us
-
     def setup(self) -> None:
         """Start without an average."""
         self.window = -1
@@ -65,7 +62,7 @@ class Bargains(ab.Operator):
 
     def process(self, trade: Trade) -> Iterator[Bargain]:
         """Yield the trade if it is below the average, and add it to the window."""
-        window, price = trade.ts_us // self.span_us, trade.PRICE
+        window, price = trade.ts_us // FIVE_MINUTES_US, trade.PRICE
         if window != self.window:
             self.vwap = self.money / self.volume if self.volume else 0.0
             self.window, self.money, self.volume = window, 0.0, 0
@@ -90,10 +87,10 @@ def deal(order: Order) -> Deal:
     return Deal(order.ts_us, order.symbol, order.shares, cost, gain)
 
 
-def program(trades: Path | None = None, span_us: int = FIVE_MINUTES_US) -> ab.Sink:
+def program(trades: Path | None = None) -> ab.Sink:
     """Return the deals."""
     path = trades or input_files()[0]
     by_stock = ab.read_csv(str(path), Trade, name="trades").key_by("SYMBOL")
-    bargains = by_stock.apply(Bargains, span_us, name="bargains")
+    bargains = by_stock.apply(Bargains, name="bargains")
     deals = bargains.map(order, name="orders").map(deal, name="deals")
     return deals.to_list(name="bought")

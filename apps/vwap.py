@@ -21,6 +21,7 @@ import anabranch as ab
 from samples import SAMPLES, csv_sample, real_file
 
 HORIZONS = (10, 20, 50, 100, 200, 500)  # trades
+FIVE_SECONDS_US = 5_000_000
 
 
 class Trade(NamedTuple):
@@ -205,10 +206,12 @@ def sample_files(
     for number in range(trades):
         symbol = chance.choice("ABC")
         prices[symbol] = round(prices[symbol] * chance.uniform(0.998, 1.002), 2)
-        traded.append((number * 1000, symbol, prices[symbol], chance.randrange(1, 900)))
+        traded.append(
+            (number * FIVE_SECONDS_US, symbol, prices[symbol], chance.randrange(1, 900))
+        )
         for _ in range(2):
             ask = round(prices[symbol] * chance.uniform(0.997, 1.004), 2)
-            ts_us = number * 1000 + chance.choice([0, 400])
+            ts_us = number * FIVE_SECONDS_US + chance.choice([0, 1_000_000])
             size = chance.randrange(1, 30)
             offered.append((ts_us, symbol, ask - 0.05, size, ask, size))
     offered.sort(key=lambda quote: quote[0])

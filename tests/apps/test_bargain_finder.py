@@ -11,8 +11,6 @@ import pytest
 import anabranch as ab
 from tests.apps.loading import ENGINES, load_app
 
-SPAN_US = 50_000
-
 
 @pytest.fixture(scope="module")
 def bargain_finder():
@@ -64,11 +62,12 @@ def assert_same(wanted, sink):
 @pytest.mark.parametrize("on", ENGINES)
 def test_deals_of_the_sample_are_those_of_fractions(bargain_finder, sample, on):
     trades = rows(sample)
-    sink = bargain_finder.program(sample, SPAN_US)
+    span_us = bargain_finder.FIVE_MINUTES_US
+    sink = bargain_finder.program(sample)
 
     ab.run(sink, on=on)
 
-    assert_same(list(deals(trades, averages(trades, SPAN_US), SPAN_US)), sink)
+    assert_same(list(deals(trades, averages(trades, span_us), span_us)), sink)
 
 
 def test_real_deals_follow_from_the_averages_of_duckdb(bargain_finder, data):
