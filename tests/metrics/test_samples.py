@@ -71,3 +71,9 @@ def test_threads_that_begin_alike_are_replicas():
 
 def test_a_thread_that_was_never_on_a_core_has_no_load():
     assert load_of({}, cpu_s=0.0).utilization == 0.0
+
+
+def test_a_place_where_a_thread_stood_without_a_core_weighs_nothing():
+    load = load_of({("read", "a"): 0.0, ("read", "b"): 0.5})
+
+    assert {"a": 0.0, "b": 1.0} == load.ports

@@ -7,9 +7,17 @@ import sys
 import threading
 import time
 
+import pytest
+
 import anabranch as ab
 from anabranch.graph.stream import build_graph
-from anabranch.runtime.profile import Sampler, Watched, cpu_clock, undisturbed
+from anabranch.runtime.profile import (
+    UNDISTURBED_S,
+    Sampler,
+    Watched,
+    cpu_clock,
+    undisturbed,
+)
 from anabranch.runtime.program import Program
 
 
@@ -134,25 +142,11 @@ def test_it_leaves_the_interpreter_as_it_was():
     assert not [t for t in threading.enumerate() if t.name == "sampler"]
 
 
-def test_nothing_else_runs_while_it_looks():
-    """
-    A thread that counts as fast as it can does not count on, however long a look is.
-    """
-    counted, over = [0], threading.Event()
+def test_while_it_looks_threads_ask_for_the_lock_later_and_nothing_is_collected():
+    before_s = sys.getswitchinterval()
 
-    def count():
-        while not over.is_set():
-            counted[0] += 1
-
-    thread = threading.Thread(target=count, daemon=True)
-    thread.start()
     with undisturbed():
-        before = counted[0]
-        until_s = time.perf_counter() + 0.03
-        while time.perf_counter() < until_s:
-            pass
-        after = counted[0]
-    over.set()
-    thread.join()
+        during = sys.getswitchinterval(), gc.isenabled()
 
-    assert before == after
+    assert (UNDISTURBED_S, False) == pytest.approx(during)
+    assert before_s < UNDISTURBED_S

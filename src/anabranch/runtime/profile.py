@@ -30,9 +30,9 @@ RATE_HZ = 100.0
 # Ports, gates, events and queues all wait here.
 WAIT = threading.Condition.wait.__code__
 
-UNDISTURBED_S = (
-    60.0  # far longer than a look takes, even if it gets no core for a while
-)
+# Far longer than a look takes. Not longer still: should the sampler lose the lock just
+# before a look begins, it takes so long until it can have it back.
+UNDISTURBED_S = 0.05
 
 # The file of a program and the lines at which a thread's frames stand in it, innermost
 # first; or the operators themselves.
