@@ -100,15 +100,20 @@ def expected(path):
     return tolls, alerts, balances
 
 
-@pytest.mark.parametrize("on", ENGINES)
-def test_answers_on_the_sample_are_those_of_a_look_at_all_rows(linear_road, sample, on):
-    wanted = expected(sample)
+@pytest.fixture(scope="module")
+def wanted(sample):
+    return expected(sample)
 
+
+@pytest.mark.parametrize("on", ENGINES)
+def test_answers_on_the_sample_are_those_of_a_look_at_all_rows(
+    linear_road, sample, wanted, on
+):
     assert wanted == answers(linear_road.program(sample), on)
 
 
-def test_the_sample_has_tolls_accidents_that_end_and_balances(linear_road, sample):
-    tolls, alerts, balances = expected(sample)
+def test_the_sample_has_tolls_accidents_that_end_and_balances(wanted):
+    tolls, alerts, balances = wanted
 
     assert any(not toll.endswith(",0") for toll in tolls)
     assert any(not balance.endswith(",0") for balance in balances)

@@ -59,10 +59,15 @@ def test_answers_of_the_sample_are_those_of_all_pairs(sensor_query, sample, on):
     assert_right(sensor_query, sample, 60, on)
 
 
-def test_answers_of_real_buoys_are_those_of_all_pairs(sensor_query, data):
-    path = data / "sensors" / "chicago_beach_water_sensors.csv"
+def test_answers_of_real_buoys_are_those_of_all_pairs(sensor_query, data, tmp_path):
+    """
+    Of some of the readings, since all pairs are many.
+    """
+    rows = (data / "sensors" / "chicago_beach_water_sensors.csv").read_text()
+    some = tmp_path / "some.csv"
+    some.write_text("\n".join(rows.splitlines()[:8000]))
 
-    assert_right(sensor_query, path, 400, "sequential")
+    assert_right(sensor_query, some, 400, "sequential")
 
 
 def test_readings_without_a_value_are_left_out(sensor_query, sample):
