@@ -7,6 +7,7 @@ a command that was not understood, 130 after Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -40,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         status: int = arguments.command(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads us has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         return run.INTERRUPTED
     except AnabranchError as error:
