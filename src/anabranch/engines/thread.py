@@ -67,6 +67,11 @@ class RunningThread(ABC):
             raise self._error
         return True
 
+    @property
+    def ended(self) -> threading.Event:
+        """Set when it has ended, well or not."""
+        return self._ended
+
     def ended_within(self, seconds: float) -> bool:
         """Wait at most so long; tell whether it has ended, well or not."""
         return self._ended.wait(seconds)

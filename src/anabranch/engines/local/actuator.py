@@ -17,10 +17,11 @@ from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.effects import effect_of
 from anabranch.engines.local.flow import Flow
 from anabranch.engines.local.regions import replicated_operators, why_not_replicated
-from anabranch.engines.local.watching import ancestors, watched_threads
+from anabranch.engines.local.watching import watched_threads
 from anabranch.engines.thread import RunningThread
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Input
+from anabranch.graph.reaching import ancestors
 from anabranch.graph.sources import Source
 from anabranch.metrics.load import Profile
 from anabranch.metrics.rates import Rates

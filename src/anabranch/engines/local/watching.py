@@ -8,7 +8,8 @@ from types import CodeType, FrameType
 
 from anabranch.engines.local.delivery import deliverer
 from anabranch.engines.local.flow import Flow
-from anabranch.graph.graph import Graph, Op
+from anabranch.graph.graph import Op
+from anabranch.graph.reaching import ancestors
 from anabranch.metrics.samples import Route
 from anabranch.runtime.element import Replica
 from anabranch.runtime.profile import Watched
@@ -35,18 +36,6 @@ def watched_threads(flow: Flow) -> list[Watched]:
         for replica in replicas
         if replica.name in threads
     ]
-    return found
-
-
-def ancestors(graph: Graph, name: str) -> set[str]:
-    """Return the operators that lead to an operator, without itself."""
-    found: set[str] = set()
-    pending = [name]
-    while pending:
-        for producer in graph.producers(pending.pop()):
-            if producer not in found:
-                found.add(producer)
-                pending.append(producer)
     return found
 
 

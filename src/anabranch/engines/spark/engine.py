@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 import uuid
 from collections.abc import Collection
 from pathlib import Path
@@ -17,11 +16,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Options
+from anabranch.engines.spark.actuator import SparkActuator
 from anabranch.engines.spark.books import Books
 from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
 from anabranch.engines.spark.checkpoint_program import program_of, refuse_hidden_state
 from anabranch.engines.spark.checkpoint_record import Record
 from anabranch.engines.spark.cuts import why_not_cut
+from anabranch.engines.spark.epoch_log import EpochLog
 from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.intake import Intake, Piece
@@ -68,7 +69,7 @@ class SparkRun(RunningThread):
         self._degree = options.degree
         self._cuts: frozenset[str] = frozenset()
         self.epoch_items = options.epoch_items or EPOCH_ITEMS
-        self._epoch_s: list[float] = []
+        self._epoch_log = EpochLog()
         self._warm_s = 0.0
 
     def _opened(self, plan: Plan) -> Checkpoint | None:
@@ -153,6 +154,7 @@ class SparkRun(RunningThread):
         while not self._stopping.is_set() and not epochs.finishing:
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
+            epochs.profiling = self._epoch_log.profiling
             pieces = _taken(intakes, self.epoch_items, epochs.degree)
             if not pieces:
                 if all(intake.ended for intake in intakes.values()):
@@ -161,9 +163,8 @@ class SparkRun(RunningThread):
                 continue
             self._books.positions = {n: one.position() for n, one in intakes.items()}
             reach("taken", epochs.stamp.epoch + 1)
-            began_s = time.monotonic()
-            epochs.run(pieces)
-            self._epoch_s.append(time.monotonic() - began_s)
+            with self._epoch_log.epoch(epochs):
+                epochs.run(pieces)
         if not self._stopping.is_set():
             epochs.finish()
             self._books.finish(epochs.stamp)
@@ -180,11 +181,15 @@ class SparkRun(RunningThread):
             **super().metrics(),
             "read": dict(self._books.read),
             "delivered": dict(self._outputs.delivered),
-            "epochs": len(self._epoch_s),
-            "epoch_s": list(self._epoch_s),
+            "epochs": len(self._epoch_log.seconds),
+            "epoch_s": list(self._epoch_log.seconds),
             "start_s": self._warm_s,
             "items_per_s": read / max(self.elapsed_s - self._warm_s, 1e-9),
         }
+
+    def actuator(self) -> SparkActuator:
+        """Return what a controller sees of it, and changes."""
+        return SparkActuator(self, self._layout, self._epoch_log, self.set_cuts)
 
     def set_degree(self, degree: int) -> None:
         """Change the number of replicas, from the next epoch on."""

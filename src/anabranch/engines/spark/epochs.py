@@ -51,6 +51,8 @@ class Epochs:
     ) -> None:
         self.degree = degree
         self.cuts: frozenset[str] = frozenset()
+        self.profiling = False
+        self.reports: Sequence[Report] = ()  # of the last epoch
         self.runner = Runner(spec)
         self._spark = spark
         self._spec = spec
@@ -187,6 +189,7 @@ class Epochs:
             turn=self._turn,
             snapshots=self._snapshots,
             cuts=self._cuts() if finishing is None and after is None else {},
+            profiling=self.profiling,
         )
 
     def _cuts(self) -> dict[int, str]:
@@ -213,7 +216,7 @@ class Epochs:
             return self._levels(replace(task, stage=stage), shares)
 
         rows = self._tried(go)
-        reports = [*asked, *self._reports(rows)]
+        self.reports = reports = [*asked, *self._reports(rows)]
         self._base = Stamp(self._base.epoch + 1, self._turn)
         done = Done(self._base, reports, self._sunk(rows), after, self._ended)
         self._snapshots = self._books.took(done)

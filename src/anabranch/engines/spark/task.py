@@ -13,6 +13,7 @@ from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.states import BUCKETS
 from anabranch.engines.spark.store import EMPTY, Stamp
+from anabranch.metrics.samples import ThreadSamples
 from anabranch.runtime.failures import Failure
 
 ROW_SCHEMA = "dest int, unit int, channel int, entry int, payload binary"
@@ -61,6 +62,7 @@ class EpochTask:
 
     Units in `cuts` are run by two workers of a task: the first does what comes before
     the operator named, the second the rest, and all other units only in the first.
+    When `profiling`, the workers watch themselves and report what they have seen.
     """
 
     epoch: int
@@ -78,6 +80,7 @@ class EpochTask:
     stage: str = ""
     cuts: Mapping[int, str] = field(default_factory=dict)
     half: Half = "whole"
+    profiling: bool = False
 
     def channel_of_bucket(self, unit: int, bucket: int) -> int:
         """Return which channel owns a bucket of keys."""
@@ -117,3 +120,4 @@ class Report:
     parts: Mapping[str, str] = field(default_factory=dict)  # sink -> file
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
+    samples: tuple[ThreadSamples, ...] = ()

@@ -69,6 +69,7 @@ class UnitRunner:
                 self._states[name] = self._stored[name] = stored
         self._failures: list[Failure] = []
         self._exits = Exits(job, self._on_error)
+        self._all: list[Program] = []
         self._halves: dict[str, Program] = {}
         self.half_done: tuple[Changes, Report] = ({}, Report(unit.number, 0))
         self._programs: dict[str | None, Program] = {}
@@ -216,6 +217,15 @@ class UnitRunner:
         finally:
             self._saved.close()
 
+    def programs(self, task: EpochTask) -> list[Program]:
+        """Return the programs that a task may run."""
+        cut = task.cuts.get(self._unit.number)
+        if cut is not None:
+            halves = halves_of(self._layout, self._unit, cut)
+            self._half(halves.first, self._unit.entries)
+            self._half(halves.second, (halves.between,))
+        return list(self._all)
+
     def _half(self, operators: tuple[str, ...], entries: tuple[Entry, ...]) -> Program:
         key = "+".join(operators)
         if key not in self._halves:
@@ -329,7 +339,7 @@ class UnitRunner:
         positions: Positions | None,
         operators: tuple[str, ...] | None = None,
     ) -> Program:
-        return Program(
+        program = Program(
             self._layout.graph,
             self._unit.operators if operators is None else operators,
             entries,
@@ -338,6 +348,8 @@ class UnitRunner:
             on_error=self._on_error if self._job.spec.resilient else stop,
             describe=self._describe,
         )
+        self._all.append(program)
+        return program
 
     def _on_error(self, failure: Failure) -> None:
         if not self._job.spec.resilient:

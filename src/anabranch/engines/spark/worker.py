@@ -26,6 +26,7 @@ from anabranch.engines.spark.task import (
     Share,
 )
 from anabranch.engines.spark.unit_runner import UnitRunner
+from anabranch.engines.spark.watch import Watch
 from anabranch.errors import AnabranchError
 from anabranch.runtime.punctuated import punctuated_operators
 
@@ -101,13 +102,15 @@ class Runner:
     ) -> Iterator[pa.RecordBatch]:
         """Run what comes before a cut, and hand it on chunk by chunk."""
         unit, channel = place
+        watch = Watch(task, unit.operators, self.unit(unit).programs)
         try:
             half = self.unit(unit).first_half(task, channel, share, received, rows)
             for batch in half:
                 along = Rows()
                 along.add_batch(ALONG, channel, 0, batch, self.pickler)
                 yield from along.batches(task, self.spec.layout)
-            ended = self.unit(unit).half_done
+            changes, report = self.unit(unit).half_done
+            ended = changes, replace(report, samples=watch.seen())
         except AnabranchError as error:
             ended = {}, Report(unit.number, channel, error=_told(error))
         rows.add(ALONG_END, channel, 0, self.pickler.dumps(ended))
@@ -125,8 +128,10 @@ class Runner:
             yield from batches
             return
         blobs = _along(batches, rows)
+        watch = Watch(task, (task.cuts[unit.number],), self.unit(unit).programs)
         try:
-            reports = self.unit(unit).second_half(task, channel, blobs, rows)
+            *others, last = self.unit(unit).second_half(task, channel, blobs, rows)
+            reports = (*others, replace(last, samples=last.samples + watch.seen()))
         except AnabranchError as error:
             reports = (Report(unit.number, channel, error=_told(error)),)
         for report in reports:
@@ -152,11 +157,13 @@ class Runner:
         for entry, blob in share.blobs:
             received[entry].append(pa.py_buffer(blob))
         started = time.perf_counter()
+        watch = Watch(task, unit.operators, self.unit(unit).programs)
         try:
             report = self.unit(unit).run(task, channel, share, received, rows)
         except AnabranchError as error:
             report = Report(unit.number, channel, error=_told(error))
-        report = replace(report, seconds=time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        report = replace(report, seconds=seconds, samples=watch.seen())
         rows.add(REPORT, channel, 0, self.pickler.dumps(report))
 
 
