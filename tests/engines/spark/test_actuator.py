@@ -18,6 +18,7 @@ from anabranch.engines.spark.task import Report
 from anabranch.job import compile_sinks
 from anabranch.metrics.load import Profile, ThreadLoad
 from anabranch.metrics.samples import ThreadSamples
+from anabranch.plan.arrangement import Arrangement
 from anabranch.testing import outputs
 
 EAGER = Settings(alpha=1.0, least_promise=-1.0, least_free_cores=-9.0)
@@ -109,6 +110,15 @@ def unstarted(*sinks) -> SparkActuator:
 
 def test_cuts_are_possible_behind_the_first_operator_of_an_element():
     assert {"b", "c"} <= unstarted(program(1).to_list()).places
+
+
+def test_an_element_is_not_cut_twice():
+    actuator = unstarted(program(1).to_list())
+    before = actuator.places
+
+    actuator.arrange(Arrangement(frozenset({"b"})))
+
+    assert {"b", "c"} == before - actuator.places
 
 
 def test_only_the_level_that_takes_longest_is_shown():

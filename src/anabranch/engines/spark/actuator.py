@@ -50,8 +50,17 @@ class SparkActuator:
     def now_s(self) -> float:
         return self._run.elapsed_s
 
-    @cached_property
+    @property
     def places(self) -> frozenset[str]:
+        """What can be cut in elements that are whole: none is cut twice."""
+        unit_of = self._layout.unit_of
+        cut = {unit_of[name].number for name in self.arrangement.ports}
+        return frozenset(
+            name for name in self._possible if unit_of[name].number not in cut
+        )
+
+    @cached_property
+    def _possible(self) -> frozenset[str]:
         return frozenset(
             op.name
             for op in self._layout.graph
