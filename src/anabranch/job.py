@@ -133,7 +133,9 @@ def start(
         msg = f"degree must be at least 1; got {degree}"
         raise ValueError(msg)
     if checkpoint is not None and on != "spark":
-        msg = f"only on='spark' keeps a checkpoint; got on={on!r}; leave one of them out"
+        msg = (
+            f"only on='spark' keeps a checkpoint; got on={on!r}; leave one of them out"
+        )
         raise ValueError(msg)
     options = Options(
         on_error=policy(on_error),
