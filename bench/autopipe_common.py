@@ -28,7 +28,7 @@ from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 
 OPERATORS = tuple(f"o{number}" for number in range(1, 9))
-PORT_S = 0.5e-6  # measured by autopipe_model
+PORT_S = 0.5e-6  # assumed, not measured
 
 
 def hashing(size: int):

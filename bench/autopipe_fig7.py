@@ -1,4 +1,4 @@
-"""Figure 7: what profiling costs, by sampling rate. Claim: below 1% at 100 Hz.
+"""Figure 7: what profiling costs, by sampling rate. Target: below 1% at 100 Hz.
 
 The paper has 3% at 100 Hz. Two measures, neither of which counts what other programs do
 on the machine: the CPU time that an item costs more while the sampler looks (pieces

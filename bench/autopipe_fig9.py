@@ -1,6 +1,6 @@
 """Figure 9: the controller at work on the chain, for tuples from cheap to costly.
 
-Claim: it settles within 5% of the best static placement, in at most 3 steps. On this
+Target: it settles within 5% of the best static placement, in at most 3 steps. On this
 machine the placements tried are none and each single port (more threads than cores do
 not help); in the model, on 8 cores, all of them are tried. The paper: 3 steps
 to 8 threads for costly tuples; for cheap ones its second decision is rolled back.

@@ -1,4 +1,4 @@
-"""Claim: the simulator's model is within 10% of the local engine on 1 and 2 cores.
+"""Target: the simulator's model is within 10% of the local engine on 1 and 2 cores.
 
 The costs are measured by the profiler in one thread; throughput under each placement is
 then predicted, and measured with the process kept on so many cores. Other programs on

@@ -23,7 +23,7 @@ from anabranch.job import graph_of
 from anabranch.metrics.samples import ThreadSamples
 
 LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
-PORT_S = 0.5e-6  # what it costs to hand an item to another thread, on either side
+PORT_S = 0.5e-6  # for handing an item to another thread, on either side; assumed
 EXAMPLES = """\
 examples:
   anabranch simulate vwap.py --cores 32
