@@ -24,7 +24,7 @@ lint: $(READY)  ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## Run a benchmark: make bench BENCH=compile_time
+bench: $(VENV)/.bench  ## Run a benchmark: make bench BENCH=compile_time
 	$(BIN)/anabranch bench $(BENCH)
 
 java: $(READY)  ## Check that there is a Java that Spark can run on
@@ -38,4 +38,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Anabranch needs Python 3.11 or later; $(PYTHON) is %d.%d; install a later one and say make PYTHON=python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+$(VENV)/.bench: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	@touch $@
