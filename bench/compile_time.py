@@ -15,7 +15,7 @@ from pathlib import Path
 import anabranch as ab
 from anabranch.analysis.analyze import analyze
 from anabranch.compiler.make_plan import make_plan
-from anabranch.graph.stream import build_graph
+from anabranch.graph.drafts import build_graph
 
 HEADER = """
 from typing import NamedTuple

@@ -10,8 +10,8 @@ import timing
 from anabranch.engines.engine import Options
 from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.engine import LocalEngine
+from anabranch.graph.drafts import Sink
 from anabranch.graph.graph import Input
-from anabranch.graph.stream import Sink
 from anabranch.job import compile_sinks
 from anabranch.plan.plan import Plan
 from timing import interleaved, ratio, timed

@@ -61,8 +61,8 @@ def test_nothing_else_looks_public():
 def test_streams_have_the_operators_of_the_interface():
     methods = {
         name
-        for name, value in vars(ab.Stream).items()
-        if inspect.isfunction(value) and not name.startswith("_")
+        for name, _ in inspect.getmembers(ab.Stream, inspect.isfunction)
+        if not name.startswith("_")
     }
 
     assert set(ON_STREAMS.split()) == methods

@@ -19,6 +19,8 @@ from anabranch.graph.composites import pipeline, split_join
 from anabranch.graph.connectors import from_spark, kafka, read_postgres, socket
 from anabranch.graph.custom import Operator
 from anabranch.graph.declarations import declare, trust
+from anabranch.graph.drafts import Sink
+from anabranch.graph.fan_in import barrier, fuse, merge, union
 from anabranch.graph.reading import (
     from_iterable,
     generate,
@@ -27,7 +29,7 @@ from anabranch.graph.reading import (
     read_parquet,
     read_text,
 )
-from anabranch.graph.stream import Sink, Stream, barrier, fuse, merge, union
+from anabranch.graph.stream import Stream
 from anabranch.graph.windows import (
     Window,
     count,

@@ -18,8 +18,8 @@ from anabranch.control.goals import Throughput
 from anabranch.engines.engine import Change, Engine, Options, Running, Status
 from anabranch.engines.local.engine import LocalEngine
 from anabranch.engines.sequential import SequentialEngine
+from anabranch.graph.drafts import Sink, build_graph
 from anabranch.graph.graph import Graph
-from anabranch.graph.stream import Sink, build_graph
 from anabranch.graph.validate import validate
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import OnError, policy

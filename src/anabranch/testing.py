@@ -6,7 +6,8 @@ from typing import Any
 
 from anabranch.engines.engine import Options
 from anabranch.engines.sequential import SequentialEngine
-from anabranch.graph.stream import Stream, build_graph
+from anabranch.graph.drafts import build_graph
+from anabranch.graph.stream import Stream
 from anabranch.plan.plan import Plan
 
 _NO_PLAN = Plan((), (), (), (), ())

@@ -13,8 +13,9 @@ from anabranch.graph.blocks import duplicate, round_robin
 from anabranch.graph.composites import split_join
 from anabranch.graph.custom import Operator
 from anabranch.graph.declarations import declare, trust
+from anabranch.graph.drafts import build_graph
+from anabranch.graph.fan_in import barrier, merge, union
 from anabranch.graph.reading import from_iterable, generate, read_csv, read_text
-from anabranch.graph.stream import barrier, build_graph, merge, union
 from anabranch.graph.windows import any_, count, last, sum_
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from anabranch.analysis.analyze import analyze
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.reading import from_iterable
-from anabranch.graph.stream import build_graph
 
 CASES = sorted(Path(__file__).with_name("cases").glob("*.py"))
 

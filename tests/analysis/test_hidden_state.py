@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anabranch.analysis.analyze import analyze
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.reading import from_iterable
-from anabranch.graph.stream import build_graph
 
 _numbers = itertools.count()
 _folder = tempfile.TemporaryDirectory()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from anabranch.analysis.analyze import analyze
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.reading import from_iterable
-from anabranch.graph.stream import build_graph
 
 COMMON = """
 import collections, copy, datetime, enum, functools, hashlib, heapq, itertools, json, math

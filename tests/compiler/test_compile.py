@@ -7,7 +7,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.compiler.compile import Target, compile_graph
-from anabranch.graph.stream import build_graph
+from anabranch.graph.drafts import build_graph
 from anabranch.plan.integrity import check
 
 SPARK = Target(batched=True)

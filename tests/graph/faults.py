@@ -6,7 +6,7 @@ each fault is marked with the word `cause` in a comment.
 
 import inspect
 
-from anabranch.graph.stream import Sink, build_graph
+from anabranch.graph.drafts import Sink, build_graph
 from anabranch.graph.validate import faults_of
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.graph.blocks import Collect, Deal
-from anabranch.graph.stream import build_graph
+from anabranch.graph.drafts import build_graph
 
 
 def same(s):

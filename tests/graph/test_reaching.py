@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import anabranch as ab
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.reaching import ancestors
-from anabranch.graph.stream import build_graph
 
 
 def test_all_ways_to_an_operator_count_and_itself_does_not():

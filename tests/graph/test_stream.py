@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.graph import Output
-from anabranch.graph.stream import build_graph
 
 
 class Trade(NamedTuple):

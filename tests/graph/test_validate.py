@@ -6,8 +6,9 @@ import pytest
 from anabranch.errors import GraphError
 from anabranch.graph.blocks import duplicate, round_robin
 from anabranch.graph.composites import split_join
+from anabranch.graph.drafts import build_graph
+from anabranch.graph.fan_in import union
 from anabranch.graph.reading import from_iterable, read_csv
-from anabranch.graph.stream import build_graph, union
 from anabranch.graph.validate import validate
 from anabranch.graph.windows import any_, sum_
 from tests.graph.faults import assert_accepted, assert_refused

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from anabranch.engines.engine import Options
 from anabranch.engines.sequential import SequentialEngine
-from anabranch.graph.stream import Sink, build_graph
+from anabranch.graph.drafts import Sink, build_graph
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import policy
 from tests.programs.steps import FRAGILE, STEPS

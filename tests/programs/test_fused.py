@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from anabranch.graph.custom import Scan
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.graph import Graph
 from anabranch.graph.kinds import Filter, Kind, Map, Union
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import FromIterable, Source
-from anabranch.graph.stream import build_graph
 from anabranch.graph.windows import Aggregate
 from anabranch.runtime import program as fused
 from anabranch.runtime.failures import policy

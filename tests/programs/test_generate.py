@@ -6,6 +6,7 @@ import pytest
 
 from anabranch.graph.blocks import Block, Collect, Deal
 from anabranch.graph.custom import Apply, Scan
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.graph import Op
 from anabranch.graph.iterate import Iterate
 from anabranch.graph.joins import Join
@@ -20,7 +21,6 @@ from anabranch.graph.kinds import (
     Union,
 )
 from anabranch.graph.sources import FromIterable, Generate
-from anabranch.graph.stream import build_graph
 from anabranch.graph.validate import faults_of
 from anabranch.graph.windows import Aggregate
 from tests.programs.generate import (

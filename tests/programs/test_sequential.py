@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from anabranch.graph.stream import build_graph
+from anabranch.graph.drafts import build_graph
 from tests.programs.breadth_first import run_breadth_first
 from tests.programs.generate import (
     Program,

@@ -10,9 +10,9 @@ from collections import defaultdict
 
 from anabranch.analysis.analyze import analyze
 from anabranch.graph.blocks import Block
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.graph import Graph
 from anabranch.graph.sources import FromIterable
-from anabranch.graph.stream import build_graph
 from anabranch.runtime.interpreter import Interpreter
 from tests.programs.generate import program
 

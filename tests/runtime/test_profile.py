@@ -10,7 +10,7 @@ import time
 import pytest
 
 import anabranch as ab
-from anabranch.graph.stream import build_graph
+from anabranch.graph.drafts import build_graph
 from anabranch.runtime.profile import (
     UNDISTURBED_S,
     Sampler,

@@ -42,7 +42,7 @@ def analyze(graph: Graph) -> Mapping[str, Traits]:
     """Return the traits of every operator.
 
     >>> import anabranch as ab
-    >>> from anabranch.graph.stream import build_graph
+    >>> from anabranch.graph.drafts import build_graph
     >>> numbers = ab.from_iterable([1, 2])
     >>> graph = build_graph([numbers.map(abs).scan(lambda s, n: (s, n), 0).to_list()])
     >>> {name: traits.state for name, traits in analyze(graph).items()}

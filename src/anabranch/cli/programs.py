@@ -17,7 +17,8 @@ from typing import Any
 
 from anabranch.cli.errors import CommandError
 from anabranch.engines.modules import send_by_value
-from anabranch.graph.stream import Sink, Stream
+from anabranch.graph.drafts import Sink
+from anabranch.graph.stream import Stream
 
 DEFAULT_NAMES = ("program", "main", "sinks")
 

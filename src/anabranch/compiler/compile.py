@@ -51,7 +51,7 @@ def compile_graph(
     """Turn a valid program into a parallel plan.
 
     >>> import anabranch as ab
-    >>> from anabranch.graph.stream import build_graph
+    >>> from anabranch.graph.drafts import build_graph
     >>> sink = ab.from_iterable([1, 2]).map(abs).to_list()
     >>> compilation = compile_graph(build_graph([sink]))
     >>> [region.operators for region in compilation.plan.regions]

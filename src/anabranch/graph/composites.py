@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from anabranch.graph.blocks import Collect, Deal, Duplicate, RoundRobin
+from anabranch.graph.drafts import Draft
 from anabranch.graph.site import call_site
-from anabranch.graph.stream import Draft, Stream
+from anabranch.graph.stream import Stream
 
 Composite: TypeAlias = Callable[[Stream], Stream]
 

@@ -159,3 +159,12 @@ def _known(annotation: Any) -> Any | None:
     ):
         return None
     return annotation
+
+
+def made_by(into: Any) -> Any:
+    """Return the tuple type that `into` makes: itself, or what it is annotated with."""
+    if into is None:
+        return None
+    if isinstance(into, type):
+        return into if fields_of(into) is not None else None
+    return returned_type(into)

@@ -42,7 +42,7 @@ def positions_of(graph: Graph, prolific: frozenset[str]) -> Positions:
     """Return the form of all positions; `prolific` operators may give several outputs.
 
     >>> from anabranch.graph.reading import from_iterable
-    >>> from anabranch.graph.stream import build_graph
+    >>> from anabranch.graph.drafts import build_graph
     >>> words = from_iterable(["a b"]).flat_map(str.split, name="words")
     >>> made = positions_of(build_graph([words.to_list(name="out")]), frozenset({"words"}))
     >>> made.inside["out"]

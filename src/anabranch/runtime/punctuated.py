@@ -13,7 +13,7 @@ def punctuated_operators(graph: Graph) -> frozenset[str]:
     """Return the operators whose outputs may carry punctuations.
 
     >>> from anabranch.graph.reading import from_iterable
-    >>> from anabranch.graph.stream import build_graph
+    >>> from anabranch.graph.drafts import build_graph
     >>> marked = from_iterable([1]).punctuate(bool, name="mark").map(abs, name="next")
     >>> sorted(punctuated_operators(build_graph([marked.to_list()])))
     ['mark', 'next']

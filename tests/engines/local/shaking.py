@@ -12,8 +12,8 @@ from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.engine import LocalEngine
 from anabranch.engines.local.run import LocalRun
 from anabranch.errors import EngineError
+from anabranch.graph.drafts import Sink
 from anabranch.graph.graph import Graph, Input
-from anabranch.graph.stream import Sink
 from anabranch.job import compile_sinks
 from anabranch.plan.plan import Plan
 from anabranch.runtime.element import Replica

@@ -11,7 +11,7 @@ import pytest
 import anabranch as ab
 from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.turns import Alone, ByArrival, InTurn, turns_of
-from anabranch.graph.stream import build_graph
+from anabranch.graph.drafts import build_graph
 from tests.engines.local.shaking import ended, started
 
 

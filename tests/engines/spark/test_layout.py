@@ -4,7 +4,7 @@ import itertools
 
 import anabranch as ab
 from anabranch.engines.spark.layout import lay_out
-from anabranch.graph.stream import Sink
+from anabranch.graph.drafts import Sink
 from anabranch.job import compile_sinks
 from tests.engines.spark.items import Trade, mean, note, traded, trades, vwap
 

@@ -9,7 +9,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.spark.pickling import Pickler
-from anabranch.graph.stream import build_graph
+from anabranch.graph.drafts import build_graph
 
 
 def test_local_classes_come_back_as_themselves():

@@ -17,8 +17,8 @@ from anabranch.engines.spark.wire import (
     in_order,
     interleaved,
 )
+from anabranch.graph.drafts import build_graph
 from anabranch.graph.reading import from_iterable
-from anabranch.graph.stream import build_graph
 from anabranch.runtime.columns import form_of
 from anabranch.runtime.punctuation import WINDOW
 from tests.engines.spark.items import Note, Trade, trades

@@ -5,8 +5,8 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from anabranch.graph.custom import Operator
+from anabranch.graph.fan_in import barrier
 from anabranch.graph.reading import from_iterable, generate
-from anabranch.graph.stream import barrier
 from tests.graph.faults import assert_accepted, assert_refused, faults_in
 from tests.graph.types import Quote, Trade
 

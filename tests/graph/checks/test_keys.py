@@ -1,5 +1,5 @@
+from anabranch.graph.fan_in import merge, union
 from anabranch.graph.reading import from_iterable
-from anabranch.graph.stream import merge, union
 from anabranch.graph.windows import Window
 from tests.graph.faults import assert_accepted, assert_refused, faults_in
 from tests.graph.types import Odd, Quote, Trade

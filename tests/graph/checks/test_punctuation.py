@@ -1,6 +1,6 @@
 from anabranch.graph.custom import Operator
+from anabranch.graph.fan_in import barrier, merge, union
 from anabranch.graph.reading import from_iterable
-from anabranch.graph.stream import barrier, merge, union
 from tests.graph.faults import assert_accepted, assert_refused, faults_in
 from tests.graph.types import Trade
 

@@ -2,12 +2,12 @@ import pytest
 
 from anabranch.graph.blocks import Collect, Deal, duplicate, round_robin
 from anabranch.graph.composites import split_join
+from anabranch.graph.fan_in import barrier, union
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kinds import Split
 from anabranch.graph.reading import from_iterable
 from anabranch.graph.sinks import ToList
 from anabranch.graph.sources import FromIterable
-from anabranch.graph.stream import barrier, union
 from anabranch.graph.validate import faults_of
 from tests.graph.faults import assert_accepted, assert_refused, faults_in
 

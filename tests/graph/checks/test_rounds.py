@@ -1,7 +1,7 @@
 import pytest
 
+from anabranch.graph.fan_in import union
 from anabranch.graph.reading import from_iterable
-from anabranch.graph.stream import union
 from tests.graph.faults import assert_accepted, assert_refused, faults_in
 from tests.graph.types import Quote, Trade
 

@@ -1,9 +1,10 @@
+from anabranch.graph.drafts import build_graph
+from anabranch.graph.fan_in import union
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kinds import Map, Union
 from anabranch.graph.reading import from_iterable
 from anabranch.graph.sinks import ToList
 from anabranch.graph.sources import FromIterable
-from anabranch.graph.stream import build_graph, union
 from anabranch.graph.validate import faults_of
 from tests.graph.faults import assert_accepted, assert_refused
 
