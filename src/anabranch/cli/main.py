@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
+        words().print("stopped early, before the job had begun")
         return run.INTERRUPTED
     except AnabranchError as error:
         words().print(Text.assemble(("error: ", "bold red"), str(error)))

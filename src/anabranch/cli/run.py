@@ -71,6 +71,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; the exit status says whether it ended well."""
+    console = words()
     job = start(
         *load_sinks(arguments.target),
         on=arguments.on,
@@ -80,7 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
         epoch_items=arguments.epoch_items,
         on_error=arguments.on_error,
     )
-    console = words()
     try:
         watch(job, console)
     except KeyboardInterrupt:
