@@ -102,7 +102,7 @@ def window_with_state(spark: SparkSession, source: Path, target: Path) -> None:
 def vwap_transform(spark: SparkSession, source: Path, target: Path) -> None:
     """Keep a running VWAP per symbol with transformWithState."""
 
-    class Running(StatefulProcessor):
+    class Running(_Processor):
         def init(self, handle: StatefulProcessorHandle) -> None:
             self.state = handle.getValueState("vwap", "value double, volume long")
 
@@ -121,21 +121,69 @@ def vwap_transform(spark: SparkSession, source: Path, target: Path) -> None:
                 yield frame.assign(price=prices)[["ts", "symbol", "price"]]
             self.state.update((value, volume))
 
-        def close(self) -> None:
-            pass
+    _transformed(spark, source, target, Running())
 
+
+def window_transform(spark: SparkSession, source: Path, target: Path) -> None:
+    """Make a VWAP of each 100 trades per symbol with transformWithState."""
+
+    class Windows(_Processor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            schema = "ts long, price double, volume long"
+            self.state = handle.getListState("held", schema)
+
+        def handleInputRows(  # noqa: N802 - the name that Spark calls
+            self,
+            key: Any,
+            rows: Iterator[pd.DataFrame],
+            timerValues: Any,  # noqa: N803 - as above
+        ) -> Iterator[pd.DataFrame]:
+            held = list(self.state.get()) if self.state.exists() else []
+            for frame in rows:
+                made: list[tuple[Any, ...]] = []
+                for row in zip(
+                    frame.ts.tolist(),
+                    frame.price.tolist(),
+                    frame.volume.tolist(),
+                    strict=True,
+                ):
+                    held.append(row)
+                    if len(held) == 100:
+                        value = sum(p * v for _, p, v in held)
+                        volume = sum(v for _, _, v in held)
+                        made.append((row[0], key[0], value / volume))
+                        held = []
+                if made:
+                    yield pd.DataFrame(made, columns=["ts", "symbol", "price"])
+            self.state.clear()
+            if held:
+                self.state.put(held)
+
+    _transformed(spark, source, target, Windows())
+
+
+class _Processor(StatefulProcessor):
+    def close(self) -> None:
+        pass
+
+
+def _transformed(
+    spark: SparkSession, source: Path, target: Path, processor: StatefulProcessor
+) -> None:
     provider = (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     )
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
     stream = spark.readStream.csv(str(source), TRADE, header=True)
     keyed = stream.groupBy("symbol").transformWithStateInPandas(
-        Running(), PRICE, "append", "none"
+        processor, PRICE, "append", "none"
     )
     _to_end(keyed, target)
 
 
 def _to_end(stream: Any, target: Path) -> None:
+    """Run a streaming query; as many partitions as cores, as its writer would say."""
+    stream.sparkSession.conf.set("spark.sql.shuffle.partitions", "2")
     query = (
         stream.writeStream.format("csv")
         .option("path", str(target))

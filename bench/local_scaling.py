@@ -15,7 +15,7 @@ import numba
 import anabranch as ab
 from local_timing import interleaved, ratio, report, running, timed
 
-ITEMS = list(range(3000))
+ITEMS = list(range(15_000))
 
 
 @numba.njit(nogil=True)

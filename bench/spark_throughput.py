@@ -12,6 +12,7 @@ the session is not in it: it is reported apart.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -27,14 +28,17 @@ from timing import interleaved, ratio, report
 from trades import JOBS, Trade, make_trades
 
 ROWS = {"chain": 2_000_000, "vwap": 2_000_000, "window": 2_000_000, "heavy": 40_000}
-SLOW_ROWS = 200_000  # of the jobs by hand that keep state
+SLOW_ROWS = 100_000  # of the jobs by hand that keep state
 BY_HAND: dict[str, dict[str, Callable[..., None]]] = {
     "chain": {"four mapInPandas": handwritten.chain},
     "vwap": {
         "applyInPandasWithState": handwritten.vwap_with_state,
         "transformWithState": handwritten.vwap_transform,
     },
-    "window": {"applyInPandasWithState": handwritten.window_with_state},
+    "window": {
+        "applyInPandasWithState": handwritten.window_with_state,
+        "transformWithState": handwritten.window_transform,
+    },
     "heavy": {},
 }
 
@@ -50,6 +54,9 @@ def main() -> None:
     job = arguments.job
     rows = arguments.rows or ROWS[job]
     folder = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
+    found = (str(Path(__file__).parent), os.environ.get("PYTHONPATH", ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))  # of all workers
+    os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning"  # of PySpark about pandas
     try:
         source = make_trades(folder / "trades.csv", rows)
         spark = open_session("local[2]")

@@ -1,4 +1,4 @@
-"""One line on the terminal while a job runs: read, rate, epochs, time."""
+"""One line on the terminal while a job runs: read, rate, latency, backlog, time."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ class Meter:
     'starting  0:02'
     >>> meter.line({"elapsed_s": 4.0, "read": {"trades": 3000}, "epochs": 1})
     '3,000 items read  1,500 items/s  1 epoch  0:04'
+    >>> meter.line({"elapsed_s": 5.0, "read": {"trades": 4500}, "backlog": 900,
+    ...     "latency": {"items": 9, "p99_ms": 21.5}})
+    '4,500 items read  1,500 items/s  99% within 21.5 ms  900 waiting  0:05'
     """
 
     def __init__(self) -> None:
@@ -61,6 +64,12 @@ class Meter:
         epochs = metrics.get("epochs")
         if epochs is not None:
             parts.append(counted(epochs, "epoch"))
+        latency = metrics.get("latency")
+        if latency is not None and latency["items"]:
+            parts.append(f"99% within {latency['p99_ms']:g} ms")
+        backlog = metrics.get("backlog")
+        if backlog is not None:
+            parts.append(f"{backlog:,} waiting")
         return "  ".join([*parts, clock(elapsed_s)])
 
     def _rate(self) -> float:

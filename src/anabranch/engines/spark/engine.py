@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Collection
 from pathlib import Path
@@ -35,6 +36,7 @@ from anabranch.engines.spark.spec import Spec
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
 from anabranch.graph.sources import FromSpark
+from anabranch.metrics.latency import Latencies, summary
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import stop
 
@@ -70,6 +72,8 @@ class SparkRun(RunningThread):
         self._cuts: frozenset[str] = frozenset()
         self.epoch_items = options.epoch_items or EPOCH_ITEMS
         self._epoch_log = EpochLog()
+        self._latencies = Latencies()
+        self._backlog: int | None = None
         self._warm_s = 0.0
 
     def _opened(self, plan: Plan) -> Checkpoint | None:
@@ -155,6 +159,7 @@ class SparkRun(RunningThread):
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
             epochs.profiling = self._epoch_log.profiling
+            began_s = time.monotonic()
             pieces = _taken(intakes, self.epoch_items, epochs.degree)
             if not pieces:
                 if all(intake.ended for intake in intakes.values()):
@@ -163,8 +168,11 @@ class SparkRun(RunningThread):
                 continue
             self._books.positions = {n: one.position() for n, one in intakes.items()}
             reach("taken", epochs.stamp.epoch + 1)
+            self._backlog = _waiting(intakes)
             with self._epoch_log.epoch(epochs):
                 epochs.run(pieces)
+            rows = sum(piece.rows for taken in pieces.values() for piece in taken)
+            self._latencies.record(time.monotonic() - began_s, rows)
         if not self._stopping.is_set():
             epochs.finish()
             self._books.finish(epochs.stamp)
@@ -184,6 +192,8 @@ class SparkRun(RunningThread):
             "epochs": len(self._epoch_log.seconds),
             "epoch_s": list(self._epoch_log.seconds),
             "start_s": self._warm_s,
+            "latency": summary([self._latencies]),
+            "backlog": self._backlog,
             "items_per_s": read / max(self.elapsed_s - self._warm_s, 1e-9),
         }
 
@@ -205,6 +215,13 @@ class SparkRun(RunningThread):
                 msg = f"there can be no cut before {name!r}: {why_not}"
                 raise ValueError(msg)
         self._cuts = frozenset(operators)
+
+
+def _waiting(intakes: dict[str, Intake]) -> int | None:
+    """Return how many rows are there and not taken, as far as anyone knows."""
+    known = [intake.waiting() for intake in intakes.values()]
+    counts = [count for count in known if count is not None]
+    return sum(counts) if counts else None
 
 
 def _taken(intakes: dict[str, Intake], rows: int, parts: int) -> dict[str, list[Piece]]:

@@ -6,13 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from anabranch.engines.spark.dataframes import FrameIntake, StreamingIntake
-from anabranch.engines.spark.intake import (
-    FileIntake,
-    Intake,
-    ItemIntake,
-    ParquetIntake,
-    SequenceIntake,
-)
+from anabranch.engines.spark.file_intake import FileIntake, ParquetIntake
+from anabranch.engines.spark.intake import Intake, ItemIntake, SequenceIntake
 from anabranch.engines.spark.live import FollowIntake, KafkaIntake, SocketIntake
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.graph.graph import Op

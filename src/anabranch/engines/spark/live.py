@@ -12,13 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anabranch.engines.spark.intake import (
-    FileIntake,
-    Intake,
-    ItemIntake,
-    ParquetIntake,
-    Piece,
-)
+from anabranch.engines.spark.file_intake import FileIntake, ParquetIntake
+from anabranch.engines.spark.intake import Intake, ItemIntake, Piece
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
@@ -104,6 +99,9 @@ class KafkaIntake(Intake):
                 self._number += end - start
         return pieces
 
+    def waiting(self) -> int:
+        return self._ranges.left
+
     def position(self) -> Any:
         offsets = {str(p): offset for p, offset in self._ranges.next.items()}
         return {"offsets": offsets, "number": self._number}
@@ -151,6 +149,12 @@ class FollowIntake(Intake):
                 if self._file.ended:
                     self._file = None
         return pieces
+
+    def waiting(self) -> int | None:
+        """Return how many rows are left of the files that have been opened."""
+        if self._waiting:
+            return None
+        return 0 if self._file is None else self._file.waiting()
 
     def position(self) -> Any:
         return {

@@ -15,12 +15,15 @@ from anabranch.errors import EngineError
 
 OLDEST_JAVA = 17
 
+# Spark's shell announces a change of any other root level; the filter does the rest.
 _LOGGING = """\
-rootLogger.level = error
+rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
+appender.console.filter.threshold.type = ThresholdFilter
+appender.console.filter.threshold.level = error
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
@@ -34,7 +37,6 @@ _SETTINGS = {
     "spark.broadcast.compress": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.driver.memory": "2g",
     "spark.python.worker.reuse": "true",
     "spark.scheduler.mode": "FIFO",

@@ -47,6 +47,7 @@ class Ranges:
         self._asked_s = 0.0
         self._ends: dict[int, int] = {}  # of what is not followed
         self.next: dict[int, int] = {}  # partition -> offset
+        self.left = 0  # messages that were there and not taken, the last time
 
     @property
     def ended(self) -> bool:
@@ -79,6 +80,7 @@ class Ranges:
             start = self.next[partition]
             self.next[partition] = start + count
             ranges.append(Range(partition, start, start + count))
+        self.left = sum(available.values()) - sum(r.end - r.start for r in ranges)
         return ranges
 
     def _end(self, partition: int) -> int | None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from anabranch.engines.local.latency import Latencies, summary
+from anabranch.metrics.latency import Latencies, summary
 
 
 @pytest.mark.parametrize("seed", range(5))
