@@ -27,7 +27,7 @@ from anabranch.engines.spark.session import open_session
 from timing import interleaved, ratio, report
 from trades import JOBS, Trade, make_trades
 
-ROWS = {"chain": 2_000_000, "vwap": 2_000_000, "window": 2_000_000, "heavy": 40_000}
+ROWS = {"chain": 2_000_000, "vwap": 2_000_000, "window": 2_000_000, "heavy": 200_000}
 SLOW_ROWS = 100_000  # of the jobs by hand that keep state
 BY_HAND: dict[str, dict[str, Callable[..., None]]] = {
     "chain": {"four mapInPandas": handwritten.chain},
