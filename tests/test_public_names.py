@@ -37,7 +37,7 @@ EXPLAINED = [
     ),
     *((f"Stream.{name}", getattr(ab.Stream, name)) for name in ON_STREAMS.split()),
     ("window(...).aggregate", WindowedStream.aggregate),
-    ("testing.outputs", ab.testing.outputs),
+    *((f"testing.{name}", getattr(ab.testing, name)) for name in ab.testing.__all__),
 ]
 
 

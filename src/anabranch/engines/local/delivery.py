@@ -6,10 +6,10 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from anabranch.engines.local.latency import Latencies
 from anabranch.engines.sinks import Sinks
 from anabranch.graph.graph import Op
 from anabranch.graph.sinks import ForEach, ToList
+from anabranch.metrics.latency import Latencies
 from anabranch.runtime.batch import Batch
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import OnError, failure_of

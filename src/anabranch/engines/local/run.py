@@ -12,10 +12,10 @@ from anabranch.engines.local.delivery import deliverer
 from anabranch.engines.local.effects import effect_of
 from anabranch.engines.local.finish import finish
 from anabranch.engines.local.flow import Flow
-from anabranch.engines.local.latency import Latencies, summary
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op
+from anabranch.metrics.latency import Latencies, summary
 from anabranch.plan.plan import Plan
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import Failure, stop

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Options
 from anabranch.engines.spark.actuator import SparkActuator
+from anabranch.engines.spark.arrivals import Arrivals
 from anabranch.engines.spark.books import Books
 from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
 from anabranch.engines.spark.checkpoint_program import program_of, refuse_hidden_state
@@ -35,6 +36,7 @@ from anabranch.engines.spark.spec import Spec
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
 from anabranch.graph.sources import FromSpark
+from anabranch.metrics.latency import summary
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import stop
 
@@ -70,6 +72,7 @@ class SparkRun(RunningThread):
         self._cuts: frozenset[str] = frozenset()
         self.epoch_items = options.epoch_items or EPOCH_ITEMS
         self._epoch_log = EpochLog()
+        self._arrivals = Arrivals()
         self._warm_s = 0.0
 
     def _opened(self, plan: Plan) -> Checkpoint | None:
@@ -163,8 +166,10 @@ class SparkRun(RunningThread):
                 continue
             self._books.positions = {n: one.position() for n, one in intakes.items()}
             reach("taken", epochs.stamp.epoch + 1)
+            self._arrivals.taken(intakes, pieces)
             with self._epoch_log.epoch(epochs):
                 epochs.run(pieces)
+            self._arrivals.delivered()
         if not self._stopping.is_set():
             epochs.finish()
             self._books.finish(epochs.stamp)
@@ -184,6 +189,7 @@ class SparkRun(RunningThread):
             "epochs": len(self._epoch_log.seconds),
             "epoch_s": list(self._epoch_log.seconds),
             "start_s": self._warm_s,
+            "latency": summary([self._arrivals.latencies]),
             "items_per_s": read / max(self.elapsed_s - self._warm_s, 1e-9),
         }
 
