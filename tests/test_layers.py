@@ -18,6 +18,7 @@ ALLOWED = {
     "metrics": set(),
     "plan": {"graph"},
     "analysis": {"graph"},
+    "frontend": {"graph", "analysis"},
     "compiler": {"graph", "analysis", "plan"},
     "runtime": {"graph", "plan", "metrics"},
     "control": {"plan", "metrics"},

@@ -17,6 +17,7 @@ socket kafka read_postgres from_spark
 union merge barrier pipeline split_join duplicate round_robin fuse
 sum count any min max mean first last
 declare trust dead_letter
+to_stream stage
 run start compile explain throughput
 Stream Sink Window Operator Job Compilation
 errors testing
@@ -36,7 +37,7 @@ EXPLAINED = [
     ),
     *((f"Stream.{name}", getattr(ab.Stream, name)) for name in ON_STREAMS.split()),
     ("window(...).aggregate", WindowedStream.aggregate),
-    ("testing.outputs", ab.testing.outputs),
+    *((f"testing.{name}", getattr(ab.testing, name)) for name in ab.testing.__all__),
 ]
 
 

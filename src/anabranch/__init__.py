@@ -14,6 +14,8 @@ and keeps every item, and the order of every stream, as that one thread would ha
 from anabranch import errors, testing
 from anabranch.compiler.compile import Compilation
 from anabranch.control.goals import throughput
+from anabranch.frontend.stage import stage
+from anabranch.frontend.to_stream import to_stream
 from anabranch.graph.blocks import duplicate, round_robin
 from anabranch.graph.composites import pipeline, split_join
 from anabranch.graph.connectors import from_spark, kafka, read_postgres, socket
@@ -82,10 +84,12 @@ __all__ = [
     "run",
     "socket",
     "split_join",
+    "stage",
     "start",
     "sum",
     "testing",
     "throughput",
+    "to_stream",
     "trust",
     "union",
 ]

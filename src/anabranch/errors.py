@@ -4,6 +4,7 @@
 
     AnabranchError
     ├── GraphError         the program as a whole is wrong; lists every fault at once
+    ├── LoopError          a marked loop cannot be turned into stages: line and reason
     ├── PlanError          a plan breaks a rule that any plan must keep
     ├── OperatorError      an operator failed on an item
     │   └── LateItemError  an item came after its time window had been emitted
@@ -52,6 +53,10 @@ class GraphError(AnabranchError):
 
     def __reduce__(self) -> tuple[type[GraphError], tuple[tuple[Fault, ...]]]:
         return type(self), (self.faults,)
+
+
+class LoopError(AnabranchError):
+    """A loop with marked stages cannot be turned into a stream: line and reason."""
 
 
 class PlanError(AnabranchError):

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from anabranch.engines.engine import Options
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.graph.drafts import build_graph
-from anabranch.graph.stream import Stream
+from anabranch.graph.loads import Load, burst, constant, periodic, recorded, steps
+from anabranch.graph.sources import Offered
+from anabranch.graph.stream import Stream, source
 from anabranch.plan.plan import Plan
+
+__all__ = [
+    "Load",
+    "burst",
+    "constant",
+    "offered",
+    "outputs",
+    "periodic",
+    "recorded",
+    "steps",
+]
 
 _NO_PLAN = Plan((), (), (), (), ())
 
@@ -24,3 +38,29 @@ def outputs(stream: Stream) -> list[Any]:
     engine = SequentialEngine()
     engine.start(build_graph([sink]), _NO_PLAN, Options()).wait()
     return sink.items
+
+
+def offered(
+    load: Load,
+    items: Sequence[Any] | None = None,
+    type: Any = None,
+    *,
+    name: str | None = None,
+) -> Stream:
+    """Read items at the moments that a load says, however busy the program is.
+
+    They are those of `items`, again and again, or numbers from 0 on. The load is one of
+    `constant`, `steps`, `burst`, `periodic` and `recorded`. Latency counts from the
+    moment at which an item was due, not from when the program got round to it.
+
+    >>> import anabranch as ab
+    >>> numbers = ab.testing.offered(ab.testing.constant(1000, seconds=0.01))
+    >>> out = numbers.map(lambda n: -n).to_list()
+    >>> job = ab.run(out, on="local")
+    >>> out.items[:3], job.metrics()["latency"]["items"]
+    ([0, -1, -2], 10)
+    """
+    if items is not None and not items:
+        msg = "offered load needs items to give; got none"
+        raise ValueError(msg)
+    return source(Offered(load.due_s, items), type, name)

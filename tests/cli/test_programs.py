@@ -11,6 +11,7 @@ import pytest
 from anabranch.cli.errors import CommandError
 from anabranch.cli.programs import load_module, load_sinks
 from anabranch.engines.modules import sent_by_value
+from anabranch.errors import LoopError
 
 HEAD = "import anabranch as ab\ns = ab.from_iterable([1, 2])\n"
 
@@ -28,7 +29,16 @@ def file(tmp_path, monkeypatch):
     return write
 
 
+LOOP = """
+@ab.to_stream
+def loop({}):
+    for n in [1, 2]:
+        with ab.stage():
+            {}
+"""
+
 FOUND = {
+    "a loop": (LOOP.format("times=2", "print(n)"), ":loop", 1),
     "a sink by its name": ("a = s.to_list()\nb = s.to_list()", ":b", 1),
     "a list of sinks": ("both = [s.to_list(), s.to_list()]", ":both", 2),
     "a tuple of sinks": ("both = s.to_list(), s.to_list()", ":both", 2),
@@ -48,6 +58,7 @@ def test_sinks_are_found(file, text, name, count):
 
 
 REFUSED = {
+    "a loop with parameters": (LOOP.format("a, b=1", "print(n)"), ":loop", "wants a;"),
     "a name that is nearly right": ("prices = s.to_list()", ":price", "mean 'prices'?"),
     "a name that is not there": ("a = s.to_list()", ":zzz", "there are a"),
     "several sinks": ("a = s.to_list()\nb = s.to_list()", "", "has 2 sinks; name one"),
@@ -101,3 +112,12 @@ def test_a_file_may_have_the_name_of_a_module_of_the_library(file, tmp_path):
 
     assert 1 == len(load_sinks("statistics.py"))
     assert statistics is sys.modules["statistics"]
+
+
+def test_a_loop_that_is_no_stream_is_told_by_its_line(file):
+    text = LOOP.format("", "break")
+
+    with pytest.raises(
+        LoopError, match=r"loaded_job.py:8: loop: a stage cannot `break`"
+    ):
+        load_sinks(file(text) + ":loop")

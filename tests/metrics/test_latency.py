@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
-from anabranch.metrics.latency import Latencies, summary
+from anabranch.metrics.latency import Latencies, sojourns, summary
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -44,3 +45,31 @@ def test_without_items_there_is_nothing_to_tell():
         "p99_ms": 0,
         "max_ms": 0,
     }
+
+
+def test_latencies_one_by_one_are_those_that_came_together():
+    together, each = Latencies(), Latencies()
+    for latency_s in (0.0, 1e-7, 0.002, 0.05, 0.05, 3.0, 1e9):
+        together.record(latency_s)
+    each.record_each(np.array([0.0, 1e-7, 0.002, 0.05, 0.05, 3.0, 1e9]))
+
+    assert together.counts == each.counts
+    assert together.most_s == each.most_s
+    assert together.total_s == pytest.approx(each.total_s)
+
+
+def test_what_came_out_since_an_earlier_look():
+    latencies = Latencies()
+    latencies.record(9.0, 50)
+    before = sojourns([latencies])
+    latencies.record(0.010, 90)
+    latencies.record(0.200, 10)
+
+    seen = sojourns([latencies]).since(before)
+
+    assert 100 == seen.items
+    assert 0.029 == pytest.approx(seen.mean_s)
+    assert 0.010 == pytest.approx(seen.quantile_s(0.9), rel=0.05)
+    assert 0.200 == pytest.approx(seen.quantile_s(0.99), rel=0.05)
+    assert 0.9 == seen.within(0.1)
+    assert 1.0 == seen.within(0.3)

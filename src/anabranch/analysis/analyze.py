@@ -48,10 +48,15 @@ def analyze(graph: Graph) -> Mapping[str, Traits]:
     >>> {name: traits.state for name, traits in analyze(graph).items()}
     {'from_iterable': 'stateless', 'map': 'stateless', 'scan': 'global', 'to_list': 'stateless'}
     """
-    universe = Universe(_roots(graph))
-    learn = _Learner(universe)
-    verdicts = Verdicts(universe, {op.name: learn.about(graph, op) for op in graph})
+    verdicts = learn(graph)
     return {op.name: _traits(graph, op, verdicts.why_not_pure(op.name)) for op in graph}
+
+
+def learn(graph: Graph) -> Verdicts:
+    """Return what the code of all operators does, weighed together."""
+    universe = Universe(_roots(graph))
+    learner = _Learner(universe)
+    return Verdicts(universe, {op.name: learner.about(graph, op) for op in graph})
 
 
 def _roots(graph: Graph) -> Iterator[Any]:

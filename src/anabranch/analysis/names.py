@@ -16,7 +16,7 @@ from anabranch.analysis.objects import (
     class_attribute,
     is_users_code,
 )
-from anabranch.analysis.source import file_of, node_of
+from anabranch.analysis.source import file_around, node_of
 from anabranch.analysis.values import (
     NOTHING,
     Bound,
@@ -69,7 +69,7 @@ class Names(Calls):
 
     def _enclosing(self, function: types.FunctionType) -> Any:
         """Return the file and the outermost function around a function."""
-        parsed = file_of(function.__code__.co_filename)
+        parsed = file_around(function.__code__)
         scope: Any = node_of(function.__code__)
         if parsed is None or scope is None:
             return None

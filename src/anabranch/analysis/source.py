@@ -6,6 +6,7 @@ source as far as we are concerned.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import functools
@@ -14,7 +15,7 @@ import os
 import types
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -58,7 +59,10 @@ class SourceFile:
         return found
 
 
+_LATE_ANNOTATIONS = __future__.annotations.compiler_flag  # changes no statement
 _files: dict[str, tuple[list[str], SourceFile | None]] = {}
+_rewritten: dict[tuple[types.CodeType, str], SourceFile] = {}
+_instead_of: dict[FunctionNode, FunctionNode] = {}
 
 
 def node_of(code: types.CodeType) -> FunctionNode | None:
@@ -73,6 +77,8 @@ def node_of(code: types.CodeType) -> FunctionNode | None:
 @functools.lru_cache(maxsize=4096)
 def _node_of(code: types.CodeType, filename: str) -> FunctionNode | None:
     """Do the work of `node_of`: code objects of two files may count as equal."""
+    if (code, filename) in _rewritten:
+        return _find(_rewritten[code, filename], code)
     parsed = file_of(filename)
     found = None if parsed is None else _find(parsed, code)
     if found is None and parsed is not None:
@@ -80,6 +86,37 @@ def _node_of(code: types.CodeType, filename: str) -> FunctionNode | None:
         parsed = file_of(filename)
         found = None if parsed is None else _find(parsed, code)
     return found
+
+
+def file_around(code: types.CodeType) -> SourceFile | None:
+    """Return the file that a code object was compiled from, as it was compiled."""
+    rewritten = _rewritten.get((code, code.co_filename))
+    return file_of(code.co_filename) if rewritten is None else rewritten
+
+
+def rewrite(
+    filename: str, tree: ast.Module, new: FunctionNode, original: FunctionNode
+) -> types.CodeType:
+    """Compile a file in which one function was rewritten; return that function's code.
+
+    What the code does is told from the rewritten tree, and its lines are those of the
+    file. The original function does not run any more beside the rewritten one.
+    """
+    parsed = _indexed(filename, tree)
+    at = (_name(new), _first_line(new))
+    own = next(code for code in parsed.codes[at] if _find(parsed, code) is new)
+    for code in (own, *_codes(own)):
+        _rewritten.setdefault((code, filename), parsed)
+    for node in ast.walk(new):
+        if isinstance(node, _FUNCTIONS):
+            _instead_of[node] = original
+    _node_of.cache_clear()
+    return own
+
+
+def originals(nodes: Iterable[FunctionNode]) -> set[FunctionNode]:
+    """Return the functions that some nodes were rewritten from."""
+    return {_instead_of[node] for node in nodes if node in _instead_of}
 
 
 def file_of(filename: str) -> SourceFile | None:
@@ -94,10 +131,13 @@ def _parsed(filename: str, text: str) -> SourceFile | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text, filename)
-            top = compile(tree, filename, "exec", dont_inherit=True)
+            return _indexed(filename, ast.parse(text, filename))
     except (SyntaxError, ValueError):
         return None
+
+
+def _indexed(filename: str, tree: ast.Module) -> SourceFile:
+    top = compile(tree, filename, "exec", dont_inherit=True)
     nodes: dict[_At, list[FunctionNode]] = {}
     enclosing = dict(_scopes(tree))
     functions = [node for node in enclosing if isinstance(node, _FUNCTIONS)]
@@ -168,7 +208,7 @@ def _same(one: types.CodeType, two: types.CodeType) -> bool:
         and one.co_varnames == two.co_varnames
         and one.co_freevars == two.co_freevars
         and one.co_cellvars == two.co_cellvars
-        and one.co_flags == two.co_flags
+        and not (one.co_flags ^ two.co_flags) & ~_LATE_ANNOTATIONS
         and len(one.co_consts) == len(two.co_consts)
         and all(map(_same_constant, one.co_consts, two.co_consts))
     )

@@ -23,7 +23,7 @@ from anabranch.analysis.objects import (
     is_scalar,
     is_users_class,
 )
-from anabranch.analysis.source import FunctionNode
+from anabranch.analysis.source import FunctionNode, originals
 from anabranch.analysis.universe import Universe
 from anabranch.analysis.values import (
     ELEMENTS,
@@ -149,7 +149,7 @@ class Verdicts:
         self.visited: set[FunctionNode] = set()
         for found in everything:
             self.changed.update(found.changes)
-            self.visited |= found.visited
+            self.visited |= found.visited | originals(found.visited)
         self._reads: dict[Any, Effect | None] = {}
 
     def why_not_pure(self, operator: str) -> Effect | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,8 @@ from typing import Any
 
 from anabranch.cli.errors import CommandError
 from anabranch.engines.modules import send_by_value
+from anabranch.errors import LoopError
+from anabranch.frontend.to_stream import Loop
 from anabranch.graph.drafts import Sink
 from anabranch.graph.stream import Stream
 
@@ -105,6 +108,9 @@ def default(module: ModuleType) -> Any:
 
 def sinks_of(found: Any, target: str) -> tuple[Sink, ...]:
     """Return the sinks that a value stands for: one, several, or a function of none."""
+    if isinstance(found, Loop):  # to call it would run it as it stands
+        _refuse_parameters(found, target)
+        found = found.stream
     if callable(found) and not isinstance(found, type):
         with _told_as_python_would(split_target(target)[0]):
             found = found()
@@ -122,6 +128,22 @@ def sinks_of(found: Any, target: str) -> tuple[Sink, ...]:
     raise CommandError(msg)
 
 
+def _refuse_parameters(loop: Loop, target: str) -> None:
+    wanted = [
+        name
+        for name, one in inspect.signature(loop).parameters.items()
+        if one.default is one.empty
+        and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    if wanted:
+        name = loop.__name__
+        msg = (
+            f"a loop that is run by its name must take no arguments; {target} wants "
+            f"{', '.join(wanted)}; name a function that returns {name}.stream(...)"
+        )
+        raise CommandError(msg)
+
+
 class _told_as_python_would:  # noqa: N801 - reads as the words of a `with`
     """Turns an exception in the user's file into its traceback without our frames."""
 
@@ -137,7 +159,7 @@ class _told_as_python_would:  # noqa: N801 - reads as the words of a `with`
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception) or isinstance(error, LoopError):
             return
         own = str(self._path.resolve())
         while trace is not None and trace.tb_frame.f_code.co_filename != own:

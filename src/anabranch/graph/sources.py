@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -37,6 +37,18 @@ class Generate(Source):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("factory", self.factory),)
+
+
+@dataclass(frozen=True, eq=False)
+class Offered(Source):
+    """Items at given moments, in seconds from the start, whoever is ready for them.
+
+    They are those of `items`, again and again, or numbers from 0 on.
+    """
+
+    due_s: tuple[float, ...]
+    items: Sequence[Any] | None = None
+    label: ClassVar[str] = "offered"
 
 
 @dataclass(frozen=True, eq=False)

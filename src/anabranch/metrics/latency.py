@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 _LEAST_S = 1e-6
 _RATIO = 1.05
@@ -28,14 +32,86 @@ class Latencies:
     def __init__(self) -> None:
         self.counts = [0] * _BUCKETS
         self.most_s = 0.0
+        self.total_s = 0.0
 
     def record(self, latency_s: float, items: int = 1) -> None:
         """Count items that arrived together."""
         self.most_s = max(self.most_s, latency_s)
+        self.total_s += latency_s * items
         place = 0
         if latency_s > _LEAST_S:
             place = round(math.log(latency_s / _LEAST_S) / _LOG_RATIO)
         self.counts[min(place, _BUCKETS - 1)] += items
+
+    def record_each(self, latencies_s: npt.NDArray[np.float64]) -> None:
+        """Count items that arrived one by one."""
+        if not len(latencies_s):
+            return
+        self.most_s = max(self.most_s, float(latencies_s.max()))
+        self.total_s += float(latencies_s.sum())
+        above = np.log(np.maximum(latencies_s / _LEAST_S, 1.0)) / _LOG_RATIO
+        places = np.minimum(np.round(above).astype(np.int64), _BUCKETS - 1)
+        for place, items in enumerate(np.bincount(places).tolist()):
+            if items:
+                self.counts[place] += items
+
+
+@dataclass(frozen=True)
+class Sojourns:
+    """How long the items that came out within some time had been on their way."""
+
+    counts: tuple[int, ...]
+    total_s: float
+
+    @property
+    def items(self) -> int:
+        """How many came out."""
+        return sum(self.counts)
+
+    @property
+    def mean_s(self) -> float:
+        """Their latency on average; 0 where there were none."""
+        return self.total_s / max(1, self.items)
+
+    def quantile_s(self, share: float) -> float:
+        """Return the latency that so many of them kept below."""
+        rank, below = share * self.items, 0
+        for place, count in enumerate(self.counts):
+            below += count
+            if count and below >= rank:
+                return _LEAST_S * _RATIO**place
+        return 0.0
+
+    def within(self, bound_s: float) -> float:
+        """Return the share of them that kept below a bound."""
+        place = max(0, math.floor(math.log(bound_s / _LEAST_S) / _LOG_RATIO))
+        return sum(self.counts[: place + 1]) / max(1, self.items)
+
+    def since(self, earlier: Sojourns) -> Sojourns:
+        """Return those that came out after an earlier look."""
+        pairs = zip(self.counts, earlier.counts, strict=True)
+        counts = tuple(now - before for now, before in pairs)
+        return Sojourns(counts, self.total_s - earlier.total_s)
+
+
+NO_SOJOURNS = Sojourns((0,) * _BUCKETS, 0.0)
+
+
+def sojourns(all_latencies: Iterable[Latencies]) -> Sojourns:
+    """Return what several sinks have seen so far.
+
+    >>> seen = Latencies()
+    >>> seen.record(0.1, 3)
+    >>> before = sojourns([seen])
+    >>> seen.record(0.3)
+    >>> sojourns([seen]).since(before).items, round(sojourns([seen]).mean_s, 3)
+    (1, 0.15)
+    """
+    counts, total_s = [0] * _BUCKETS, 0.0
+    for latencies in all_latencies:
+        counts = [a + b for a, b in zip(counts, latencies.counts, strict=True)]
+        total_s += latencies.total_s
+    return Sojourns(tuple(counts), total_s)
 
 
 def summary(all_latencies: Iterable[Latencies]) -> dict[str, float]:

@@ -75,6 +75,7 @@ class SourceThread:
         self._flusher = flusher
         self._held: list[tuple[Any, int]] = []  # gathered, with their numbers
         self._held_since_s = 0.0
+        self._live: LiveReader | None = None
         self.thread = threading.Thread(
             target=self._guarded, name=f"source {op.name}", daemon=True
         )
@@ -85,6 +86,12 @@ class SourceThread:
     def where(self, number: int) -> str:
         """Return where an item stood, in words."""
         return f"item {number} of {self.op.name}"
+
+    @property
+    def arrived(self) -> int:
+        """How many items have arrived, as far as is known: at least what was read."""
+        known = None if self._live is None else self._live.arrived()
+        return max(self.read, known or 0)
 
     @property
     def holds(self) -> bool:
@@ -130,14 +137,16 @@ class SourceThread:
 
     def _drive_live(self, reader: LiveReader) -> None:
         """Send on what has arrived, whenever something has."""
+        self._live = reader
         try:
             while not (self.stopping or reader.ended):
                 most = self._into.limit(self.op.name)
                 arrived = reader.poll(most, POLL_S)
                 if arrived:
                     items, numbers = zip(*arrived, strict=True)
+                    born_s = reader.oldest_s or perf_counter()
                     with self.gate:
-                        self._send(list(items), numbers, perf_counter())
+                        self._send(list(items), numbers, born_s)
                     self._into.await_room(self.op.name)
         finally:
             reader.close()

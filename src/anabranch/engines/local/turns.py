@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from anabranch.graph.graph import Graph
-from anabranch.graph.sources import Kafka, ReadFiles, Socket
+from anabranch.graph.sources import Kafka, Offered, ReadFiles, Socket
 from anabranch.runtime.batch import Column, Mark, mark_at
 
 
@@ -70,7 +70,7 @@ def turns_of(graph: Graph) -> Turns:
     if len(graph.sources) == 1:
         return Alone()
     live = any(
-        isinstance(op.kind, Socket | Kafka)
+        isinstance(op.kind, Socket | Kafka | Offered)
         or (isinstance(op.kind, ReadFiles) and op.kind.follow)
         for op in graph.sources
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 import uuid
 from collections.abc import Collection
 from pathlib import Path
@@ -18,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Options
 from anabranch.engines.spark.actuator import SparkActuator
+from anabranch.engines.spark.arrivals import Arrivals
 from anabranch.engines.spark.books import Books
 from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
 from anabranch.engines.spark.checkpoint_program import program_of, refuse_hidden_state
@@ -36,7 +36,7 @@ from anabranch.engines.spark.spec import Spec
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
 from anabranch.graph.sources import FromSpark
-from anabranch.metrics.latency import Latencies, summary
+from anabranch.metrics.latency import summary
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import stop
 
@@ -72,7 +72,7 @@ class SparkRun(RunningThread):
         self._cuts: frozenset[str] = frozenset()
         self.epoch_items = options.epoch_items or EPOCH_ITEMS
         self._epoch_log = EpochLog()
-        self._latencies = Latencies()
+        self._arrivals = Arrivals()
         self._backlog: int | None = None
         self._warm_s = 0.0
 
@@ -159,7 +159,6 @@ class SparkRun(RunningThread):
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
             epochs.profiling = self._epoch_log.profiling
-            began_s = time.monotonic()
             pieces = _taken(intakes, self.epoch_items, epochs.degree)
             if not pieces:
                 if all(intake.ended for intake in intakes.values()):
@@ -169,10 +168,10 @@ class SparkRun(RunningThread):
             self._books.positions = {n: one.position() for n, one in intakes.items()}
             reach("taken", epochs.stamp.epoch + 1)
             self._backlog = _waiting(intakes)
+            self._arrivals.taken(intakes, pieces)
             with self._epoch_log.epoch(epochs):
                 epochs.run(pieces)
-            rows = sum(piece.rows for taken in pieces.values() for piece in taken)
-            self._latencies.record(time.monotonic() - began_s, rows)
+            self._arrivals.delivered()
         if not self._stopping.is_set():
             epochs.finish()
             self._books.finish(epochs.stamp)
@@ -192,7 +191,7 @@ class SparkRun(RunningThread):
             "epochs": len(self._epoch_log.seconds),
             "epoch_s": list(self._epoch_log.seconds),
             "start_s": self._warm_s,
-            "latency": summary([self._latencies]),
+            "latency": summary([self._arrivals.latencies]),
             "backlog": self._backlog,
             "items_per_s": read / max(self.elapsed_s - self._warm_s, 1e-9),
         }

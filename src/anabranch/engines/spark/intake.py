@@ -57,9 +57,13 @@ class ParquetPiece(Piece):
 
 
 class Intake(ABC):
-    """Hands out the rows of a source, in order."""
+    """Hands out the rows of a source, in order.
+
+    A `live` source has rows that arrived before they were asked for.
+    """
 
     ended = False
+    live = False
 
     @abstractmethod
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
@@ -78,6 +82,14 @@ class Intake(ABC):
 
     def waiting(self) -> int | None:
         """Return about how many rows are there to be taken; None: nobody knows."""
+        return None
+
+    def due_s(self) -> Sequence[float] | None:
+        """Return when each row that was last taken was due, where that is known."""
+        return None
+
+    def arrived(self) -> int | None:
+        """Return how many rows have arrived, taken or not, where that is known."""
         return None
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of

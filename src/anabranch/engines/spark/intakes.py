@@ -9,12 +9,14 @@ from anabranch.engines.spark.dataframes import FrameIntake, StreamingIntake
 from anabranch.engines.spark.file_intake import FileIntake, ParquetIntake
 from anabranch.engines.spark.intake import Intake, ItemIntake, SequenceIntake
 from anabranch.engines.spark.live import FollowIntake, KafkaIntake, SocketIntake
+from anabranch.engines.spark.offered import OfferedIntake
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import (
     FromIterable,
     FromSpark,
     Kafka,
+    Offered,
     ReadFiles,
     Socket,
 )
@@ -23,7 +25,7 @@ from anabranch.runtime.reading.files import input_files, is_compressed
 from anabranch.runtime.reading.open import open_reader
 
 
-def intake_of(
+def intake_of(  # noqa: PLR0911 - one return for each kind of source
     op: Op,
     pickler: Pickler,
     on_error: OnError,
@@ -44,6 +46,8 @@ def intake_of(
             return SocketIntake(op, on_error)
         case Kafka():
             return KafkaIntake(op)
+        case Offered():
+            return OfferedIntake(op.name, op.kind, pickler)
         case FromSpark():
             return _of_frame(op, op.kind, scratch, checkpoint)
     return _of_items(op, pickler, on_error)

@@ -46,6 +46,8 @@ class KafkaPiece(Piece):
 class SocketIntake(Intake):
     """Lines that have arrived; after a restart, those that arrive from then on."""
 
+    live = True
+
     def __init__(self, op: Op, on_error: OnError) -> None:
         self._source = op.name
         self._lines = Lines(op, on_error)
@@ -78,6 +80,8 @@ class SocketIntake(Intake):
 
 class KafkaIntake(Intake):
     """Ranges of offsets that have arrived."""
+
+    live = True
 
     def __init__(self, op: Op) -> None:
         assert isinstance(op.kind, Kafka)  # noqa: S101
@@ -117,6 +121,8 @@ class KafkaIntake(Intake):
 
 class FollowIntake(Intake):
     """The files of a directory that keeps growing, each as soon as it is complete."""
+
+    live = True
 
     def __init__(self, op: Op, pickler: Pickler, on_error: OnError) -> None:
         assert isinstance(op.kind, ReadFiles)  # noqa: S101

@@ -17,9 +17,13 @@ POLL_S = 0.05
 
 
 class LiveReader(Reader):
-    """The items of a source as they arrive, numbered from 1."""
+    """The items of a source as they arrive, numbered from 1.
+
+    `oldest_s` is when the first of those last polled was due, where that is known.
+    """
 
     ended = False
+    oldest_s: float | None = None
 
     @abstractmethod
     def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
@@ -30,6 +34,10 @@ class LiveReader(Reader):
 
     def close(self) -> None:
         """Let go of connections; nothing is read any more."""
+
+    def arrived(self) -> int | None:
+        """Return how many items have arrived, read or not, where that is known."""
+        return None
 
     def numbered(self) -> Iterator[tuple[Any, int]]:
         try:

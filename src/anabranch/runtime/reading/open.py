@@ -12,6 +12,7 @@ from anabranch.graph.sources import (
     FromSpark,
     Generate,
     Kafka,
+    Offered,
     ReadFiles,
     ReadPostgres,
     Socket,
@@ -19,6 +20,7 @@ from anabranch.graph.sources import (
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.reading.follow import FollowReader
 from anabranch.runtime.reading.kafka import KafkaReader
+from anabranch.runtime.reading.offered import OfferedReader
 from anabranch.runtime.reading.postgres import PostgresReader
 from anabranch.runtime.reading.reader import FileReader, ItemReader, Reader
 from anabranch.runtime.reading.socket import SocketReader
@@ -52,4 +54,5 @@ _READERS: Mapping[type[Kind], Callable[[Op, OnError], Reader]] = {
     Socket: SocketReader,
     Kafka: KafkaReader,
     ReadPostgres: PostgresReader,
+    Offered: OfferedReader,
 }

@@ -1,0 +1,65 @@
+"""When the rows of an epoch arrived, and how long they were on their way.
+
+A row of a source that can be read at any time is on its way from when the epoch takes
+it. One that arrived by itself has waited since the epoch before, unless its source
+knows better.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from anabranch.engines.spark.intake import Intake, Piece
+from anabranch.metrics.latency import Latencies
+
+
+class Arrivals:
+    """Written by the thread that runs epochs; any may look."""
+
+    def __init__(self) -> None:
+        self.latencies = Latencies()
+        self.taken_items = 0
+        self._intakes: Mapping[str, Intake] = {}
+        self._before: dict[str, int] = {}  # rows taken of each source
+        self._asked_s: dict[str, float] = {}
+        self._born: list[tuple[float, int]] = []  # when, and how many rows
+        self._each: list[Sequence[float]] = []
+
+    def arrived(self) -> int:
+        """Return how many items have arrived: what was taken, and what waits if known."""
+        intakes = dict(self._intakes)
+        known = {name: intake.arrived() for name, intake in intakes.items()}
+        return sum(
+            max(taken, known.get(name) or 0) for name, taken in self._before.items()
+        )
+
+    def taken(
+        self, intakes: Mapping[str, Intake], pieces: Mapping[str, Sequence[Piece]]
+    ) -> None:
+        """Take note of what an epoch takes in."""
+        now_s = time.perf_counter()
+        self._intakes = intakes
+        self._born, self._each = [], []
+        for name, parts in pieces.items():
+            rows = sum(piece.rows for piece in parts)
+            self._before[name] = self._before.get(name, 0) + rows
+            self.taken_items += rows
+            due_s = intakes[name].due_s()
+            if due_s is not None:
+                self._each.append(due_s)
+            elif intakes[name].live:
+                self._born.append((self._asked_s.get(name, now_s), rows))
+            else:
+                self._born.append((now_s, rows))
+        self._asked_s.update(dict.fromkeys(intakes, now_s))
+
+    def delivered(self) -> None:
+        """Take note that all of the epoch has come out."""
+        now_s = time.perf_counter()
+        for born_s, rows in self._born:
+            self.latencies.record(now_s - born_s, rows)
+        for due_s in self._each:
+            self.latencies.record_each(now_s - np.asarray(due_s))

@@ -1,0 +1,90 @@
+"""Refuse loops whose stages reach one another through an object, not a variable.
+
+Stages run at the same time, each on an item of its own. If one may change an object that
+another one looks at, then what that one sees depends on which is ahead.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import types
+from collections.abc import Mapping, Sequence
+
+from anabranch.analysis.analyze import learn
+from anabranch.analysis.effects import Effect, Findings, Read
+from anabranch.analysis.objects import CALLABLES, is_scalar
+from anabranch.analysis.state import Verdicts
+from anabranch.errors import LoopError
+from anabranch.graph.graph import Graph
+
+
+def why_shared(graph: Graph, operators: Sequence[str]) -> LoopError | None:
+    """Return why some operators, the parts of a loop, cannot run at the same time."""
+    verdicts = learn(graph)
+    found = {name: verdicts.findings.get(name, ()) for name in operators}
+    for changing, looking in itertools.permutations(operators, 2):
+        effect = _effect(found[changing])
+        if effect is None:
+            continue
+        read = _common(found[changing], found[looking]) or _rebound(
+            verdicts, found[changing], found[looking]
+        )
+        if read is not None:
+            return LoopError(
+                f"{read.file}:{read.line}: {looking} uses {read.name}, which {changing} "
+                f"may change ({effect.file}:{effect.line}: {effect.text}): they run at "
+                "the same time; keep what uses it in one stage, or say replicate=True "
+                "of the stage that does not change anything"
+            )
+    return None
+
+
+def _effect(found: Sequence[Findings]) -> Effect | None:
+    """Return what may change an object, if anything; what is only impure does not."""
+    effects = [effect for one in found for effect in one.effects]
+    kinds = ("changes", "unknown")
+    return min(
+        (effect for effect in effects if effect.kind in kinds),
+        key=lambda effect: (kinds.index(effect.kind), effect.line),
+        default=None,
+    )
+
+
+def _common(one: Sequence[Findings], other: Sequence[Findings]) -> Read | None:
+    """Return an object that both look at and that could be changed."""
+    ours = {target for findings in one for target in _touched(findings)}
+    for findings in other:
+        for target, read in _touched(findings).items():
+            if target in ours:
+                return read
+    return None
+
+
+def _touched(found: Findings) -> Mapping[int, Read]:
+    return {
+        target: read
+        for target, read in found.touched.items()
+        if not is_scalar(read.target)
+        and not isinstance(read.target, (*CALLABLES, types.ModuleType, type))
+    }
+
+
+def _rebound(
+    verdicts: Verdicts, one: Sequence[Findings], other: Sequence[Findings]
+) -> Read | None:
+    """Return a name that `other` reads and a function of `one` assigns."""
+    visited = {node for findings in one for node in findings.visited}
+    lines = {
+        line
+        for node in visited
+        for part in ast.walk(node)
+        if isinstance(part, ast.Global | ast.Nonlocal)
+        for line in [part.lineno]
+    }
+    for findings in other:
+        for read in findings.reads.values():
+            place = verdicts.writers.who_rebinds(read.name, read.scope)
+            if place is not None and place.line in lines:
+                return read
+    return None
