@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ def window_with_state(spark: SparkSession, source: Path, target: Path) -> None:
     def windows(
         key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
     ) -> Iterator[pd.DataFrame]:
-        held = list(zip(*state.get, strict=True)) if state.exists else []
+        held = pickle.loads(state.get[0]) if state.exists else []
         for frame in frames:
             made = []
             for row in zip(frame.ts, frame.price, frame.volume, strict=True):
@@ -89,9 +90,11 @@ def window_with_state(spark: SparkSession, source: Path, target: Path) -> None:
                     held = []
             columns = ["ts", "symbol", "price"]
             yield pd.DataFrame(made, columns=columns) if made else frame[:0][columns]
-        state.update(tuple(map(list, zip(*held, strict=True))) or ([], [], []))
+        state.update((pickle.dumps(held),))
 
-    schema = "ts array<long>, price array<double>, volume array<long>"
+    # Spark 4.3 hands the schema of the state on in small letters, and then finds no
+    # `elementType` in it: a state cannot have arrays.
+    schema = "held binary"
     stream = spark.readStream.csv(str(source), TRADE, header=True)
     keyed = stream.groupBy("symbol").applyInPandasWithState(
         windows, PRICE, schema, "append", "NoTimeout"
