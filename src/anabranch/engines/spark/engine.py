@@ -6,6 +6,7 @@ by one, producers first, each in an epoch of its own.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import uuid
@@ -26,13 +27,14 @@ from anabranch.engines.spark.cuts import why_not_cut
 from anabranch.engines.spark.epoch_log import EpochLog
 from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.faults import reach
-from anabranch.engines.spark.intake import Intake, Piece
+from anabranch.engines.spark.intake import Intake
 from anabranch.engines.spark.intakes import intake_of
 from anabranch.engines.spark.layout import lay_out
 from anabranch.engines.spark.outputs import Outputs
 from anabranch.engines.spark.restoring import local_directory
 from anabranch.engines.spark.session import open_session
 from anabranch.engines.spark.spec import Spec
+from anabranch.engines.spark.taking import Taking
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
 from anabranch.graph.sources import FromSpark
@@ -146,31 +148,35 @@ class SparkRun(RunningThread):
         try:
             for op in self._graph.sources:
                 intakes[op.name] = intake_of(op, pickler, on_error, scratch, directory)
-            self._all_epochs(epochs, intakes)
+            for name, position in self._books.positions.items():
+                intakes[name].seek(position)
+            with contextlib.closing(Taking(intakes)) as taking:
+                self._all_epochs(epochs, intakes, taking)
         finally:
             for intake in intakes.values():
                 intake.close()
 
-    def _all_epochs(self, epochs: Epochs, intakes: dict[str, Intake]) -> None:
-        for name, position in self._books.positions.items():
-            intakes[name].seek(position)
+    def _all_epochs(
+        self, epochs: Epochs, intakes: dict[str, Intake], taking: Taking
+    ) -> None:
         self._books.not_read.clear()  # the run that first came by has told about them
         while not self._stopping.is_set() and not epochs.finishing:
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
             epochs.profiling = self._epoch_log.profiling
-            pieces = _taken(intakes, self.epoch_items, epochs.degree)
-            if not pieces:
+            taken = taking.take(self.epoch_items, epochs.degree)
+            if not taken.pieces:
                 if all(intake.ended for intake in intakes.values()):
                     break
                 self._stopping.wait(IDLE_S)  # for what has not arrived yet
                 continue
-            self._books.positions = {n: one.position() for n, one in intakes.items()}
+            self._books.positions = dict(taken.positions)
             reach("taken", epochs.stamp.epoch + 1)
-            self._backlog = _waiting(intakes)
-            self._arrivals.taken(intakes, pieces)
+            self._backlog = taken.waiting
+            self._arrivals.taken(intakes, taken.pieces)
+            taking.prepare(self.epoch_items, epochs.degree)
             with self._epoch_log.epoch(epochs):
-                epochs.run(pieces)
+                epochs.run(taken.pieces)
             self._arrivals.delivered()
         if not self._stopping.is_set():
             epochs.finish()
@@ -214,21 +220,3 @@ class SparkRun(RunningThread):
                 msg = f"there can be no cut before {name!r}: {why_not}"
                 raise ValueError(msg)
         self._cuts = frozenset(operators)
-
-
-def _waiting(intakes: dict[str, Intake]) -> int | None:
-    """Return how many rows are there and not taken, as far as anyone knows."""
-    known = [intake.waiting() for intake in intakes.values()]
-    counts = [count for count in known if count is not None]
-    return sum(counts) if counts else None
-
-
-def _taken(intakes: dict[str, Intake], rows: int, parts: int) -> dict[str, list[Piece]]:
-    """Take the next rows of each source, as far as they have arrived."""
-    exactly = len(intakes) > 1
-    taken = {
-        name: intake.take(rows, parts, exactly=exactly)
-        for name, intake in intakes.items()
-        if not intake.ended
-    }
-    return {name: pieces for name, pieces in taken.items() if pieces}

@@ -8,7 +8,7 @@ states lie in buckets that any task can open, so nothing has to be moved.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,7 +95,7 @@ class Epochs:
             first = workers[0]
             self._tried(lambda: self._job(first, first, replace(task, level=first), {}))
 
-    def run(self, pieces: dict[str, list[Piece]]) -> None:
+    def run(self, pieces: Mapping[str, list[Piece]]) -> None:
         """Run the rows of one epoch through the program."""
         taken = list(itertools.chain.from_iterable(pieces.values()))
         shares: dict[tuple[int, int], Share] = {}

@@ -35,6 +35,8 @@ _SAMPLE_BYTES = 1 << 16  # tells how long the rows are, before any were read
 class FileIntake(Intake):
     """Ranges of text files that begin and end with a row."""
 
+    any_time = True
+
     def __init__(self, source: str, kind: ReadFiles, files: Sequence[Path]) -> None:
         self._source = source
         self._kind = kind
@@ -158,6 +160,8 @@ class FileIntake(Intake):
 
 class ParquetIntake(Intake):
     """Rows of Parquet files, counted by their metadata."""
+
+    any_time = True
 
     def __init__(self, source: str, files: Sequence[Path]) -> None:
         self._source = source

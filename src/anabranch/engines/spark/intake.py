@@ -63,6 +63,7 @@ class Intake(ABC):
     """
 
     ended = False
+    any_time = False  # whether the same rows can be taken at any time, without a word
     live = False
 
     @abstractmethod
@@ -98,6 +99,8 @@ class Intake(ABC):
 
 class SequenceIntake(Intake):
     """Slices of a list; a slice of a `range` is as small as the range itself."""
+
+    any_time = True
 
     def __init__(self, source: str, items: Sequence[Any], pickler: Pickler) -> None:
         self._source = source

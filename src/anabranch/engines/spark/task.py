@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.engines.spark.checkpoint_record import Log, Snapshot
 from anabranch.engines.spark.intake import Piece
@@ -16,7 +17,6 @@ from anabranch.engines.spark.store import EMPTY, Stamp
 from anabranch.metrics.samples import ThreadSamples
 from anabranch.runtime.failures import Failure
 
-ROW_SCHEMA = "dest int, unit int, channel int, entry int, payload binary"
 ROW_ARROW = pa.schema(
     [
         ("dest", pa.int32()),
@@ -26,6 +26,7 @@ ROW_ARROW = pa.schema(
         ("payload", pa.binary()),
     ]
 )
+ROW_SCHEMA = from_arrow_schema(ROW_ARROW)  # text would be parsed for every stage
 Half: TypeAlias = Literal["whole", "first", "second"]
 
 REPORT = -1  # instead of a unit: what a task has to say to the driver
