@@ -28,6 +28,7 @@ from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.intake import Intake, Piece
 from anabranch.engines.spark.intakes import intake_of
+from anabranch.engines.spark.latency_actuator import SparkLatencyActuator
 from anabranch.engines.spark.layout import lay_out
 from anabranch.engines.spark.outputs import Outputs
 from anabranch.engines.spark.restoring import local_directory
@@ -168,7 +169,7 @@ class SparkRun(RunningThread):
             self._books.positions = {n: one.position() for n, one in intakes.items()}
             reach("taken", epochs.stamp.epoch + 1)
             self._backlog = _waiting(intakes)
-            self._arrivals.taken(intakes, pieces)
+            self._arrivals.taken(intakes, pieces, epochs.degree)
             with self._epoch_log.epoch(epochs):
                 epochs.run(pieces)
             self._arrivals.delivered()
@@ -199,6 +200,10 @@ class SparkRun(RunningThread):
     def actuator(self) -> SparkActuator:
         """Return what a controller sees of it, and changes."""
         return SparkActuator(self, self._layout, self._epoch_log, self.set_cuts)
+
+    def latency_actuator(self) -> SparkLatencyActuator:
+        """Return what keeps it within a bound sees of it, and changes."""
+        return SparkLatencyActuator(self, self._layout, self._arrivals)
 
     def set_degree(self, degree: int) -> None:
         """Change the number of replicas, from the next epoch on."""
