@@ -14,16 +14,23 @@ from anabranch.control.latency_decision import Decision, Degrees, Room, in_words
 from anabranch.control.latency_predictive import LEAST_GAIN, Ceiling, Memory, Trial
 from anabranch.metrics.observed import Observed
 
+HELPED = 0.95  # of the latency, if it was of use to give a replica back
+HOLD = 10  # steps
+FORGET = 20  # steps
+
 
 def climb(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: Memory
 ) -> tuple[Decision | None, Memory]:
     """Return what to change after a control step, if anything, and what to remember."""
-    memory = replace(memory, step=memory.step + 1)
+    memory = _later(memory)
     if not degrees or not seen.sojourns.items:
         return None, memory
     late_s = seen.sojourns.quantile_s(goal.quantile)
     words = f"{goal.quantile:.0%} are within {ms(late_s)}"
+    gave, memory = memory.gave, replace(memory, gave=None)
+    if gave is not None and late_s > goal.bound_s and late_s > HELPED * gave[2]:
+        return _restore(gave, words, memory)
     for region, trial in memory.trials.items():
         memory = replace(memory, trials={})
         gained = seen.arrived_per_s / max(memory.throughput, 1e-9)
@@ -33,13 +40,34 @@ def climb(
         return _back(region, trial.before, why, seen, memory)
     if late_s > goal.bound_s:
         widest = max(degrees, key=lambda name: degrees[name])
-        if degrees[widest] > 1:
-            why = f"{words}, above {ms(goal.bound_s)}"
-            return _back(widest, degrees[widest] - 1, why, seen, memory)
-        return _cannot(goal, words, memory)
+        if degrees[widest] == 1:
+            return _cannot(goal, words, memory)
+        if memory.hold:
+            return None, memory
+        memory = replace(memory, gave=(widest, degrees[widest], late_s))
+        why = f"{words}, above {ms(goal.bound_s)}"
+        return _back(widest, degrees[widest] - 1, why, seen, memory)
     if late_s > goal.bound_s * (1 - goal.threshold):
         return None, memory
     return _up(seen, degrees, goal, room, memory)
+
+
+def _later(memory: Memory) -> Memory:
+    """Return what is remembered in the next step; what was in vain may help by then."""
+    step = memory.step + 1
+    ceilings = memory.ceilings if step % FORGET else {}
+    return replace(memory, step=step, ceilings=ceilings, hold=max(0, memory.hold - 1))
+
+
+def _restore(
+    gave: tuple[str, int, float], words: str, memory: Memory
+) -> tuple[Decision, Memory]:
+    region, degree, before_s = gave
+    back = {region: degree}
+    why = f"without it latency is no better: {words}, before {ms(before_s)}"
+    ceilings = {n: one for n, one in memory.ceilings.items() if n != region}
+    memory = replace(memory, ceilings=ceilings, hold=HOLD)
+    return Decision(f"restore: {in_words(back)}", why, back), memory
 
 
 def _up(

@@ -16,7 +16,7 @@ MARGIN = 0.9  # of the bound, for what the model leaves out
 ENOUGH = 30  # items, to tell how variable a load is
 EVEN = 1.3
 TELLING = 0.9
-CATCH_UP_S = 2.0  # how soon a backlog should be gone
+CATCH_UP_S = 5.0  # how soon a backlog should be gone
 
 
 @dataclass(frozen=True)
