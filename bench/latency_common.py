@@ -30,8 +30,10 @@ FILM_S = 60.0
 
 
 def lane_detection() -> Any:
-    """Return the application."""
-    return load_module(ROOT / "apps" / "lane_detection.py")
+    """Return the application; its replicas take the cores, not OpenCV's own threads."""
+    app = load_module(ROOT / "apps" / "lane_detection.py")
+    app.cv2.setNumThreads(1)
+    return app
 
 
 def film() -> Path | None:
