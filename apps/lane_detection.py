@@ -2,9 +2,10 @@
 
 Each frame goes through the same steps: find edges in the part where the road is, find
 straight stretches among the edges, and fit a line to those that lean to either side.
-Frames do not depend on each other, so many are worked on at once; only the last
-operator remembers a line, for frames in which it cannot be seen. This is the lane
-detection of the paper on latency-aware parallelism, here as a stream program.
+Frames do not depend on each other, so many are worked on at once; only the last stage
+remembers a line, for frames in which it cannot be seen. This is the lane detection of
+the paper on latency-aware parallelism: an ordinary loop with marked stages, which also
+runs as it stands.
 
 It reads a film (Udacity, 221 frames) from the folder `lane` of the real data, and frames
 that it draws where there is none. It needs OpenCV: pip install 'anabranch[lane]'. What
@@ -13,7 +14,6 @@ OpenCV does cannot be looked into, so the two functions that call it declare it.
 
 import random
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,26 +97,33 @@ def fitted(some: list[tuple[int, int, int, int]]) -> Line | None:
     return float(slope * FAR + start), float(slope * NEAR + start)
 
 
-def remembered(last: Lane, now: Lane) -> tuple[Lane, Lane]:
+def remembered(last: Lane, now: Lane) -> Lane:
     """Return a lane with the lines of before where there are none now."""
-    whole = Lane(now.number, now.left or last.left, now.right or last.right)
-    return whole, whole
+    return Lane(now.number, now.left or last.left, now.right or last.right)
+
+
+@ab.to_stream
+def lanes(film: Path | None) -> None:
+    """Find the lane in every frame of a film."""
+    seen = Lane(-1, None, None)
+    for frame in frames(film):
+        with ab.stage(name="detect", inputs="frame", outputs="now"):
+            found = stretches(edges(frame))
+            now = lane(found)
+        with ab.stage(name="remember", inputs="now", outputs="seen"):
+            seen = remembered(seen, now)
 
 
 def program(film: Path | None = None) -> ab.Sink:
     """Return the lane in every frame."""
-    path = film or real_file("lane", "solidWhiteRight.mp4")
-    source = partial(frames, path) if path else drawn
-    shown = ab.generate(source, Frame, name="frames")
-    found = shown.map(edges, name="edges").map(stretches, name="stretches")
-    lanes = found.map(lane, name="lanes")
-    return lanes.scan(remembered, Lane(-1, None, None), name="remembered").to_list(
-        name="lines"
-    )
+    return lanes.stream(film or real_file("lane", "solidWhiteRight.mp4"))
 
 
-def frames(path: Path) -> Iterator[Frame]:
-    """Yield the frames of a film."""
+def frames(path: Path | None) -> Iterator[Frame]:
+    """Yield the frames of a film; without one, of a film that is drawn."""
+    if path is None:
+        yield from drawn()
+        return
     film = cv2.VideoCapture(str(path))
     number = 0
     while True:

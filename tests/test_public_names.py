@@ -18,7 +18,7 @@ union merge barrier pipeline split_join duplicate round_robin fuse
 sum count any min max mean first last
 declare trust dead_letter
 to_stream stage
-run start compile explain throughput
+run start compile explain throughput latency
 Stream Sink Window Operator Job Compilation
 errors testing
 """

@@ -13,7 +13,7 @@ and keeps every item, and the order of every stream, as that one thread would ha
 
 from anabranch import errors, testing
 from anabranch.compiler.compile import Compilation
-from anabranch.control.goals import throughput
+from anabranch.control.goals import latency, throughput
 from anabranch.frontend.stage import stage
 from anabranch.frontend.to_stream import to_stream
 from anabranch.graph.blocks import duplicate, round_robin
@@ -70,6 +70,7 @@ __all__ = [
     "generate",
     "kafka",
     "last",
+    "latency",
     "max",
     "mean",
     "merge",

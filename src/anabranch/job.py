@@ -14,7 +14,8 @@ from anabranch.compiler.compile import Compilation, Target, compile_graph
 from anabranch.control.actuator import Actuator
 from anabranch.control.background import adapt_in_background
 from anabranch.control.controller import Controller
-from anabranch.control.goals import Throughput
+from anabranch.control.goals import Latency, Throughput
+from anabranch.control.latency_controller import LatencyActuator, LatencyController
 from anabranch.engines.engine import Change, Engine, Options, Running, Status
 from anabranch.engines.local.engine import LocalEngine
 from anabranch.engines.sequential import SequentialEngine
@@ -34,6 +35,9 @@ class Adaptable(Protocol):
     def actuator(self) -> Actuator:
         """Return what a controller sees of it, and changes."""
 
+    def latency_actuator(self) -> LatencyActuator:
+        """Return what keeps it within a bound sees of it, and changes."""
+
 
 class Job:
     """A program that runs, or has run; made by `ab.run` and `ab.start`.
@@ -48,7 +52,7 @@ class Job:
         self,
         compilation: Compilation,
         running: Running,
-        controller: Controller | None = None,
+        controller: Controller | LatencyController | None = None,
     ) -> None:
         self._running = running
         self._controller = controller
@@ -86,7 +90,10 @@ class Job:
 
     def metrics(self) -> dict[str, Any]:
         """Return what was measured so far, as plain data."""
-        return self._running.metrics()
+        found = self._running.metrics()
+        if isinstance(self._controller, LatencyController):
+            found["steps"] = self._controller.steps()
+        return found
 
 
 def compile_sinks(*sinks: Sink, on: EngineName = "spark") -> Compilation:
@@ -117,7 +124,7 @@ def start(
     checkpoint: str | os.PathLike[str] | None = None,
     degree: int | None = None,
     on_error: str | OnError = "stop",
-    goal: Throughput | None = None,
+    goal: Throughput | Latency | None = None,
     master: str | None = None,
     epoch_items: int | None = None,
     progress: bool = False,
@@ -131,6 +138,12 @@ def start(
     """
     if degree is not None and degree < 1:
         msg = f"degree must be at least 1; got {degree}"
+        raise ValueError(msg)
+    if degree is not None and isinstance(goal, Latency):
+        msg = (
+            f"a latency goal chooses the number of replicas; got degree={degree} too; "
+            "leave one of them out, or say ab.latency(..., replicas=...)"
+        )
         raise ValueError(msg)
     if checkpoint is not None and on != "spark":
         msg = (
@@ -149,8 +162,11 @@ def start(
     running = engine_named(on).start(compilation.graph, compilation.plan, options)
     if degree is not None or not isinstance(running, Adaptable):
         return Job(compilation, running)
-    chosen = goal or Throughput()
-    controller = Controller(running.actuator(), chosen.settings)
+    controller: Controller | LatencyController
+    if isinstance(goal, Latency):
+        controller = LatencyController(running.latency_actuator(), goal)
+    else:
+        controller = Controller(running.actuator(), (goal or Throughput()).settings)
     adapt_in_background(controller)
     return Job(compilation, running, controller)
 
@@ -161,7 +177,7 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     degree: int | None = None,
     on_error: str | OnError = "stop",
-    goal: Throughput | None = None,
+    goal: Throughput | Latency | None = None,
     master: str | None = None,
     epoch_items: int | None = None,
     progress: bool = False,
@@ -169,7 +185,7 @@ def run(
     """Run a bounded program to its end and return its `Job`.
 
     `on` names the engine. While the program runs it is tuned for its `goal`, which is
-    `ab.throughput()` unless said otherwise; a `degree` fixes the number of replicas
+    `ab.throughput()` unless said otherwise (`ab.latency("200 ms")`); a `degree` fixes the number of replicas
     instead, and nothing is tuned. `on_error` is "stop", "skip" or `ab.dead_letter(...)`. Ctrl-C stops the
     job cleanly.
 

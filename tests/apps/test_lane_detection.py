@@ -41,7 +41,13 @@ def test_a_line_that_is_not_seen_is_remembered(lane_detection):
     now = lane_detection.Lane(1, None, (5.0, 6.0))
 
     wanted = lane_detection.Lane(1, (1.0, 2.0), (5.0, 6.0))
-    assert (wanted, wanted) == lane_detection.remembered(before, now)
+    assert wanted == lane_detection.remembered(before, now)
+
+
+def test_frames_are_worked_on_at_once(lane_detection):
+    plan = ab.compile(lane_detection.program(), on="local").plan
+
+    assert [("detect",)] == [region.operators for region in plan.regions]
 
 
 def test_lanes_of_a_film_are_those_that_people_saw(lane_detection, data):

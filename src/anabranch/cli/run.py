@@ -9,6 +9,7 @@ from anabranch.cli.console import words
 from anabranch.cli.programs import load_sinks
 from anabranch.cli.progress import watch
 from anabranch.cli.summary import summarise
+from anabranch.control.goals import Latency, latency
 from anabranch.job import start
 from anabranch.runtime.failures import OnError, dead_letter
 
@@ -18,6 +19,7 @@ examples:
   anabranch run vwap.py                        on Spark, in this machine
   anabranch run vwap.py:prices --on sequential as one thread, without Spark
   anabranch run vwap.py --degree 8 --master spark://host:7077
+  anabranch run vwap.py --latency "200 ms"     as few replicas as keep this bound
   anabranch run vwap.py --on-error lost.jsonl  go on without items that fail
 """
 
@@ -41,6 +43,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=at_least(1),
         metavar="N",
         help="replicas of each parallel region (default: the engine chooses)",
+    )
+    parser.add_argument(
+        "--latency",
+        type=bound,
+        metavar="BOUND",
+        help='keep 99%% of the items within a bound such as "200 ms"',
     )
     parser.add_argument(
         "--checkpoint", metavar="DIR", help="where state is kept, to go on from later"
@@ -77,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         on=arguments.on,
         master=arguments.master,
         degree=arguments.degree,
+        goal=arguments.latency,
         checkpoint=arguments.checkpoint,
         epoch_items=arguments.epoch_items,
         on_error=arguments.on_error,
@@ -89,6 +98,18 @@ def run(arguments: argparse.Namespace) -> int:
     for line in summarise(job, arguments.on, arguments.show):
         console.print(line, markup=False)
     return 0 if job.status == "finished" else INTERRUPTED
+
+
+def bound(text: str) -> Latency:
+    """Return what `--latency` means.
+
+    >>> bound("200 ms").bound_s
+    0.2
+    """
+    try:
+        return latency(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def on_error(text: str) -> str | OnError:

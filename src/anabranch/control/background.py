@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 
 from anabranch.control.controller import Controller, Step
+from anabranch.control.latency_controller import LatencyController
 
 
-def adapt_in_background(controller: Controller) -> threading.Thread:
+def adapt_in_background(
+    controller: Controller | LatencyController,
+) -> threading.Thread:
     """Start a thread that adapts a program until it ends.
 
     A program does not fail because it cannot be tuned: should the controller fail, its

@@ -43,6 +43,7 @@ class Replica:
     pace: Pace = field(default_factory=Pace)
     limit: int = 1
     received: int = 0
+    busy_s: float = 0.0  # how long it has been at work, by the clock on the wall
     _batch: Batch | None = None  # what is at work
     _left: Any = None  # iterator over its items
     _gains: dict[Edge, float] = field(default_factory=dict)  # outputs for each item
@@ -60,7 +61,9 @@ class Replica:
                 self._through(self.program, batch)
             self._send(self.program, batch)
         if batch.items:
-            self.pace.observe(len(batch.items), perf_counter() - started_s)
+            elapsed_s = perf_counter() - started_s
+            self.busy_s += elapsed_s
+            self.pace.observe(len(batch.items), elapsed_s)
             self._adapt()
 
     def settle(self) -> None:

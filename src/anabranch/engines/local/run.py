@@ -12,6 +12,7 @@ from anabranch.engines.local.delivery import deliverer
 from anabranch.engines.local.effects import effect_of
 from anabranch.engines.local.finish import finish
 from anabranch.engines.local.flow import Flow
+from anabranch.engines.local.latency_actuator import LocalLatencyActuator
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op
@@ -58,6 +59,10 @@ class LocalRun(RunningThread):
     def actuator(self) -> LocalActuator:
         """Return what a controller sees of it, and changes."""
         return LocalActuator(self, self.flow)
+
+    def latency_actuator(self) -> LocalLatencyActuator:
+        """Return what keeps it within a bound sees of it, and changes."""
+        return LocalLatencyActuator(self, self.flow, self._latencies.values())
 
     def begin(self) -> None:
         self.flow.start()  # from here on it can be changed

@@ -94,6 +94,11 @@ class SourceThread:
         return max(self.read, known or 0)
 
     @property
+    def is_live(self) -> bool:
+        """Whether items arrive by themselves."""
+        return self._live is not None
+
+    @property
     def holds(self) -> bool:
         """Whether it has gathered items that are not sent on yet."""
         return bool(self._held)

@@ -14,6 +14,7 @@ import numpy as np
 
 from anabranch.engines.spark.intake import Intake, Piece
 from anabranch.metrics.latency import Latencies
+from anabranch.metrics.observed import Epoch
 
 
 class Arrivals:
@@ -21,7 +22,11 @@ class Arrivals:
 
     def __init__(self) -> None:
         self.latencies = Latencies()
+        self.epochs: list[Epoch] = []
+        self.degree: int | None = None  # of the epoch that runs, or ran last
         self.taken_items = 0
+        self._epoch_items = 0
+        self._began_s = 0.0
         self._intakes: Mapping[str, Intake] = {}
         self._before: dict[str, int] = {}  # rows taken of each source
         self._asked_s: dict[str, float] = {}
@@ -37,16 +42,20 @@ class Arrivals:
         )
 
     def taken(
-        self, intakes: Mapping[str, Intake], pieces: Mapping[str, Sequence[Piece]]
+        self,
+        intakes: Mapping[str, Intake],
+        pieces: Mapping[str, Sequence[Piece]],
+        degree: int,
     ) -> None:
         """Take note of what an epoch takes in."""
-        now_s = time.perf_counter()
-        self._intakes = intakes
+        now_s = self._began_s = time.perf_counter()
+        self.degree, self._intakes, self._epoch_items = degree, intakes, 0
         self._born, self._each = [], []
         for name, parts in pieces.items():
             rows = sum(piece.rows for piece in parts)
             self._before[name] = self._before.get(name, 0) + rows
             self.taken_items += rows
+            self._epoch_items += rows
             due_s = intakes[name].due_s()
             if due_s is not None:
                 self._each.append(due_s)
@@ -63,3 +72,10 @@ class Arrivals:
             self.latencies.record(now_s - born_s, rows)
         for due_s in self._each:
             self.latencies.record_each(now_s - np.asarray(due_s))
+        seconds = now_s - self._began_s
+        self.epochs.append(Epoch(self._epoch_items, seconds, self.degree or 1))
+
+    @property
+    def live(self) -> bool:
+        """Whether rows arrive by themselves at some source."""
+        return any(intake.live for intake in dict(self._intakes).values())

@@ -29,6 +29,7 @@ from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.intake import Intake
 from anabranch.engines.spark.intakes import intake_of
+from anabranch.engines.spark.latency_actuator import SparkLatencyActuator
 from anabranch.engines.spark.layout import lay_out
 from anabranch.engines.spark.outputs import Outputs
 from anabranch.engines.spark.restoring import local_directory
@@ -173,7 +174,7 @@ class SparkRun(RunningThread):
             self._books.positions = dict(taken.positions)
             reach("taken", epochs.stamp.epoch + 1)
             self._backlog = taken.waiting
-            self._arrivals.taken(intakes, taken.pieces)
+            self._arrivals.taken(intakes, taken.pieces, epochs.degree)
             taking.prepare(self.epoch_items, epochs.degree)
             with self._epoch_log.epoch(epochs):
                 epochs.run(taken.pieces)
@@ -205,6 +206,10 @@ class SparkRun(RunningThread):
     def actuator(self) -> SparkActuator:
         """Return what a controller sees of it, and changes."""
         return SparkActuator(self, self._layout, self._epoch_log, self.set_cuts)
+
+    def latency_actuator(self) -> SparkLatencyActuator:
+        """Return what keeps it within a bound sees of it, and changes."""
+        return SparkLatencyActuator(self, self._layout, self._arrivals)
 
     def set_degree(self, degree: int) -> None:
         """Change the number of replicas, from the next epoch on."""

@@ -1,0 +1,147 @@
+"""The loop of the latency goal: watch for a step, decide, put into effect, and tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from anabranch.control.controller import Step
+from anabranch.control.goals import Latency
+from anabranch.control.latency_closed import climb
+from anabranch.control.latency_decision import Decision, Degrees, Room, ms
+from anabranch.control.latency_epochs import EpochMemory, admit
+from anabranch.control.latency_predictive import Memory, predict
+from anabranch.control.latency_reactive import regulate
+from anabranch.metrics.observed import Observed
+
+
+class LatencyActuator(Protocol):
+    """A running program whose latency can be watched, and its replicas changed.
+
+    None instead of an answer means that the program has ended.
+    """
+
+    @property
+    def now_s(self) -> float:
+        """How long the program has run."""
+
+    @property
+    def cores(self) -> int:
+        """How many cores it may use."""
+
+    @property
+    def others(self) -> int:
+        """How many stages it has that are not replicated."""
+
+    @property
+    def degrees(self) -> Degrees:
+        """How many replicas each region has that can have several."""
+
+    @property
+    def epoch_items(self) -> int | None:
+        """How many items an epoch admits; None where there are no epochs."""
+
+    def watch(self, seconds: float) -> Observed | None:
+        """Watch the program for a control step."""
+
+    def resize(self, degrees: Degrees, epoch_items: int | None) -> str | None:
+        """Give regions so many replicas; return how that went, in words."""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A control step: when it ended, what was seen in it, and with how many replicas."""
+
+    at_s: float
+    seen: Observed
+    degrees: Degrees
+
+
+class LatencyController:
+    """Keeps one program within its bound; `history` may be read from other threads."""
+
+    def __init__(self, actuator: LatencyActuator, goal: Latency) -> None:
+        self.history: list[Step] = []
+        self.sightings: list[Sighting] = []
+        self._actuator = actuator
+        self._goal = goal
+        self._memory = Memory()
+        self._epochs = EpochMemory()
+        self._pending: tuple[Step, float] | None = None  # and the latency before it
+
+    @property
+    def now_s(self) -> float:
+        """How long the program has run."""
+        return self._actuator.now_s
+
+    def run(self) -> None:
+        """Adapt the program until it ends."""
+        while self.advance():
+            pass
+
+    def advance(self) -> bool:
+        """Do one control step; tell whether the program still runs."""
+        seen = self._actuator.watch(self._goal.step_s)
+        self._tell_effect(seen)
+        if seen is None:
+            return False
+        degrees = dict(self._actuator.degrees)
+        self.sightings.append(Sighting(self.now_s, seen, degrees))
+        decision = self._decide(seen, degrees)
+        if decision is None:
+            return True
+        at_s, how = self.now_s, ""
+        if decision.changes:
+            done = self._actuator.resize(decision.degrees, decision.epoch_items)
+            if done is None:
+                return False
+            how = done
+        self.history.append(Step(at_s, decision.what, decision.why, how))
+        before_s = seen.sojourns.quantile_s(self._goal.quantile)
+        self._pending = (self.history[-1], before_s)
+        return True
+
+    def _decide(self, seen: Observed, degrees: Degrees) -> Decision | None:
+        actuator, goal = self._actuator, self._goal
+        room = Room(actuator.cores, actuator.others, goal.replicas)
+        if goal.policy == "reactive":
+            return regulate(seen, degrees, goal, room)
+        if actuator.epoch_items is not None:
+            decision, self._epochs = admit(
+                seen, degrees, goal, room, self._epochs, actuator.epoch_items
+            )
+        elif seen.closed:
+            decision, self._memory = climb(seen, degrees, goal, room, self._memory)
+        else:
+            decision, self._memory = predict(seen, degrees, goal, room, self._memory)
+        return decision
+
+    def _tell_effect(self, seen: Observed | None) -> None:
+        """Add to the last change what came of it."""
+        if self._pending is None:
+            return
+        step, before_s = self._pending
+        self._pending = None
+        if seen is None:
+            effect = "the program ended"
+        else:
+            after_s = seen.sojourns.quantile_s(self._goal.quantile)
+            share = f"{self._goal.quantile:.0%}"
+            effect = f"{share} within {ms(after_s)}, before {ms(before_s)}"
+        told = "; ".join(part for part in (effect, step.effect) if part)
+        self.history[self.history.index(step)] = replace(step, effect=told)
+
+    def steps(self) -> list[dict[str, object]]:
+        """Return every control step as plain data."""
+        return [
+            {
+                "at_s": one.at_s,
+                "mean_ms": one.seen.sojourns.mean_s * 1000,
+                "quantile_ms": one.seen.sojourns.quantile_s(self._goal.quantile) * 1000,
+                "items": one.seen.sojourns.items,
+                "arrived_per_s": one.seen.arrived_per_s,
+                "backlog": one.seen.backlog,
+                "replicas": dict(one.degrees),
+            }
+            for one in list(self.sightings)
+        ]

@@ -1,0 +1,240 @@
+"""Choose the number of replicas in one step, from what items cost and how many come.
+
+More replicas as soon as the load needs them, or a backlog; fewer only when the backlog is
+gone, and when fewer would have done for several steps in a row. A replica that turns out
+not to help is given back, and not tried again until items cost something else.
+
+Pure: what the policy remembers from step to step goes in and comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from anabranch.control.goals import Latency
+from anabranch.control.latency_decision import Decision, Degrees, Room, in_words, ms
+from anabranch.control.latency_need import (
+    VARIABILITY,
+    Need,
+    Stance,
+    needs,
+    trimmed,
+    variability_of,
+)
+from anabranch.metrics.observed import Observed
+
+SPARE = 0.7  # how busy replicas may be after some have been given back
+LEARNT = 0.3  # how much a step counts for what is known of the load
+PATIENCE = 6  # steps in which fewer would have done, before some are given back
+MOST_PATIENCE = 24
+REGRET = 12  # steps within which more again means that they were given back too soon
+LEAST_GAIN = 0.05
+SHIFT = 0.25
+NEAR = 0.8  # of the bound
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Replicas that were added: from how many, and what the region could do before."""
+
+    before: int
+    capacity_per_s: float
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """More replicas than this did not help when an item took so long."""
+
+    degree: int
+    service_s: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the policy remembers: of trials and ceilings by region, and of how it went."""
+
+    step: int = 0
+    calm: int = 0  # steps in a row in which fewer would have done
+    rising: int = 0  # steps in a row in which one more would be better
+    patience: int = PATIENCE
+    fewer_at: int | None = None
+    low: Mapping[str, int] = field(default_factory=dict)  # enough in all calm steps
+    trials: Mapping[str, Trial] = field(default_factory=dict)
+    ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
+    variability: float = VARIABILITY
+    told: str = ""  # why the bound cannot be met, as last said
+    throughput: float = 0.0  # of a closed program, before its last trial
+    gave: tuple[str, int, float] | None = None  # region, degree and latency before
+    hold: int = 0  # steps in which a closed program gives nothing back
+
+
+def predict(
+    seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: Memory
+) -> tuple[Decision | None, Memory]:
+    """Return what to change after a control step, if anything, and what to remember."""
+    memory = _lifted(replace(memory, step=memory.step + 1), seen)
+    if not degrees:
+        return None, memory
+    useless = _useless(seen, degrees, memory)
+    if useless is not None:
+        region, trial = useless
+        return _give_back(region, trial, seen, memory)
+    memory = _learnt(memory, seen, goal)
+    most = max(room.beside(seen.others_busy), len(degrees))
+    ceilings = {name: one.degree for name, one in memory.ceilings.items()}
+    stance = Stance(variability=memory.variability)
+    found = needs(seen, goal, most, ceilings, stance)
+    more = {n: d for n, d in trimmed(degrees, found).items() if d > degrees[n]}
+    if more:
+        if not _urgent(seen, degrees, more, goal) and memory.rising < 1:
+            return None, replace(memory, rising=memory.rising + 1, calm=0)
+        return _add(more, found, seen, memory)
+    memory = replace(memory, rising=0)
+    said, memory = _unmet(seen, goal, found, most, memory)
+    if said is not None:
+        return said, memory
+    enough = needs(seen, goal, most, ceilings, replace(stance, full=SPARE))
+    fewer = {n: d for n, d in trimmed(degrees, enough).items() if d < degrees[n]}
+    return _spare(fewer, seen, goal, memory)
+
+
+def _lifted(memory: Memory, seen: Observed) -> Memory:
+    """Forget ceilings of regions whose items cost something else by now."""
+    kept = {
+        name: one
+        for name, one in memory.ceilings.items()
+        if name in seen.regions
+        and abs(seen.regions[name].service_s / one.service_s - 1) <= SHIFT
+    }
+    return replace(memory, ceilings=kept)
+
+
+def _learnt(memory: Memory, seen: Observed, goal: Latency) -> Memory:
+    """Take note of how variable the load is; not of a step in which more were added."""
+    now = None if memory.trials else variability_of(seen, goal)
+    memory = replace(memory, trials={})
+    if now is None:
+        return memory
+    known = memory.variability + LEARNT * (now - memory.variability)
+    return replace(memory, variability=known)
+
+
+def _useless(
+    seen: Observed, degrees: Degrees, memory: Memory
+) -> tuple[str, Trial] | None:
+    for region, trial in memory.trials.items():
+        load = seen.regions.get(region)
+        if load is None or not load.items_per_s or degrees[region] <= trial.before:
+            continue
+        if load.capacity_per_s < trial.capacity_per_s * (1 + LEAST_GAIN):
+            return region, trial
+    return None
+
+
+def _give_back(
+    region: str, trial: Trial, seen: Observed, memory: Memory
+) -> tuple[Decision, Memory]:
+    load = seen.regions[region]
+    why = (
+        f"they do not help: {region} could do {trial.capacity_per_s:.3g} items a second "
+        f"before and can do {load.capacity_per_s:.3g} now"
+    )
+    ceiling = Ceiling(trial.before, load.service_s * trial.before / load.degree)
+    memory = replace(
+        memory,
+        trials={},
+        ceilings={**memory.ceilings, region: ceiling},
+        calm=0,
+        rising=0,
+    )
+    back = {region: trial.before}
+    return Decision(f"give back: {in_words(back)}", why, back), memory
+
+
+def _urgent(seen: Observed, degrees: Degrees, more: Degrees, goal: Latency) -> bool:
+    """Tell whether more are needed at once: latency is near, or it takes several."""
+    late = seen.sojourns.quantile_s(goal.quantile) > NEAR * goal.bound_s
+    return late or any(more[name] > degrees[name] + 1 for name in more)
+
+
+def _add(
+    more: Degrees, found: Mapping[str, Need], seen: Observed, memory: Memory
+) -> tuple[Decision, Memory]:
+    regretted = memory.fewer_at is not None and memory.step - memory.fewer_at <= REGRET
+    patience = min(2 * memory.patience, MOST_PATIENCE) if regretted else memory.patience
+    trials = {
+        name: Trial(seen.regions[name].degree, seen.regions[name].capacity_per_s)
+        for name in more
+    }
+    why = "; ".join(f"{name}: {found[name].why}" for name in more)
+    memory = replace(
+        memory,
+        trials=trials,
+        calm=0,
+        rising=0,
+        patience=patience,
+        fewer_at=None,
+        low={},
+    )
+    return Decision(in_words(more), why, dict(more)), memory
+
+
+def _spare(
+    fewer: Degrees, seen: Observed, goal: Latency, memory: Memory
+) -> tuple[Decision | None, Memory]:
+    """Give replicas back that have not been needed for a while."""
+    late_s = seen.sojourns.quantile_s(goal.quantile)
+    waiting_s = max(
+        (
+            seen.backlog * load.per_item * load.service_s / load.degree
+            for load in seen.regions.values()
+        ),
+        default=0.0,
+    )
+    if not fewer or late_s > goal.bound_s or waiting_s > goal.bound_s / 2:
+        return None, replace(memory, calm=0, low={})
+    low = {n: max(d, memory.low.get(n, 0)) for n, d in fewer.items()}
+    if memory.calm:
+        low = {n: d for n, d in low.items() if n in memory.low}
+    memory = replace(memory, calm=memory.calm + 1, low=low)
+    if not low or memory.calm < memory.patience:
+        return None, memory
+    why = (
+        f"they have not been needed for {memory.calm} steps: {seen.arrived_per_s:.3g} "
+        f"items a second, {goal.quantile:.0%} within {ms(late_s)}"
+    )
+    memory = replace(memory, calm=0, low={}, fewer_at=memory.step)
+    return Decision(f"only {in_words(low)}", why, low), memory
+
+
+def _unmet(
+    seen: Observed,
+    goal: Latency,
+    found: Mapping[str, Need],
+    most: int,
+    memory: Memory,
+) -> tuple[Decision | None, Memory]:
+    """Say, once, that the bound cannot be kept, and why."""
+    late_s = seen.sojourns.quantile_s(goal.quantile)
+    if not seen.sojourns.items or late_s <= goal.bound_s:
+        return None, replace(memory, told="")
+    alone_s = sum(load.service_s for load in seen.regions.values()) + seen.others_s
+    full = [(name, need) for name, need in found.items() if need.work > need.degree]
+    if alone_s > goal.bound_s:
+        reason = f"an item takes {ms(alone_s)} without any waiting"
+        kind = "alone"
+    elif full:
+        name, need = full[0]
+        reason = f"{name} has work for {need.work:.1f} replicas and {need.degree} of {most} can help"
+        kind = f"full {name}"
+    else:
+        return None, memory
+    if kind == memory.told:
+        return None, memory
+    close = (
+        f"{goal.quantile:.0%} are within {ms(late_s)}, "
+        f"{seen.sojourns.within(goal.bound_s):.0%} within {ms(goal.bound_s)}"
+    )
+    said = Decision(f"{ms(goal.bound_s)} cannot be kept", f"{reason}; now {close}")
+    return said, replace(memory, told=kind)

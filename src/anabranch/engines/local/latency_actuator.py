@@ -1,0 +1,215 @@
+"""What keeps a program on the local engine within a latency bound sees of it.
+
+How long items take is told by the replicas themselves, by the clock on the wall: it is
+what they cost as things are, with all that they wait for inside. What a region takes of
+a thread that it shares with others is told by the profiler.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+
+from anabranch.engines.local.actuator import arranged, arrangement_of
+from anabranch.engines.local.effects import effect_of
+from anabranch.engines.local.flow import Flow
+from anabranch.engines.local.network import Network
+from anabranch.engines.local.regions import replicated_operators, why_not_replicated
+from anabranch.engines.local.watching import watched_threads
+from anabranch.engines.thread import RunningThread
+from anabranch.errors import EngineError
+from anabranch.metrics.latency import Latencies, sojourns
+from anabranch.metrics.observed import Observed, RegionLoad
+from anabranch.metrics.samples import profile_of
+from anabranch.runtime.profile import Sampler
+from anabranch.runtime.punctuated import punctuated_operators
+
+SLICES = 4  # of a control step, to see the load change within it
+LITTLE = 0.3  # a thread on a core for less of its time says nothing about the rest
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a replica has done."""
+
+    items: int = 0
+    busy_s: float = 0.0
+
+
+class LocalLatencyActuator:
+    """Watches one program and changes its replicas; used by one thread."""
+
+    epoch_items: int | None = None
+
+    def __init__(
+        self, run: RunningThread, flow: Flow, latencies: Collection[Latencies]
+    ) -> None:
+        self._run = run
+        self._flow = flow
+        self._latencies = latencies
+        self.cores = len(os.sched_getaffinity(0))
+
+    @property
+    def now_s(self) -> float:
+        return self._run.elapsed_s
+
+    @property
+    def degrees(self) -> Mapping[str, int]:
+        configured = self._flow.configuration.degrees
+        return {name: configured.get(name, 1) for name in self._regions}
+
+    @cached_property
+    def others(self) -> int:
+        inside = {name for names in self._regions.values() for name in names}
+        return sum(op.name not in inside for op in self._flow.graph)
+
+    @cached_property
+    def _regions(self) -> Mapping[str, tuple[str, ...]]:
+        graph = self._flow.graph
+        punctuated = punctuated_operators(graph)
+        return {
+            region.name: replicated_operators(graph, region)
+            for region in self._flow.plan.regions
+            if why_not_replicated(graph, region, punctuated) is None
+        }
+
+    def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
+        wanted = arrangement_of(self._flow.configuration)
+        for region, degree in degrees.items():
+            wanted = wanted.with_degree(region, degree)
+        try:
+            switch = self._flow.switch(arranged(self._flow.configuration, wanted))
+        except EngineError:  # the program has ended, or failed, meanwhile
+            return None
+        return effect_of(switch)
+
+    def watch(self, seconds: float) -> Observed | None:
+        network = self._flow.network
+        before, seen_before = _work(network), sojourns(self._latencies)
+        read_before, started_s = self._read(), perf_counter()
+        sampler = Sampler(watched_threads(self._flow))
+        sampler.start()
+        over, arrivals = self._arrivals(seconds)
+        samples = sampler.stop()
+        if over:
+            return None
+        took_s = perf_counter() - started_s
+        read = max(1, self._read() - read_before)
+        done = {
+            name: [_less(a, b) for a, b in zip(ones, before[name], strict=True)]
+            for name, ones in _work(network).items()
+        }
+        on_core = {load.thread: load for load in profile_of(samples).threads}
+        regions: dict[str, RegionLoad] = {}
+        inside_s = 0.0
+        for region, operators in self._regions.items():
+            works = self._works(region, operators, done)
+            load = _load(works, operators, on_core, took_s, self._sharing(operators))
+            per_item = load.items_per_s * took_s / read
+            regions[region] = RegionLoad(
+                load.degree, load.service_s, load.items_per_s, load.share, per_item
+            )
+            inside_s += load.service_s * load.items_per_s * took_s
+        all_s = sum(work.busy_s for works in done.values() for work in works)
+        others_s = max(0.0, all_s - inside_s)
+        return Observed(
+            took_s,
+            arrivals,
+            backlog=self._arrived() - self._read() + _waiting(network),
+            sojourns=sojourns(self._latencies).since(seen_before),
+            regions=regions,
+            others_busy=others_s / took_s,
+            others_s=others_s / read,
+            closed=not any(source.is_live for source in self._flow.sources),
+        )
+
+    def _works(
+        self,
+        region: str,
+        operators: tuple[str, ...],
+        done: Mapping[str, list[Work]],
+    ) -> dict[str, list[Work]]:
+        """Return what was done by the elements of a region, or the one it is part of."""
+        layout = self._flow.network.layout
+        own = [e.name for e in layout.elements.values() if e.part == region]
+        names = own or [layout.element_of(operators[0]).name]
+        return {name: done[name] for name in names if name in done}
+
+    def _sharing(self, operators: tuple[str, ...]) -> int:
+        """Return how many regions share the thread of some operators."""
+        layout = self._flow.network.layout
+        own = layout.element_of(operators[0]).name
+        return sum(
+            layout.element_of(names[0]).name == own for names in self._regions.values()
+        )
+
+    def _arrivals(self, seconds: float) -> tuple[bool, tuple[float, ...]]:
+        """Wait; return whether the program has ended, and what arrived meanwhile."""
+        found: list[float] = []
+        before, before_s = self._arrived(), perf_counter()
+        for _ in range(SLICES):
+            if self._run.ended_within(seconds / SLICES) or self._flow.ended:
+                return True, ()
+            now, now_s = self._arrived(), perf_counter()
+            found.append((now - before) / (now_s - before_s))
+            before, before_s = now, now_s
+        return False, tuple(found)
+
+    def _arrived(self) -> int:
+        return sum(source.arrived for source in self._flow.sources)
+
+    def _read(self) -> int:
+        return sum(source.read for source in self._flow.sources)
+
+
+def _work(network: Network) -> dict[str, list[Work]]:
+    return {
+        name: [Work(replica.received, replica.busy_s) for replica in replicas]
+        for name, replicas in network.replicas.items()
+    }
+
+
+def _less(after: Work, before: Work) -> Work:
+    return Work(after.items - before.items, after.busy_s - before.busy_s)
+
+
+def _waiting(network: Network) -> int:
+    return sum(
+        0 if replica.inlet is None else replica.inlet.waiting
+        for replicas in network.replicas.values()
+        for replica in replicas
+    )
+
+
+def _load(
+    works: Mapping[str, list[Work]],
+    operators: tuple[str, ...],
+    on_core: Mapping[str, object],
+    took_s: float,
+    sharing: int,
+) -> RegionLoad:
+    """Return the load of a region from what its elements have done."""
+    first = next(iter(works))
+    items = sum(work.items for work in works[first])
+    degree = len(works[first])
+    channels = [
+        sum(ones[channel].busy_s for ones in works.values())
+        for channel in range(degree)
+    ]
+    busy_s = sum(channels)
+    if degree == 1:
+        busy_s *= _part(operators, on_core.get(first), busy_s / took_s, sharing)
+    share = max(channels) / sum(channels) if sum(channels) > 0 else 1 / degree
+    return RegionLoad(degree, busy_s / max(1, items), items / took_s, share)
+
+
+def _part(operators: tuple[str, ...], load: object, busy: float, sharing: int) -> float:
+    """Return which part of a thread's work is that of some operators."""
+    own: Mapping[str, float] = getattr(load, "own", {})
+    total = sum(own.values())
+    if total < LITTLE * busy or total <= 0:  # it waits for something else
+        return 1 / sharing
+    return sum(own.get(name, 0.0) for name in operators) / total

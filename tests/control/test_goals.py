@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+import anabranch as ab
+from anabranch.control.goals import Latency, seconds_of
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    {"200 ms": 0.2, "1s": 1.0, "1.5 s": 1.5, "2 min": 120.0, "50us": 5e-5}.items(),
+)
+def test_durations(text, seconds):
+    assert seconds == pytest.approx(seconds_of(text))
+
+
+@pytest.mark.parametrize("text", ["200", "fast", "-1 s", "1 hour", "0 ms", -2, 0])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ValueError, match="a duration"):
+        seconds_of(text)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"quantile": 99}, "quantile must lie between 0 and 1"),
+        ({"policy": "magic"}, "policy must be"),
+        ({"threshold": 20}, "threshold must be a share"),
+        ({"scaling": 0}, "scaling must be at least 1"),
+        ({"replicas": 0}, "replicas must be at least 1"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        ab.latency("1 s", **wrong)
+
+
+def test_the_settings_of_the_paper():
+    goal = ab.latency("180 ms", policy="reactive", threshold=0.1, scaling=2, step="1 s")
+
+    assert Latency(0.18, 0.99, "reactive", 0.1, 2, 1.0) == goal
+
+
+def test_a_degree_leaves_nothing_to_choose():
+    with pytest.raises(ValueError, match="leave one of them out"):
+        ab.run(
+            ab.from_iterable([1]).to_list(),
+            on="local",
+            degree=2,
+            goal=ab.latency("1 s"),
+        )

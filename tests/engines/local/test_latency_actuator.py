@@ -1,0 +1,93 @@
+"""A latency goal on the local engine: right results, and replicas that follow the load."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+
+
+@ab.declare(state="stateless")
+def waits(n):
+    time.sleep(0.004)
+    return n
+
+
+class Reading(NamedTuple):
+    key: str
+    n: int
+
+
+@ab.declare(state="stateless")
+def summed(total, reading):
+    time.sleep(0.002)
+    return total + reading.n, Reading(reading.key, total + reading.n)
+
+
+@pytest.mark.parametrize("policy", ["predictive", "reactive"])
+def test_replicas_change_and_the_items_do_not(policy):
+    load = ab.testing.steps((100, 0.6), (700, 1.2))
+    out = ab.testing.offered(load).map(waits).to_list()
+    goal = ab.latency("50 ms", policy=policy, step=0.2, replicas=6)
+
+    job = ab.run(out, on="local", goal=goal)
+
+    assert list(range(len(load))) == out.items
+    changes = [change for change in job.history if "replica" in change.what]
+    assert changes
+    assert all(change.why for change in changes)
+    assert job.metrics()["steps"]
+
+
+def test_a_keyed_region_keeps_its_state_through_changes():
+    readings = [Reading("abcdefgh"[n % 8], n) for n in range(40)]
+    load = ab.testing.steps((100, 0.4), (900, 0.9))
+    out = (
+        ab.testing.offered(load, readings, Reading)
+        .key_by("key")
+        .scan(summed, 0)
+        .to_list()
+    )
+    goal = ab.latency("50 ms", step=0.2, replicas=4)
+
+    job = ab.run(out, on="local", goal=goal)
+
+    totals, wanted = {}, []
+    for n in range(len(load)):
+        key, value = readings[n % 40]
+        totals[key] = totals.get(key, 0) + value
+        wanted.append(Reading(key, totals[key]))
+    assert wanted == out.items
+    assert any("replicas of" in change.what for change in job.history)
+
+
+def test_what_a_step_has_seen():
+    load = ab.testing.constant(100, seconds=1.0)
+    out = ab.testing.offered(load).map(waits).to_list()
+    job = ab.start(out, on="local", degree=1)
+    actuator = job._running.latency_actuator()
+
+    seen = actuator.watch(0.5)
+    job.wait()
+
+    (load_seen,) = seen.regions.values()
+    assert not seen.closed
+    assert load_seen.degree == 1
+    assert load_seen.service_s >= 0.004
+    assert seen.sojourns.items > 0
+    assert seen.sojourns.mean_s >= 0.004
+    assert actuator.watch(0.1) is None
+    assert actuator.resize({"r0": 2}, None) is None
+
+
+def test_a_file_is_read_as_fast_as_possible():
+    out = ab.from_iterable(range(100)).map(waits).to_list()
+    job = ab.start(out, on="local", degree=1)
+
+    seen = job._running.latency_actuator().watch(0.1)
+    job.stop()
+
+    assert seen.closed
