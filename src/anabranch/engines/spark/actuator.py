@@ -1,22 +1,23 @@
-"""What the controller sees of a program on Spark, and changes: cuts, from epoch to epoch.
+"""What the controller sees of a program on Spark, and changes from epoch to epoch.
 
 The levels of a program run one after the other, so threads compete for cores only with
-those of their level. What is shown to the controller is the level that takes longest.
-A region has as many channels as there are cores from the start; cuts are for what
-cannot be replicated.
+those of their level. What is shown to the controller is the level that takes longest,
+with its share of the epoch. All regions have the same number of channels, as many as
+there are cores from the start; cuts are for what cannot be replicated.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Protocol
 
 from anabranch.engines.spark.cuts import why_not_cut
-from anabranch.engines.spark.epoch_log import EpochLog
+from anabranch.engines.spark.epoch_log import EpochLog, Seen
 from anabranch.engines.spark.layout import Layout
 from anabranch.engines.spark.task import Report
-from anabranch.engines.thread import RunningThread
 from anabranch.graph.reaching import ancestors
 from anabranch.metrics.load import Profile
 from anabranch.metrics.rates import Rates
@@ -25,36 +26,63 @@ from anabranch.plan.arrangement import Arrangement
 
 EPOCHS = 3  # measured for one answer
 PROFILED = 1
+WARM_UP = 8  # epochs at most until the first measurement begins
+STEADY = 0.05  # how much faster an epoch may be than the one before it
+FULL = 0.75  # an epoch with less of the largest one so far is not compared with it
+REGIONS = "all regions"  # they have one degree
+
+
+class Adjustable(Protocol):
+    """A run whose epochs can be changed."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has run."""
+
+    @property
+    def ended(self) -> threading.Event:
+        """Set when it has ended, well or not."""
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+
+    @property
+    def degree(self) -> int:
+        """How many channels regions have in the epochs that begin now."""
+
+    def set_degree(self, degree: int) -> None:
+        """Change the number of channels, from the next epoch on."""
+
+    def set_cuts(self, operators: Collection[str]) -> None:
+        """Cut elements before these operators, from the next epoch on."""
 
 
 class SparkActuator:
-    """Watches one program and cuts its elements; used by one thread, its controller."""
+    """Watches and changes one program; used by one thread, its controller."""
 
-    regions: Mapping[str, tuple[str, ...]] = {}
-
-    def __init__(
-        self,
-        run: RunningThread,
-        layout: Layout,
-        log: EpochLog,
-        cut: Callable[[Collection[str]], None],
-    ) -> None:
+    def __init__(self, run: Adjustable, layout: Layout, log: EpochLog) -> None:
         self._run = run
         self._layout = layout
         self._log = log
-        self._cut = cut
-        self.arrangement = Arrangement()
-        self.cores = os.cpu_count() or 1
+        self._ports: frozenset[str] = frozenset()
+        self._looked_at = 0  # the last epoch that was, or that is none of ours
+        self._warm = False
+        self._largest = 0  # items of an epoch
 
     @property
     def now_s(self) -> float:
         return self._run.elapsed_s
 
     @property
+    def cores(self) -> int:
+        return self._run.cores
+
+    @property
     def places(self) -> frozenset[str]:
         """What can be cut in elements that are whole: none is cut twice."""
         unit_of = self._layout.unit_of
-        cut = {unit_of[name].number for name in self.arrangement.ports}
+        cut = {unit_of[name].number for name in self._ports}
         return frozenset(
             name for name in self._possible if unit_of[name].number not in cut
         )
@@ -67,40 +95,112 @@ class SparkActuator:
             if why_not_cut(self._layout, op.name) is None
         )
 
+    @cached_property
+    def regions(self) -> Mapping[str, tuple[str, ...]]:
+        """All operators that are replicated, as one region: they have one degree."""
+        inside = tuple(
+            name
+            for unit in self._layout.units
+            if unit.replicated
+            for name in unit.operators
+        )
+        return {REGIONS: inside} if inside else {}
+
+    @property
+    def arrangement(self) -> Arrangement:
+        cut = Arrangement(self._ports)
+        return cut.with_degree(REGIONS, self._run.degree) if self.regions else cut
+
     def arrange(self, arrangement: Arrangement) -> str | None:
-        if self._run.ended_within(0):
+        if self._run.ended.is_set():
             return None
-        self._cut(arrangement.ports)
-        self.arrangement = arrangement
+        self._run.set_cuts(arrangement.ports)
+        if self.regions and arrangement.degree(REGIONS) != self._run.degree:
+            self._run.set_degree(arrangement.degree(REGIONS))
+        self._ports = arrangement.ports
+        self._looked_at = self._log.started
         return "from the next epoch on"
 
     def profile(self) -> Profile | None:
         self._log.profiling = True
         seen = self._log.next(PROFILED, self._run.ended)
         self._log.profiling = False
+        self._looked_at = self._log.started
         if seen is None:
             return None
-        return self.profile_from([report for one in seen for report in one.reports])
+        took_s = sum(one.seconds for one in seen)
+        return self.profile_from([r for one in seen for r in one.reports], took_s)
 
-    def profile_from(self, reports: Collection[Report]) -> Profile:
-        """Return the profile of the level that took longest."""
+    def profile_from(self, reports: Collection[Report], took_s: float) -> Profile:
+        """Return the profile of the level that took longest, of epochs that took so long."""
+        units = self._layout.units
         took: dict[int, float] = {}
         for report in reports:
-            level = self._layout.units[report.unit].level
+            level = units[report.unit].level
             longest = max((s.elapsed_s for s in report.samples), default=0.0)
             took[level] = max(took.get(level, 0.0), longest)
         slowest = max(took, key=lambda level: took[level], default=0)
-        return profile_of(
+        wide = {unit.level for unit in units if unit.replicated}
+        profile = profile_of(
             samples
             for report in reports
-            if self._layout.units[report.unit].level == slowest
+            if units[report.unit].level == slowest
             for samples in report.samples
+        )
+        return replace(
+            profile,
+            locked=0.0,  # every worker has a lock of its own
+            share=_share(took.get(slowest, 0.0), took_s),
+            spent={
+                name: _share(sum(took.get(level, 0.0) for level in wide), took_s)
+                for name in self.regions
+            },
         )
 
     def rates(self) -> Rates | None:
-        seen = self._log.next(EPOCHS, self._run.ended)
-        if seen is None:
+        if not self._warm and self._warmed_up() is None:
             return None
+        seen: list[Seen] = []
+        while len(seen) < EPOCHS:
+            one = self._next_full()
+            if one is None:
+                return None
+            seen.append(one)
+        return self._rates_of(seen)
+
+    def _warmed_up(self) -> bool | None:
+        """Wait while epochs become faster by themselves; None if the end comes first.
+
+        What Java compiles in the first epochs would look like the gain of a change.
+        """
+        before = None
+        for _ in range(WARM_UP):
+            one = self._next_full()
+            if one is None:
+                return None
+            speed = one.items / one.seconds
+            if before is not None and speed <= before * (1 + STEADY):
+                break
+            before = speed
+        self._warm = True
+        return True
+
+    def _next_full(self) -> Seen | None:
+        """Return the next epoch that has enough items to be compared with others.
+
+        The costs that each epoch has once weigh more in a small one, which also means
+        that the program keeps up with its sources: nothing has to become faster.
+        """
+        while True:
+            seen = self._log.next(1, self._run.ended, self._looked_at)
+            if seen is None:
+                return None
+            self._looked_at = seen[0].started
+            self._largest = max(self._largest, seen[0].items)
+            if seen[0].items >= FULL * self._largest:
+                return seen[0]
+
+    def _rates_of(self, seen: Sequence[Seen]) -> Rates:
         graph = self._layout.graph
         sources = {op.name for op in graph.sources}
         read = [one.read() for one in seen]
@@ -114,3 +214,7 @@ class SparkActuator:
                 for leading in (sources & {op.name, *ancestors(graph, op.name)},)
             }
         )
+
+
+def _share(part_s: float, whole_s: float) -> float:
+    return min(1.0, part_s / whole_s) if whole_s > 0 else 1.0

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
+from anabranch.engines.spark.cuts import halves_of
 from anabranch.engines.spark.layout import Unit
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.routing import Rows
@@ -102,15 +103,16 @@ class Runner:
     ) -> Iterator[pa.RecordBatch]:
         """Run what comes before a cut, and hand it on chunk by chunk."""
         unit, channel = place
-        watch = Watch(task, unit.operators, self.unit(unit).programs)
+        halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
+        runner = self.unit(unit)
         try:
-            half = self.unit(unit).first_half(task, channel, share, received, rows)
-            for batch in half:
-                along = Rows()
-                along.add_batch(ALONG, channel, 0, batch, self.pickler)
-                yield from along.batches(task, self.spec.layout)
-            changes, report = self.unit(unit).half_done
-            ended = changes, replace(report, samples=watch.seen())
+            with Watch(task, halves.first, runner.programs) as watch:
+                for batch in runner.first_half(task, channel, share, received, rows):
+                    along = Rows()
+                    along.add_batch(ALONG, channel, 0, batch, self.pickler)
+                    yield from along.batches(task, self.spec.layout)
+                changes, report = runner.half_done
+                ended = changes, replace(report, samples=watch.seen())
         except AnabranchError as error:
             ended = {}, Report(unit.number, channel, error=_told(error))
         rows.add(ALONG_END, channel, 0, self.pickler.dumps(ended))
@@ -128,10 +130,12 @@ class Runner:
             yield from batches
             return
         blobs = _along(batches, rows)
-        watch = Watch(task, (task.cuts[unit.number],), self.unit(unit).programs)
+        halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
+        runner = self.unit(unit)
         try:
-            *others, last = self.unit(unit).second_half(task, channel, blobs, rows)
-            reports = (*others, replace(last, samples=last.samples + watch.seen()))
+            with Watch(task, halves.second, runner.programs) as watch:
+                *others, last = runner.second_half(task, channel, blobs, rows)
+                reports = (*others, replace(last, samples=last.samples + watch.seen()))
         except AnabranchError as error:
             reports = (Report(unit.number, channel, error=_told(error)),)
         for report in reports:
@@ -157,13 +161,14 @@ class Runner:
         for entry, blob in share.blobs:
             received[entry].append(pa.py_buffer(blob))
         started = time.perf_counter()
-        watch = Watch(task, unit.operators, self.unit(unit).programs)
-        try:
-            report = self.unit(unit).run(task, channel, share, received, rows)
-        except AnabranchError as error:
-            report = Report(unit.number, channel, error=_told(error))
-        seconds = time.perf_counter() - started
-        report = replace(report, seconds=seconds, samples=watch.seen())
+        runner = self.unit(unit)
+        with Watch(task, unit.operators, runner.programs) as watch:
+            try:
+                report = runner.run(task, channel, share, received, rows)
+            except AnabranchError as error:
+                report = Report(unit.number, channel, error=_told(error))
+            seconds = time.perf_counter() - started
+            report = replace(report, seconds=seconds, samples=watch.seen())
         rows.add(REPORT, channel, 0, self.pickler.dumps(report))
 
 
