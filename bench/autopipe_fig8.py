@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from anabranch.control.simulate import threads_of, throughput
+from anabranch.control.model import threads_of, throughput
 from anabranch.plan.arrangement import Arrangement
 from autopipe_common import (
     OPERATORS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 
-from anabranch.control.simulate import threads_of, throughput
+from anabranch.control.model import threads_of, throughput
 from anabranch.plan.arrangement import Arrangement
 from autopipe_common import (
     chain,

@@ -178,9 +178,10 @@ def _generous(
         if busiest >= least * (1 - ALIKE):
             return best
         best, least = found, busiest
-        beta = max((use for use in others if found.utility < use < beta), default=0.0)
-        if not beta:
+        next_in_line = [use for use in others if found.utility < use < beta]
+        if not next_in_line:
             return best
+        beta = min(next_in_line)
 
 
 def _one_more_channel(

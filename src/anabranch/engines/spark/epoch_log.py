@@ -12,7 +12,6 @@ from typing import Protocol
 
 from anabranch.engines.spark.task import Report
 
-
 KEPT = 16  # epochs that a slow reader can still get
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
+from typing import Self
 
 from anabranch.engines.spark.exits import Exits
 from anabranch.engines.spark.task import EpochTask
@@ -47,7 +48,7 @@ class Watch:
         )
         self._sampler = Sampler([watched])
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         if self._sampler is not None:
             self._sampler.start()
         return self
