@@ -244,7 +244,7 @@ class Fading(SimulatedProgram):
 
     def profile(self):
         seen = super().profile()
-        return seen and replace(seen, share=0.05, spent={"r": 0.05})
+        return seen and replace(seen, share=0.05, with_fewer={"r": 1.05})
 
     @property
     def items_per_s(self):

@@ -166,13 +166,14 @@ WIDE = Arrangement().with_degree("r", 2)
 IDLE = ThreadLoad("read", 0.3, {}, {"read": 0.3})
 
 
-def fewer(spent: float, **changes) -> Move | Stay:
+def fewer(risk: float, **changes) -> Move | Stay:
     scope = Scope(2, frozenset(), {"r": ("read",)}, **changes)
-    return choose_move(Profile((IDLE,), spent={"r": spent}), WIDE, scope, Settings())
+    profile = Profile((IDLE,), with_fewer={"r": 1 + risk})
+    return choose_move(profile, WIDE, scope, Settings())
 
 
 def test_a_channel_that_has_little_to_do_is_taken_away_as_a_trial():
-    move = fewer(spent=0.05)
+    move = fewer(risk=0.05)
 
     assert isinstance(move, Move)
     assert 1 == move.to.degree("r")
@@ -180,13 +181,13 @@ def test_a_channel_that_has_little_to_do_is_taken_away_as_a_trial():
 
 
 def test_a_channel_that_may_be_missed_stays():
-    assert isinstance(fewer(spent=0.3), Stay)
+    assert isinstance(fewer(risk=0.3), Stay)
 
 
 def test_a_channel_that_was_missed_stays():
     barred = frozenset({fewer_channels_of("r")})
 
-    assert isinstance(fewer(spent=0.05, barred=barred), Stay)
+    assert isinstance(fewer(risk=0.05, barred=barred), Stay)
 
 
 def test_in_a_pipeline_channels_are_not_taken_away():

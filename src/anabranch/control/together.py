@@ -206,13 +206,15 @@ def _one_more_channel(
         for load in needy
         for use in (inside[load.thread],)
     )
-    share = profile.spent.get(region, profile.share)
+    promise = _promise(needy, after, profile, scope, profile.share)
+    if region in profile.with_more:
+        promise = 1 / profile.with_more[region]
     return Move(
         what=f"{width + 1} channels for {region}",
         why=_why(needy, after),
         to=arrangement.with_degree(region, width + 1),
         at={channels_of(region): operators[0]},
-        promise=_promise(needy, after, profile, scope, share),
+        promise=promise,
         threads=1 if width > 1 else width + 1,
     )
 
@@ -226,23 +228,22 @@ def _one_channel_less(
 ) -> Move | None:
     """Return whether a region could do with less, if finding out costs but little.
 
-    Only where parts of the program run one after the other: how long a region has to
-    itself is then known, and the rest of the time does not depend on its channels.
+    Only where parts of the program run one after the other: what it costs is then
+    known, and the rest of the time does not depend on the channels.
     """
     width, place = arrangement.degree(region), fewer_channels_of(region)
-    if width == 1 or place in scope.barred or region not in profile.spent:
+    if width == 1 or place in scope.barred or region not in profile.with_fewer:
         return None
-    spent = profile.spent[region]
-    slower = spent / (width - 1)
-    if slower > settings.most_risk:
+    risk = profile.with_fewer[region] - 1
+    if risk > settings.most_risk:
         return None
     return Move(
         what=f"{width - 1} channel{'s' * (width > 2)} for {region}",  # noqa: PLR2004
-        why=f"its channels are at work {spent:.0%} of the time; one less costs at most "
-        f"{slower:.0%}, and there is less to start and to move",
+        why=f"the work of one less would take {risk:.0%} of the time, and there is less "
+        "to start and to move",
         to=arrangement.with_degree(region, width - 1),
         at={place: scope.regions[region][0]},
-        promise=1 / (1 + slower),
+        promise=1 / (1 + risk),
         threads=-1,
     )
 

@@ -145,7 +145,7 @@ def test_only_the_level_that_takes_longest_is_shown():
     )
 
     assert ["sum"] == [load.thread for load in profile.threads]
-    assert (0.5, {REGIONS: 0.1}) == (profile.share, profile.spent)
+    assert 0.5 == profile.share
 
 
 def divmod_of(n: int) -> tuple[int, int]:
@@ -162,6 +162,21 @@ def passed(actuator, items: int, seconds: float, *, profiled: bool = False) -> N
     log.begin()
     report = Report(0, 0, {"read": items})
     log._recent.append(Seen(log.started, seconds, profiled, (report,)))
+
+
+def test_it_predicts_what_other_degrees_would_take():
+    """
+    Two tasks of a second each in an epoch of four: one task would take a second longer,
+    and three on two cores no less than now.
+    """
+    actuator = unstarted(replicable())
+    busy = ThreadSamples("read", 1.0, 1.0, {("read", "pair"): 1.0})
+    reports = [Report(0, channel, samples=(busy,)) for channel in range(2)]
+
+    profile = actuator.profile_from(reports, took_s=4.0)
+
+    assert {REGIONS: 1.25} == profile.with_fewer
+    assert {REGIONS: 1.0} == profile.with_more
 
 
 def test_regions_have_one_degree_together():
@@ -204,6 +219,14 @@ def test_small_epochs_are_not_compared_with_large_ones():
         passed(actuator, items, 1.0)
 
     assert (100.0, 100.0, 100.0) == actuator.rates().at["read"]
+
+
+def test_epochs_that_have_become_smaller_for_good_are_compared_again():
+    actuator = unstarted(replicable())
+    for items in (100, 100, *[50] * 8):
+        passed(actuator, items, 1.0)
+
+    assert (50.0, 50.0, 50.0) == actuator.rates().at["read"]
 
 
 def test_only_epochs_that_begin_after_a_change_tell_about_it():

@@ -17,6 +17,7 @@ from typing import Protocol
 from anabranch.engines.spark.cuts import why_not_cut
 from anabranch.engines.spark.epoch_log import EpochLog, Seen
 from anabranch.engines.spark.layout import Layout
+from anabranch.engines.spark.level_times import LevelTimes
 from anabranch.engines.spark.task import Report
 from anabranch.graph.reaching import ancestors
 from anabranch.metrics.load import Profile
@@ -28,7 +29,8 @@ EPOCHS = 3  # measured for one answer
 PROFILED = 1
 WARM_UP = 8  # epochs at most until the first measurement begins
 STEADY = 0.05  # how much faster an epoch may be than the one before it
-FULL = 0.75  # an epoch with less of the largest one so far is not compared with it
+FULL = 0.75  # an epoch with less of the usual number of items is not compared
+FADING = 0.8  # so much of it remains usual if they become fewer
 REGIONS = "all regions"  # they have one degree
 
 
@@ -68,7 +70,7 @@ class SparkActuator:
         self._ports: frozenset[str] = frozenset()
         self._looked_at = 0  # the last epoch that was, or that is none of ours
         self._warm = False
-        self._largest = 0  # items of an epoch
+        self._usual = 0.0  # items of an epoch
 
     @property
     def now_s(self) -> float:
@@ -133,28 +135,26 @@ class SparkActuator:
 
     def profile_from(self, reports: Collection[Report], took_s: float) -> Profile:
         """Return the profile of the level that took longest, of epochs that took so long."""
-        units = self._layout.units
-        took: dict[int, float] = {}
-        for report in reports:
-            level = units[report.unit].level
-            longest = max((s.elapsed_s for s in report.samples), default=0.0)
-            took[level] = max(took.get(level, 0.0), longest)
-        slowest = max(took, key=lambda level: took[level], default=0)
-        wide = {unit.level for unit in units if unit.replicated}
+        levels = LevelTimes(self._layout, reports, self.cores)
+        slowest = levels.slowest
         profile = profile_of(
             samples
             for report in reports
-            if units[report.unit].level == slowest
+            if self._layout.units[report.unit].level == slowest
             for samples in report.samples
         )
+
+        def relative(degree: int) -> dict[str, float]:
+            changed_s = levels.with_degree(degree) - levels.now_s
+            longer = 1 + changed_s / took_s if took_s > 0 else 1.0
+            return {name: longer for name in self.regions if degree > 0}
+
         return replace(
             profile,
             locked=0.0,  # every worker has a lock of its own
-            share=_share(took.get(slowest, 0.0), took_s),
-            spent={
-                name: _share(sum(took.get(level, 0.0) for level in wide), took_s)
-                for name in self.regions
-            },
+            share=min(1.0, levels.longest_s / took_s) if took_s > 0 else 1.0,
+            with_more=relative(self._run.degree + 1),
+            with_fewer=relative(self._run.degree - 1),
         )
 
     def rates(self) -> Rates | None:
@@ -196,8 +196,9 @@ class SparkActuator:
             if seen is None:
                 return None
             self._looked_at = seen[0].started
-            self._largest = max(self._largest, seen[0].items)
-            if seen[0].items >= FULL * self._largest:
+            items = seen[0].items
+            self._usual = max(items, FADING * self._usual)
+            if items >= FULL * self._usual:
                 return seen[0]
 
     def _rates_of(self, seen: Sequence[Seen]) -> Rates:
@@ -214,7 +215,3 @@ class SparkActuator:
                 for leading in (sources & {op.name, *ancestors(graph, op.name)},)
             }
         )
-
-
-def _share(part_s: float, whole_s: float) -> float:
-    return min(1.0, part_s / whole_s) if whole_s > 0 else 1.0

@@ -140,6 +140,7 @@ class SparkRun(RunningThread):
         self._cores = spark.sparkContext.defaultParallelism
         degree = self._options.degree or self._cores
         epochs = Epochs(spark, spec, degree, self._books)
+        epochs.exactly = self._options.degree is not None
         epochs.resume(record, 0 if checkpoint is None else checkpoint.run * TURNS)
         epochs.warm_up()
         self._warm_s = self.elapsed_s
