@@ -109,10 +109,10 @@ def rates_in_turn(
     """Return the rates of one run under each placement, one after the other in turn."""
     found: dict[Placement, list[float]] = {one: [] for one in placements}
     for _ in range(sized(turns, 1)):
-        for placement in found:
+        for placement, rates in found.items():
             run.flow.switch(placed(placement))
             rate(run, sized(0.15, 0.05))
-            found[placement].append(rate(run, sized(seconds, 0.1)))
+            rates.append(rate(run, sized(seconds, 0.1)))
     return found
 
 
