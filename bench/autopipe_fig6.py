@@ -16,7 +16,10 @@ from autopipe_common import endless, plot, rates_in_turn, spread, started
 from autopipe_spark import endless_on_spark, epoch
 from timing import Claim, Table, report, sized
 
-COUNTS = (2**4, 2**8, 2**12, 2**14, 2**16, 2**18)
+COUNTS = {
+    "local": (2**4, 2**8, 2**12, 2**14, 2**16, 2**18),
+    "spark": (2**4, 2**12, 2**14, 2**16),
+}
 PAYLOADS = {"local": (8, 1024, 65536), "spark": (8, 4096)}
 TURNS = 5
 ITEM_S = 8 * 1.8e-9  # about, for each multiplication of the eight operators
@@ -43,15 +46,15 @@ def on_spark(count: int, payload: int) -> list[float]:
 
 def measure(engine: str) -> None:
     one = local if engine == "local" else on_spark
-    payloads = PAYLOADS[engine]
-    found = {(c, p): spread(one(c, p)) for c in COUNTS for p in payloads}
-    rows = [[count, *(found[count, p][0] for p in payloads)] for count in COUNTS]
+    counts, payloads = COUNTS[engine], PAYLOADS[engine]
+    found = {(c, p): spread(one(c, p)) for c in counts for p in payloads}
+    rows = [[count, *(found[count, p][0] for p in payloads)] for count in counts]
     table = Table(
         f"speedup of a second thread at o5, {engine} (paper: below 1, then 2)",
         ["multiplications", *(f"{payload} B tuples" for payload in payloads)],
         rows,
     )
-    least, most = found[COUNTS[0], payloads[0]], found[COUNTS[-1], payloads[0]]
+    least, most = found[counts[0], payloads[0]], found[counts[-1], payloads[0]]
     claims = [
         Claim(f"{engine}: cheapest tuples", *least, paper="below 1 (Fig. 6)"),
         Claim(f"{engine}: costliest tuples", *most, paper="2 (Fig. 6)", at_least=1.8),
@@ -63,10 +66,10 @@ def measure(engine: str) -> None:
         tables=[table],
     )
     lines = {
-        f"{payload} B tuples": (COUNTS, [row[n + 1] for row in rows])
+        f"{payload} B tuples": (counts, [row[n + 1] for row in rows])
         for n, payload in enumerate(payloads)
     }
-    lines["paper, costly tuples"] = (COUNTS[-2:], [2.0, 2.0])
+    lines["paper, costly tuples"] = (counts[-2:], [2.0, 2.0])
     plot(
         f"autopipe_fig6_{engine}",
         lines,

@@ -32,9 +32,9 @@ from autopipe_common import (
 )
 from timing import Claim, Table, report, sized
 
-COUNTS = (2**4, 2**8, 2**12, 2**16, 2**18)
+COUNTS = (2**4, 2**12, 2**16, 2**18)
 WATCH_S = 30.0
-FINALISTS = 4
+FINALISTS = 3
 
 
 def adapted(run: LocalRun) -> tuple[Placement, int, list[tuple[float, float]]]:
@@ -81,7 +81,7 @@ def on_eight_cores(costs: Costs) -> list[float]:
 
 def main() -> None:
     rows, model, lines, claims = [], [], {}, []
-    for count in sized(COUNTS, COUNTS[::4]):
+    for count in sized(COUNTS, COUNTS[::3]):
         with started(endless(count)) as run:
             rate(run, 0.5)
             reached, steps, timeline = adapted(run)

@@ -22,7 +22,7 @@ from autopipe_common import (
 )
 from timing import Claim, Table, report
 
-COUNTS = (2**8, 2**12, 2**14, 2**16)
+COUNTS = (2**8, 2**12, 2**16)
 PLACEMENTS = (("o3",), ("o4",), ("o7",), ("o3", "o6"), ("o3", "o5", "o7"))
 
 

@@ -239,8 +239,8 @@ def _one_channel_less(
         return None
     return Move(
         what=f"{width - 1} channel{'s' * (width > 2)} for {region}",  # noqa: PLR2004
-        why=f"the work of one less would take {risk:.0%} of the time, and there is less "
-        "to start and to move",
+        why=f"one less costs at most {max(0.0, risk):.0%}, and there is less to start and "
+        "to move",
         to=arrangement.with_degree(region, width - 1),
         at={place: scope.regions[region][0]},
         promise=1 / (1 + risk),

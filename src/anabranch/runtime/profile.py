@@ -77,6 +77,7 @@ class Sampler:
         self.looks = 0
         self.cpu_s = 0.0  # what the sampler itself has used, once it has stopped
         self._clocks: list[Clock | None] = []
+        self._threads: list[tuple[int, int]] = []  # their idents and clocks
         self._began_s = 0.0
         self._over = False
         self._locked = 0  # looks before which somebody held the lock
@@ -85,7 +86,10 @@ class Sampler:
     def start(self) -> None:
         """Begin to look."""
         self._clocks = [cpu_clock(one.thread) for one in self._watched]
-        self._last_s = [on_core_s(one.thread) for one in self._watched]
+        self._threads = [
+            (one.thread.ident or 0, clock_of(one.thread)) for one in self._watched
+        ]
+        self._last_s = [on_core_s(clock_id) for _, clock_id in self._threads]
         self._began_s = time.perf_counter()
         self._thread.start()
 
@@ -113,30 +117,32 @@ class Sampler:
         return tuple(found)
 
     def _run(self) -> None:
+        # A look is short and comes after a pause in which caches were lost: every call
+        # that can be left out counts.
         clock, pause, waits = time.perf_counter, time.sleep, voluntary_switches
-        undisturbed = Undisturbed()
-        due_s, waited = clock() + self._period_s, waits()
+        undisturbed, look, period_s = Undisturbed(), self._look, self._period_s
+        waited, due_s = waits(), clock()
         while True:
-            pause(max(0.0, due_s - clock()))
+            now_s = clock()
+            # A look that came late is not made up for: two in a row see the same.
+            due_s = max(due_s + period_s, now_s)
+            pause(due_s - now_s)
             if self._over:
                 break
             # To sleep is one switch; any further one is a wait for the lock.
-            now = waits()
-            self._locked += now > waited + 1
+            before, waited = waited, waits()
+            self._locked += waited > before + 1
             with undisturbed:
-                self._look_at(sys._current_frames())  # noqa: SLF001 - the only way
+                look(sys._current_frames())  # noqa: SLF001 - the only way
             self.looks += 1
-            # A look that came late is not made up for: two in a row see the same.
-            due_s = max(due_s + self._period_s, clock())
-            waited = waits()
         self.cpu_s = time.thread_time()
 
-    def _look_at(self, frames: Mapping[int, FrameType]) -> None:
-        for number, one in enumerate(self._watched):
-            frame = frames.get(one.thread.ident or 0)
+    def _look(self, frames: Mapping[int, FrameType]) -> None:
+        for number, (ident, clock_id) in enumerate(self._threads):
+            frame = frames.get(ident)
             if frame is None:
                 continue
-            now_s = on_core_s(one.thread)
+            now_s = on_core_s(clock_id)
             if frame.f_code is WAIT:
                 self._waiting[number] += 1
             else:
@@ -200,16 +206,17 @@ def cpu_clock(thread: threading.Thread) -> Clock | None:
     return Clock(int(cpu_ns) / 1e9, int(denied_ns) / 1e9)
 
 
-def on_core_s(thread: threading.Thread) -> float:
-    """Return how long a thread has been on a core, quickly; 0 if it is gone.
-
-    The number is the kernel's name for the clock of a thread; elsewhere than on Linux
-    all time counts.
-    """
+def clock_of(thread: threading.Thread) -> int:
+    """Return the clock of a thread: on Linux the one of its time on a core."""
     if not sys.platform.startswith("linux"):
-        return time.perf_counter()
+        return time.CLOCK_MONOTONIC
+    return (~(thread.native_id or 0) << 3) | 6  # as the kernel names it
+
+
+def on_core_s(clock_id: int) -> float:
+    """Return what a clock says, quickly; 0 if its thread is gone."""
     try:
-        return time.clock_gettime((~(thread.native_id or 0) << 3) | 6)
+        return time.clock_gettime(clock_id)
     except OSError:
         return 0.0
 

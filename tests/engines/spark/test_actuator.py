@@ -164,6 +164,24 @@ def passed(actuator, items: int, seconds: float, *, profiled: bool = False) -> N
     log._recent.append(Seen(log.started, seconds, profiled, (report,)))
 
 
+def test_a_cut_moves_all_that_is_behind_it_on_whatever_way():
+    """
+    Of what follows a meeting, a thread is seen on the way that an item took; a cut
+    before one of the ways moves it for both.
+    """
+    first = ab.from_iterable(range(9), name="read").scan(step, 0, name="first")
+    one, other = (first.scan(step, 0, name=name) for name in ("one", "other"))
+    both = ab.union(one, other, name="both").scan(step, 0, name="last")
+    actuator = unstarted(both.to_list())
+    unit = actuator._layout.unit_of["last"]
+    ways = {("first", "one", "both", "last"): 1.0, ("first", "other", "last"): 3.0}
+    seen = ThreadSamples(unit.operators[0], 1.0, 1.0, ways)
+
+    profile = actuator.profile_from([Report(unit.number, 0, samples=(seen,))], 1.0)
+
+    assert 1.0 == profile.threads[0].ports["one"]
+
+
 def test_it_predicts_what_other_degrees_would_take():
     """
     Two tasks of a second each in an epoch of four: one task would take a second longer,
@@ -186,6 +204,17 @@ def test_regions_have_one_degree_together():
     assert 2 == actuator.arrangement.degree(REGIONS)
     assert "from the next epoch on" == actuator.arrange(Arrangement())
     assert 1 == actuator._run.degree
+
+
+def test_all_regions_are_measured_where_most_sources_lead():
+    """
+    One source may end before the others: at its operators nothing would come by.
+    """
+    short = ab.from_iterable(range(9), name="short")
+    both = ab.union(short, ab.from_iterable(range(9), name="long"), name="both")
+    actuator = unstarted(both.map(divmod_of, name="pair").to_list())
+
+    assert 2 == len(actuator._leading[actuator.regions[REGIONS][0]])
 
 
 def replicable() -> ab.Sink:
@@ -225,6 +254,7 @@ def test_epochs_that_have_become_smaller_for_good_are_compared_again():
     actuator = unstarted(replicable())
     for items in (100, 100, *[50] * 8):
         passed(actuator, items, 1.0)
+    actuator.rates()  # of both
 
     assert (50.0, 50.0, 50.0) == actuator.rates().at["read"]
 

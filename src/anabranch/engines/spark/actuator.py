@@ -14,13 +14,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
-from anabranch.engines.spark.cuts import why_not_cut
+from anabranch.engines.spark.cuts import behind_cut, why_not_cut
 from anabranch.engines.spark.epoch_log import EpochLog, Seen
 from anabranch.engines.spark.layout import Layout
 from anabranch.engines.spark.level_times import LevelTimes
 from anabranch.engines.spark.task import Report
 from anabranch.graph.reaching import ancestors
-from anabranch.metrics.load import Profile
+from anabranch.metrics.load import Profile, ThreadLoad
 from anabranch.metrics.rates import Rates
 from anabranch.metrics.samples import profile_of
 from anabranch.plan.arrangement import Arrangement
@@ -99,14 +99,27 @@ class SparkActuator:
 
     @cached_property
     def regions(self) -> Mapping[str, tuple[str, ...]]:
-        """All operators that are replicated, as one region: they have one degree."""
-        inside = tuple(
+        """All operators that are replicated, as one region: they have one degree.
+
+        The first is the one to measure at: all that most sources give comes by it.
+        """
+        inside = [
             name
             for unit in self._layout.units
             if unit.replicated
             for name in unit.operators
-        )
-        return {REGIONS: inside} if inside else {}
+        ]
+        inside.sort(key=lambda name: -len(self._leading[name]))
+        return {REGIONS: tuple(inside)} if inside else {}
+
+    @cached_property
+    def _leading(self) -> Mapping[str, frozenset[str]]:
+        """The sources that lead to each operator; a source leads to itself."""
+        graph = self._layout.graph
+        sources = frozenset(op.name for op in graph.sources)
+        return {
+            op.name: sources & {op.name, *ancestors(graph, op.name)} for op in graph
+        }
 
     @property
     def arrangement(self) -> Arrangement:
@@ -151,39 +164,47 @@ class SparkActuator:
 
         return replace(
             profile,
+            threads=tuple(map(self._with_cuts, profile.threads)),
             locked=0.0,  # every worker has a lock of its own
             share=min(1.0, levels.longest_s / took_s) if took_s > 0 else 1.0,
             with_more=relative(self._run.degree + 1),
             with_fewer=relative(self._run.degree - 1),
         )
 
-    def rates(self) -> Rates | None:
-        if not self._warm and self._warmed_up() is None:
-            return None
-        seen: list[Seen] = []
-        while len(seen) < EPOCHS:
-            one = self._next_full()
-            if one is None:
-                return None
-            seen.append(one)
-        return self._rates_of(seen)
+    def _with_cuts(self, load: ThreadLoad) -> ThreadLoad:
+        """Return a load with what each cut would move: all that is behind it."""
+        unit = self._layout.unit_of[load.thread]
+        moved = {
+            name: sum(
+                load.own.get(one, 0.0) for one in behind_cut(self._layout, unit, name)
+            )
+            for name in unit.operators
+            if name in self._possible
+        }
+        return replace(load, ports={n: use for n, use in moved.items() if use > 0})
 
-    def _warmed_up(self) -> bool | None:
-        """Wait while epochs become faster by themselves; None if the end comes first.
+    def rates(self) -> Rates | None:
+        seen = [] if self._warm else [self._first_warm()]
+        self._warm = True
+        while len(seen) < EPOCHS and None not in seen:
+            seen.append(self._next_full())
+        return self._rates_of([one for one in seen if one]) if all(seen) else None
+
+    def _first_warm(self) -> Seen | None:
+        """Return the first epoch that is not faster than the one before it.
 
         What Java compiles in the first epochs would look like the gain of a change.
         """
-        before = None
+        one = self._next_full()
         for _ in range(WARM_UP):
-            one = self._next_full()
-            if one is None:
-                return None
-            speed = one.items / one.seconds
-            if before is not None and speed <= before * (1 + STEADY):
+            before, one = one, self._next_full()
+            if (
+                before is None
+                or one is None
+                or one.speed <= before.speed * (1 + STEADY)
+            ):
                 break
-            before = speed
-        self._warm = True
-        return True
+        return one
 
     def _next_full(self) -> Seen | None:
         """Return the next epoch that has enough items to be compared with others.
@@ -202,16 +223,13 @@ class SparkActuator:
                 return seen[0]
 
     def _rates_of(self, seen: Sequence[Seen]) -> Rates:
-        graph = self._layout.graph
-        sources = {op.name for op in graph.sources}
         read = [one.read() for one in seen]
         return Rates(
             {
-                op.name: tuple(
-                    sum(counts.get(name, 0) for name in leading) / one.seconds
+                name: tuple(
+                    sum(counts.get(source, 0) for source in leading) / one.seconds
                     for counts, one in zip(read, seen, strict=True)
                 )
-                for op in graph
-                for leading in (sources & {op.name, *ancestors(graph, op.name)},)
+                for name, leading in self._leading.items()
             }
         )

@@ -39,6 +39,11 @@ class Seen:
         """How many items all sources gave."""
         return sum(self.read().values())
 
+    @property
+    def speed(self) -> float:
+        """How many of them a second."""
+        return self.items / self.seconds
+
     def read(self) -> Mapping[str, int]:
         """Return how many items each source gave."""
         counts: dict[str, int] = {}

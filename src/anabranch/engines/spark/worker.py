@@ -20,13 +20,14 @@ from anabranch.engines.spark.spec import Job, Spec
 from anabranch.engines.spark.store import close_buckets
 from anabranch.engines.spark.task import (
     ALONG,
+    ALONG_CHUNK,
     ALONG_END,
     REPORT,
     EpochTask,
     Report,
     Share,
 )
-from anabranch.engines.spark.unit_runner import UnitRunner
+from anabranch.engines.spark.unit_runner import END_OF_HALF, UnitRunner
 from anabranch.engines.spark.watch import Watch
 from anabranch.errors import AnabranchError
 from anabranch.runtime.punctuated import punctuated_operators
@@ -107,10 +108,14 @@ class Runner:
         runner = self.unit(unit)
         try:
             with Watch(task, halves.first, runner.programs) as watch:
-                for batch in runner.first_half(task, channel, share, received, rows):
-                    along = Rows()
-                    along.add_batch(ALONG, channel, 0, batch, self.pickler)
-                    yield from along.batches(task, self.spec.layout)
+                for given in runner.first_half(task, channel, share, received, rows):
+                    for stream, batch in enumerate(given):
+                        along = Rows()  # one each: the order of batches is kept
+                        along.add_batch(ALONG, channel, stream, batch, self.pickler)
+                        yield from along.batches(task, self.spec.layout)
+                    end = Rows()
+                    end.add(ALONG_CHUNK, channel, 0, b"")
+                    yield from end.batches(task, self.spec.layout)
                 changes, report = runner.half_done
                 ended = changes, replace(report, samples=watch.seen())
         except AnabranchError as error:
@@ -129,12 +134,12 @@ class Runner:
         if unit.number not in task.cuts:
             yield from batches
             return
-        blobs = _along(batches, rows)
+        chunks = _along(batches, rows)
         halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
         runner = self.unit(unit)
         try:
             with Watch(task, halves.second, runner.programs) as watch:
-                *others, last = runner.second_half(task, channel, blobs, rows)
+                *others, last = runner.second_half(task, channel, chunks, rows)
                 reports = (*others, replace(last, samples=last.samples + watch.seen()))
         except AnabranchError as error:
             reports = (Report(unit.number, channel, error=_told(error)),)
@@ -192,16 +197,28 @@ def _blobs(share: Share, entry: int) -> Iterator[bytes]:
     return (blob for number, blob in share.blobs if number == entry)
 
 
-def _along(batches: Iterable[pa.RecordBatch], rows: Rows) -> Iterator[pa.Buffer]:
-    """Return the blobs for the second half, as they come; pass the other rows on."""
+def _along(
+    batches: Iterable[pa.RecordBatch], rows: Rows
+) -> Iterator[list[tuple[int, pa.Buffer]]]:
+    """Return the chunks for the second half, as they come; pass the other rows on.
+
+    A chunk is its blobs with the number of their stream, the last one what the first
+    half has to say.
+    """
+    chunk: list[tuple[int, pa.Buffer]] = []
     for batch in batches:
         units = batch.column("unit").to_pylist()
         channels = batch.column("channel").to_pylist()
         entries = batch.column("entry").to_pylist()
         for index, unit in enumerate(units):
             payload = batch.column("payload")[index].as_buffer()
-            if unit in (ALONG, ALONG_END):
-                yield payload
+            if unit == ALONG:
+                chunk.append((entries[index], payload))
+            elif unit == ALONG_CHUNK:
+                yield chunk
+                chunk = []
+            elif unit == ALONG_END:
+                yield [(END_OF_HALF, payload)]
             else:
                 rows.add(unit, channels[index], entries[index], payload)
 
