@@ -1,56 +1,71 @@
-"""What the benchmarks of auto-pipelining share: the paper's chain, tables and plots.
+"""What the benchmarks of auto-pipelining share: the paper's chain, and how it is run.
 
-The operators of the chain do the same work each: they hash a buffer, which releases the
-interpreter's lock, as the multiplications of the paper hold none. The cost of a tuple
-is the number of bytes that each operator hashes for it; 0 is a call that does nothing.
+The operators of the chain do the same work each, a series of multiplications as in the
+paper, compiled such that they do not hold the interpreter's lock. The cost of a tuple is
+the number of multiplications of each operator.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import os
-import sys
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numba
+
 import anabranch as ab
-from anabranch.control.simulate import Costs, costs_of
+from anabranch.control.model import Costs, calibrated, costs_of, threads_of
 from anabranch.engines.engine import Options
 from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.engine import LocalEngine
 from anabranch.engines.local.run import LocalRun
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
+from anabranch.plan.arrangement import Arrangement
+from timing import sized
 
 OPERATORS = tuple(f"o{number}" for number in range(1, 9))
 PORT_S = 0.5e-6  # assumed, not measured
+PLOTS = Path("out") / "plots"
+TURNS = 5
+
+Placement = tuple[str, ...]  # operators with a threaded port
 
 
-def hashing(size: int):
-    """Return an operator that hashes so many bytes for each tuple."""
-    if size == 0:
-        return lambda item: item
-    block = bytes(size)
-
-    def work(item: Any) -> Any:
-        hashlib.sha256(block).digest()
-        return item
-
-    return work
+@numba.njit("float64(int64)", nogil=True, cache=True)
+def multiply(count: int) -> float:
+    """Multiply so often, each time what came out before."""
+    product = 1.0
+    for _ in range(count):
+        product *= 1.0000001
+    return product
 
 
-def chain(size: int, payload: int = 0) -> Any:
+@ab.declare(state="stateless")
+def work(count: int, item: Any) -> Any:
+    """Do the work of an operator."""
+    multiply(count)
+    return item
+
+
+def chain(count: int, payload: int = 0) -> ab.Stream:
     """Return the chain of 8 operators that cost the same, without end."""
-    tuples = itertools.repeat(bytes(payload) if payload else 1)
-    stream = ab.generate(lambda: tuples, bytes if payload else int, name="read")
+    item: Any = bytes(payload) if payload else 1
+    stream = ab.generate(partial(itertools.repeat, item), type(item), name="read")
     for name in OPERATORS:
-        stream = stream.map(hashing(size), name=name)
-    return stream.for_each(_forget, name="out")
+        stream = stream.map(partial(work, count), name=name)
+    return stream
+
+
+def endless(count: int, payload: int = 0) -> ab.Sink:
+    """Return the chain as a program that throws its results away."""
+    return chain(count, payload).for_each(_forget, name="out")
 
 
 def _forget(_: Any) -> None:
@@ -58,15 +73,19 @@ def _forget(_: Any) -> None:
 
 
 @contextmanager
-def started(sink: Any, ports: Sequence[str] = ()) -> Iterator[LocalRun]:
+def started(sink: ab.Sink, ports: Placement = ()) -> Iterator[LocalRun]:
     """Run a program on the local engine, with these threaded ports from the start."""
     made = compile_sinks(sink, on="local")
-    configuration = Configuration(ports=frozenset(Input(name) for name in ports))
-    run = LocalEngine(configuration).start(made.graph, made.plan, Options())
+    run = LocalEngine(placed(ports)).start(made.graph, made.plan, Options())
     try:
         yield run
     finally:
         run.stop()
+
+
+def placed(ports: Placement) -> Configuration:
+    """Return the configuration with these threaded ports."""
+    return Configuration(ports=frozenset(Input(name) for name in ports))
 
 
 def read_by(run: LocalRun) -> int:
@@ -81,20 +100,42 @@ def rate(run: LocalRun, seconds: float) -> float:
     return (read_by(run) - before) / (time.perf_counter() - began_s)
 
 
-def measured_costs(sink: Any, seconds: float = 2.0) -> Costs:
-    """Return what a program's items cost, as the profiler sees it in one thread."""
-    with started(sink) as run:
+def rates_in_turn(
+    run: LocalRun,
+    placements: Sequence[Placement],
+    turns: int = TURNS,
+    seconds: float = 0.4,
+) -> dict[Placement, list[float]]:
+    """Return the rates of one run under each placement, one after the other in turn."""
+    found: dict[Placement, list[float]] = {one: [] for one in placements}
+    for _ in range(sized(turns, 1)):
+        for placement, rates in found.items():
+            run.flow.switch(placed(placement))
+            rate(run, sized(0.15, 0.05))
+            rates.append(rate(run, sized(seconds, 0.1)))
+    return found
+
+
+def measured_costs(count: int, seconds: float = 2.0) -> Costs:
+    """Return what items cost: seen by the profiler in one thread, and then in two."""
+    with started(endless(count)) as run:
         rate(run, 0.3)
         before = read_by(run)
-        samples = run.actuator().samples(seconds)
+        samples = run.actuator().samples(sized(seconds, 0.3))
         items = read_by(run) - before
-    assert samples is not None
-    return costs_of(samples, items, PORT_S)
+        assert samples is not None
+        costs = costs_of(samples, items, PORT_S)
+        if len(os.sched_getaffinity(0)) == 1:
+            return costs
+        two = ("o5",)
+        found = rates_in_turn(run, [two], turns=3)[two]
+    threads = threads_of(costs, Arrangement(frozenset(two)), {})
+    return calibrated(costs, threads, statistics.median(found))
 
 
 @contextmanager
 def on_cores(count: int) -> Iterator[None]:
-    """Keep this process on so many cores."""
+    """Keep this process, and the threads that it starts, on so many cores."""
     all_cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, set(sorted(all_cores)[:count]))
     try:
@@ -103,38 +144,37 @@ def on_cores(count: int) -> Iterator[None]:
         os.sched_setaffinity(0, all_cores)
 
 
-def table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table; numbers with two digits behind the point."""
-    cells = [
-        [f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in row]
-        for row in [head, *rows]
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print(title)
-    for row in cells:
-        print("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)))
+def plot(
+    name: str,
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    x: str,
+    y: str,
+    log: Sequence[str] = (),
+    ticks: Sequence[str] = (),
+) -> None:
+    """Draw lines into out/plots; what the paper reports is dashed."""
+    import matplotlib as mpl  # noqa: PLC0415 - it takes long, and is needed last
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    figure, axes = plt.subplots()
+    for label, (xs, ys) in lines.items():
+        dashed = "--" if label.startswith("paper") else "-"
+        axes.plot(list(xs), list(ys), dashed, marker="o", label=label)
+    for axis in log:
+        getattr(axes, f"set_{axis}scale")("log", base=2 if axis == "x" else 10)
+    if ticks:
+        axes.set_xticks(range(len(ticks)), ticks)
+    axes.set(title=name, xlabel=x, ylabel=y)
+    axes.legend()
+    PLOTS.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PLOTS / f"{name}.svg")
+    plt.close(figure)
+    print(f"plot: {PLOTS / name}.svg")
 
 
-def keep(name: str, results: Mapping[str, Any], lines: Mapping[str, Any]) -> None:
-    """Write results, and a plot of `lines` where matplotlib is there, if asked.
-
-    The first argument of the command names the directory for both.
-    """
-    if len(sys.argv) < 2:
-        return
-    directory = Path(sys.argv[1])
-    directory.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(results, indent=2)
-    (directory / f"{name}.json").write_text(text, encoding="utf-8")
-    with suppress(ImportError):
-        import matplotlib as mpl  # noqa: PLC0415 - the plot is a bonus
-
-        mpl.use("Agg")
-        from matplotlib import pyplot as plt  # noqa: PLC0415
-
-        figure, axes = plt.subplots()
-        for label, (xs, ys) in lines.items():
-            axes.plot(xs, ys, marker="o", label=label)
-        axes.set_title(name)
-        axes.legend()
-        figure.savefig(directory / f"{name}.svg")
+def spread(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median, the least and the greatest."""
+    return statistics.median(values), min(values), max(values)

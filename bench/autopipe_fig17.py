@@ -12,8 +12,9 @@ import random
 import statistics
 
 from anabranch.metrics.load import Profile
-from autopipe_common import keep, table
+from autopipe_common import plot
 from autopipe_search import RUNS, WAYS, loads, nodes
+from timing import Claim, Table, report
 
 LENGTH = 4  # operators of a thread
 COUNTS = (8, 16, 24, 32)  # operators to draw from
@@ -50,17 +51,32 @@ HEAD = ["basic", "pruning, light", "both, light", "pruning, heavy", "both, heavy
 
 
 def main() -> None:
-    results, lines = {}, {}
+    results, lines, tables = {}, {}, []
     for title, ratio in (("a", 0.5), ("b", 2.0)):
         rows = [[count, *row(count, ratio)] for count in COUNTS]
-        table(f"{title}) sampled ratio {ratio}", ["operators", *HEAD], rows)
+        shown = f"{title}) sampled ratio {ratio}"
+        tables.append(Table(shown, ["operators", *HEAD], rows))
         results[title] = rows
         for n, name in enumerate(HEAD):
             lines[f"{name}, {ratio}"] = (COUNTS, [one[n + 1] for one in rows])
     rows = [[ratio, *row(16, ratio)] for ratio in RATIOS]
-    table("c) 16 operators", ["sampled ratio", *HEAD], rows)
+    tables.append(Table("c) 16 operators", ["sampled ratio", *HEAD], rows))
     results["c"] = rows
-    keep("autopipe_fig17", results, lines)
+    at_2 = next(row for row in rows if row[0] == 2.0)
+    claim = Claim(
+        "16 operators at a ratio of 2: pruning and sorting over basic, heavy load",
+        at_2[1] / at_2[5],
+        paper="often an order of magnitude (App. F)",
+        at_least=10,
+    )
+    report("fig17", results, claims=[claim], tables=tables)
+    plot("autopipe_fig17", lines, x="operators", y="tree nodes visited", log=("y",))
+    lines = {
+        name: (RATIOS, [one[n + 1] for one in rows]) for n, name in enumerate(HEAD)
+    }
+    plot(
+        "autopipe_fig17c", lines, x="sampled ratio", y="tree nodes visited", log=("y",)
+    )
 
 
 if __name__ == "__main__":

@@ -1,47 +1,87 @@
 """Figure 6: the speedup that one more thread brings, by what a tuple costs.
 
+    anabranch bench autopipe-fig6 [local|spark]
+
 The paper: below 1 for cheap tuples, 2 for costly ones, and the larger the tuple the
-later the crossover, since a tuple is copied into the port's buffer. Here threads hand
-over references, so the size of a tuple does not matter on the local engine.
+later the crossover, since a tuple is copied into the port's buffer. Threads of the local
+engine hand over references; the workers of Spark copy. On Spark it is the time of whole
+epochs that is compared, with what an epoch costs once.
 """
 
 from __future__ import annotations
 
-import statistics
+import sys
 
-from autopipe_common import chain, keep, rate, started, table
+from autopipe_common import endless, plot, rates_in_turn, spread, started
+from autopipe_spark import endless_on_spark, epoch
+from timing import Claim, Table, report, sized
 
-COSTS = (0, 2**12, 2**14, 2**16, 2**18)  # bytes hashed by each of 8 operators
-PAYLOADS = (8, 1024, 65536)
-SECONDS = 0.6
-TURNS = 3
+COUNTS = {
+    "local": (2**4, 2**8, 2**12, 2**14, 2**16, 2**18),
+    "spark": (2**4, 2**12, 2**14, 2**16),
+}
+PAYLOADS = {"local": (8, 1024, 65536), "spark": (8, 4096)}
+TURNS = 5
+ITEM_S = 8 * 1.8e-9  # about, for each multiplication of the eight operators
 
 
-def speedup(size: int, payload: int) -> float:
-    """Return the median ratio of two threads to one, measured in turn."""
-    ratios = []
-    for _ in range(TURNS):
-        found = []
-        for ports in ((), ("o5",)):
-            with started(chain(size, payload), ports) as run:
-                rate(run, 0.2)
-                found.append(rate(run, SECONDS))
-        ratios.append(found[1] / found[0])
-    return statistics.median(ratios)
+def local(count: int, payload: int) -> list[float]:
+    """Return the ratios of two threads to one, measured in turn."""
+    with started(endless(count, payload)) as run:
+        found = rates_in_turn(run, [(), ("o5",)], TURNS, seconds=0.35)
+    return [two / one for one, two in zip(found[()], found["o5",], strict=True)]
+
+
+def on_spark(count: int, payload: int) -> list[float]:
+    """Return the ratios of uncut epochs to epochs with a cut, measured in turn."""
+    items = int(min(sized(100_000, 2000), max(200, 1.0 / (ITEM_S * count))))
+    with endless_on_spark(count, payload, items) as run:
+        epoch(run, ("o5",))
+        epoch(run)
+        return [
+            epoch(run).seconds / epoch(run, ("o5",)).seconds
+            for _ in range(sized(TURNS, 1))
+        ]
+
+
+def measure(engine: str) -> None:
+    one = local if engine == "local" else on_spark
+    counts, payloads = COUNTS[engine], PAYLOADS[engine]
+    found = {(c, p): spread(one(c, p)) for c in counts for p in payloads}
+    rows = [[count, *(found[count, p][0] for p in payloads)] for count in counts]
+    table = Table(
+        f"speedup of a second thread at o5, {engine} (paper: below 1, then 2)",
+        ["multiplications", *(f"{payload} B tuples" for payload in payloads)],
+        rows,
+    )
+    least, most = found[counts[0], payloads[0]], found[counts[-1], payloads[0]]
+    claims = [
+        Claim(f"{engine}: cheapest tuples", *least, paper="below 1 (Fig. 6)"),
+        Claim(f"{engine}: costliest tuples", *most, paper="2 (Fig. 6)", at_least=1.8),
+    ]
+    report(
+        f"fig6 {engine}",
+        {f"{count} {payload}": value for (count, payload), value in found.items()},
+        claims=claims,
+        tables=[table],
+    )
+    lines = {
+        f"{payload} B tuples": (counts, [row[n + 1] for row in rows])
+        for n, payload in enumerate(payloads)
+    }
+    lines["paper, costly tuples"] = (counts[-2:], [2.0, 2.0])
+    plot(
+        f"autopipe_fig6_{engine}",
+        lines,
+        x="multiplications by each operator",
+        y="speedup",
+        log=("x",),
+    )
 
 
 def main() -> None:
-    rows = [[size, *(speedup(size, one) for one in PAYLOADS)] for size in COSTS]
-    table(
-        "speedup of a second thread at o5 (paper: < 1 for cheap tuples, 2 for costly)",
-        ["bytes/operator", *(f"{payload} B tuples" for payload in PAYLOADS)],
-        rows,
-    )
-    lines = {
-        f"{payload} B": ([row[0] for row in rows], [row[n + 1] for row in rows])
-        for n, payload in enumerate(PAYLOADS)
-    }
-    keep("autopipe_fig6", {"rows": rows}, lines)
+    for engine in sys.argv[1:2] or ("local", "spark"):
+        measure(engine)
 
 
 if __name__ == "__main__":

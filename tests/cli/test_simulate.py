@@ -48,3 +48,16 @@ def test_a_program_that_is_over_at_once_cannot_be_measured(folder, capsys):
     assert "it ended before; give it more to read" in " ".join(
         capsys.readouterr().err.split()
     )
+
+
+def test_python_code_gains_by_processes_and_not_by_threads(folder, capsys):
+    """
+    Two operators of plain Python: threads would wait for the interpreter's lock.
+    """
+    command = ["simulate", "busy.py", "--cores", "2", "--seconds", "1", "--json"]
+    assert 0 == main(command)
+    threads = json.loads(capsys.readouterr().out)["outcomes"][-1]["speedup"]
+    assert 0 == main([*command, "--processes"])
+    processes = json.loads(capsys.readouterr().out)["outcomes"][-1]["speedup"]
+
+    assert threads < 1.5 < processes

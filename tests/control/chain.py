@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.control.simulate import Costs
+from anabranch.control.model import Costs
 
 
 def chain(operators: int = 8, cost_s: float = 0.01, port_s: float = 0.0) -> Costs:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from anabranch.control.simulate import (
+from anabranch.control.model import (
     Costs,
-    SimulatedProgram,
+    calibrated,
+    costs_of,
     threads_of,
     throughput,
 )
+from anabranch.control.simulate import SimulatedProgram
+from anabranch.metrics.samples import ThreadSamples
 from anabranch.plan.arrangement import Arrangement
 from tests.control.chain import chain
 
@@ -84,3 +89,60 @@ def test_its_profile_is_what_the_profiler_would_see():
     (load,) = profile.threads
     assert pytest.approx(1.0) == load.utilization
     assert pytest.approx({"o1": 1.0, "o2": 0.5}, rel=0.01) == load.ports
+
+
+def test_the_lock_bounds_throughput_whatever_the_threads():
+    costs = replace(chain(), locked_s=chain().whole_s / 2)
+    all_ports = Arrangement(frozenset(f"o{n}" for n in range(2, 9)))
+
+    rate = throughput(costs, threads_of(costs, all_ports, {}), cores=8)
+
+    assert pytest.approx(2.0) == rate * costs.whole_s
+
+
+def test_one_thread_does_not_wait_for_its_own_lock():
+    costs = replace(chain(), locked_s=0.04, waiting_s=1.0)
+    one = threads_of(costs, Arrangement(), {})
+
+    assert pytest.approx(1 / costs.whole_s) == throughput(costs, one, cores=2)
+
+
+def test_on_one_core_nobody_holds_the_lock_while_another_runs():
+    costs = replace(chain(), locked_s=0.04, waiting_s=1.0)
+    two = threads_of(costs, Arrangement(frozenset({"o5"})), {})
+
+    assert pytest.approx(1 / costs.whole_s) == throughput(costs, two, cores=1)
+
+
+def test_uneven_threads_lose_less_by_waiting():
+    """
+    Calibrated at an even split to 1.5x. With a quarter of the work in the second
+    thread, 3/4 of the work and 3/16 instead of 4/16 of the waiting remain.
+    """
+    bare = replace(chain(), locked_s=0.01)
+    even = threads_of(bare, Arrangement(frozenset({"o5"})), {})
+    uneven = threads_of(bare, Arrangement(frozenset({"o7"})), {})
+    costs = calibrated(bare, even, 1.5 / bare.whole_s)
+
+    period = bare.whole_s * throughput(costs, uneven, cores=2)
+
+    # With c = 1: T = 2/3, so waiting * locked = (4/9 - 1/3) / (1/4) = 4/9;
+    # then T = (3/4 + sqrt(9/16 + 4 * 3/16 * 4/9)) / 2
+    assert pytest.approx(1 / 0.8480, rel=0.01) == period
+
+
+def test_a_measurement_faster_than_the_model_means_no_waiting():
+    bare = replace(chain(), locked_s=0.01)
+    even = threads_of(bare, Arrangement(frozenset({"o5"})), {})
+
+    assert 0.0 == calibrated(bare, even, 2.5 / bare.whole_s).waiting_s
+
+
+def test_costs_know_how_much_of_an_item_needs_the_lock():
+    """
+    Two threads see the same lock, so its time counts once.
+    """
+    one = ThreadSamples("a", 2.0, 1.0, {("a",): 1}, locked=0.5)
+    other = ThreadSamples("b", 2.0, 0.8, {("b",): 1}, locked=0.5)
+
+    assert 0.1 == costs_of([one, other], items=10).locked_s

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from anabranch.control.model import Costs
 from anabranch.control.settings import Settings
-from anabranch.control.simulate import Costs, SimulatedProgram, settle
-from anabranch.control.together import Move, Scope, Stay, channels_of, choose_move
+from anabranch.control.simulate import SimulatedProgram, settle
+from anabranch.control.together import (
+    Move,
+    Scope,
+    Stay,
+    channels_of,
+    choose_move,
+    fewer_channels_of,
+)
 from anabranch.metrics.load import Profile, ThreadLoad
 from anabranch.plan.arrangement import Arrangement
 
@@ -93,3 +101,99 @@ def test_channels_stop_when_the_cores_are_used_up():
 
     assert 3 <= both.arrangement.degree("r") <= 5
     assert both.items_per_s >= 0.85 * 4 / COSTS.whole_s
+
+
+def test_threads_that_would_wait_for_the_interpreters_lock_are_not_tried():
+    profile = Profile((EVEN,), locked=0.97)
+    scope = Scope(4, frozenset({"a", "b"}), {})
+
+    stay = choose_move(profile, Arrangement(), scope, Settings())
+
+    assert isinstance(stay, Stay)
+    assert stay.why.startswith("the interpreter's lock is taken 97% of the time")
+
+
+def test_a_promise_is_bounded_by_the_lock():
+    scope = Scope(4, frozenset({"a", "b"}), {})
+    move = choose_move(Profile((EVEN,), locked=0.8), Arrangement(), scope, Settings())
+
+    assert isinstance(move, Move)
+    assert pytest.approx(1.25) == move.promise
+
+
+def test_what_takes_little_of_the_time_promises_little():
+    """
+    Halving a level that takes a tenth of the epoch is not worth a try; halving one that
+    takes a third is.
+    """
+    scope = Scope(4, frozenset({"a", "b"}), {})
+    tenth, third = (
+        choose_move(Profile((EVEN,), share=share), Arrangement(), scope, Settings())
+        for share in (0.09, 1 / 3)
+    )
+
+    assert isinstance(tenth, Stay)
+    assert isinstance(third, Move)
+    assert pytest.approx(1.2) == third.promise
+
+
+def test_a_thread_that_would_be_the_next_bottleneck_is_helped_at_once():
+    """
+    Two threads at 100% and 75%: to help only the first would leave 75%.
+    """
+    first = ThreadLoad("one", 1.0, {"a": 0.5})
+    second = ThreadLoad("two", 0.75, {"b": 0.35})
+    scope = Scope(8, frozenset({"a", "b"}), {})
+
+    move = choose_move(Profile((first, second)), Arrangement(), scope, Settings())
+
+    assert isinstance(move, Move)
+    assert frozenset({"a", "b"}) == move.to.ports
+
+
+def test_a_thread_with_less_than_what_remains_is_left_alone():
+    first = ThreadLoad("one", 1.0, {"a": 0.5})
+    second = ThreadLoad("two", 0.45, {"b": 0.2})
+    scope = Scope(8, frozenset({"a", "b"}), {})
+
+    move = choose_move(Profile((first, second)), Arrangement(), scope, Settings())
+
+    assert isinstance(move, Move)
+    assert frozenset({"a"}) == move.to.ports
+
+
+WIDE = Arrangement().with_degree("r", 2)
+IDLE = ThreadLoad("read", 0.3, {}, {"read": 0.3})
+
+
+def fewer(risk: float, **changes) -> Move | Stay:
+    scope = Scope(2, frozenset(), {"r": ("read",)}, **changes)
+    profile = Profile((IDLE,), with_fewer={"r": 1 + risk})
+    return choose_move(profile, WIDE, scope, Settings())
+
+
+def test_a_channel_that_has_little_to_do_is_taken_away_as_a_trial():
+    move = fewer(risk=0.05)
+
+    assert isinstance(move, Move)
+    assert 1 == move.to.degree("r")
+    assert {fewer_channels_of("r"): "read"} == move.at
+
+
+def test_a_channel_that_may_be_missed_stays():
+    assert isinstance(fewer(risk=0.3), Stay)
+
+
+def test_a_channel_that_was_missed_stays():
+    barred = frozenset({fewer_channels_of("r")})
+
+    assert isinstance(fewer(risk=0.05, barred=barred), Stay)
+
+
+def test_in_a_pipeline_channels_are_not_taken_away():
+    """
+    They were added because each of them helped, and are taken back if they did not.
+    """
+    scope = Scope(2, frozenset(), {"r": ("read",)})
+
+    assert isinstance(choose_move(Profile((IDLE,)), WIDE, scope, Settings()), Stay)

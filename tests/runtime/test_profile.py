@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import sys
 import threading
 import time
@@ -14,9 +15,9 @@ from anabranch.graph.drafts import build_graph
 from anabranch.runtime.profile import (
     UNDISTURBED_S,
     Sampler,
+    Undisturbed,
     Watched,
     cpu_clock,
-    undisturbed,
 )
 from anabranch.runtime.program import Program
 
@@ -145,8 +146,38 @@ def test_it_leaves_the_interpreter_as_it_was():
 def test_while_it_looks_threads_ask_for_the_lock_later_and_nothing_is_collected():
     before_s = sys.getswitchinterval()
 
-    with undisturbed():
+    with Undisturbed():
         during = sys.getswitchinterval(), gc.isenabled()
 
     assert (UNDISTURBED_S, False) == pytest.approx(during)
     assert before_s < UNDISTURBED_S
+
+
+def locked_while(work) -> float:
+    """Return which share of the time the sampler finds the lock taken."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,), daemon=True)
+    thread.start()
+    sampler = Sampler([Watched(thread, "read", [])], rate_hz=200)
+    sampler.start()
+    deadline_s = time.monotonic() + 20
+    while sampler.looks < 40 and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    (seen,) = sampler.stop()
+    over.set()
+    thread.join()
+    return seen.locked
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nobody counts")
+def test_it_tells_how_much_of_the_time_the_lock_is_taken():
+    def python(over):
+        while not over.is_set():
+            pass
+
+    def outside(over):
+        block = bytes(2**24)
+        while not over.is_set():
+            hashlib.sha256(block).digest()
+
+    assert locked_while(outside) < 0.5 < locked_while(python)

@@ -5,22 +5,28 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import time
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from anabranch.cli.arguments import add_target, at_least
 from anabranch.cli.errors import CommandError
 from anabranch.cli.programs import load_sinks
 from anabranch.compiler.compile import Compilation, Target, compile_graph
-from anabranch.control.simulate import Costs, SimulatedProgram, costs_of, settle
+from anabranch.control.model import Costs, calibrated, costs_of, threads_of
+from anabranch.control.pipelining import choose_ports
+from anabranch.control.simulate import SimulatedProgram, settle
 from anabranch.engines.engine import Options
 from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.engine import LocalEngine
+from anabranch.engines.local.run import LocalRun
 from anabranch.graph.graph import Graph
 from anabranch.graph.sinks import ForEach, SinkKind
 from anabranch.job import graph_of
-from anabranch.metrics.samples import ThreadSamples
+from anabranch.metrics.samples import ThreadSamples, profile_of
+from anabranch.plan.arrangement import Arrangement
 
 LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
 PORT_S = 0.5e-6  # for handing an item to another thread, on either side; assumed
@@ -28,6 +34,7 @@ EXAMPLES = """\
 examples:
   anabranch simulate vwap.py --cores 32
   anabranch simulate vwap.py:prices --cores 8 --seconds 10 --json
+  anabranch simulate vwap.py --cores 32 --processes
 """
 
 
@@ -37,10 +44,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "simulate",
         help="say what a program would do with more cores",
         description="Measure what the operators of a program cost, by running it in "
-        "one thread for a few seconds without writing anything, and let the controller "
-        "tune a model of it on 1, 2, 4 ... cores. The model knows no lock that threads "
-        "would wait for: so it is about Spark, and about operators that release the "
-        "interpreter's lock.",
+        "one thread for a few seconds without writing anything, and then in two; and "
+        "let the controller tune a model of it on 1, 2, 4 ... cores. Threads of one "
+        "process share the interpreter's lock; those of --processes do not.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,6 +60,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default=3,
         metavar="N",
         help="how long to measure (default: 3)",
+    )
+    parser.add_argument(
+        "--processes",
+        action="store_true",
+        help="as on Spark: no lock that all threads need",
     )
     parser.add_argument("--json", action="store_true", help="as data, for programs")
     parser.set_defaults(command=simulate)
@@ -75,6 +86,8 @@ def simulate(arguments: argparse.Namespace) -> int:
     graph = without_outputs(graph_of(load_sinks(arguments.target)))
     compilation = compile_graph(graph, Target(batched=False))
     costs, regions = measure(compilation, arguments.seconds)
+    if arguments.processes:
+        costs = replace(costs, locked_s=0.0)
     powers = itertools.takewhile(
         lambda n: n < arguments.cores, (2**n for n in itertools.count())
     )
@@ -113,6 +126,9 @@ def measure(
             break
         items += sum(run.metrics()["read"].values()) - before
         found += samples
+    costs = costs_of(found, items, PORT_S) if items else Costs({})
+    if items and len(os.sched_getaffinity(0)) > 1:
+        costs = with_two_threads(run, costs, found)
     run.stop()
     run.wait()  # an error of the program is raised here
     if not items:
@@ -121,7 +137,21 @@ def measure(
             "before; give it more to read"
         )
         raise CommandError(msg)
-    return costs_of(found, items, PORT_S), dict(actuator.regions)
+    return costs, dict(actuator.regions)
+
+
+def with_two_threads(run: LocalRun, costs: Costs, seen: list[ThreadSamples]) -> Costs:
+    """Return the costs with what threads wait for the lock, if the program still runs."""
+    actuator = run.actuator()
+    place = choose_ports(profile_of(seen), beta=0.0)
+    if place is None or not costs.locked_s:
+        return costs
+    split = Arrangement(place.ports)
+    rates = None if actuator.arrange(split) is None else actuator.rates()
+    if rates is None:
+        return costs
+    rate = sum(fmean(rates.at[op.name]) for op in run.flow.graph.sources)
+    return calibrated(costs, threads_of(costs, split, {}), rate)
 
 
 def outcome(costs: Costs, regions: dict[str, tuple[str, ...]], cores: int) -> Outcome:
@@ -151,6 +181,9 @@ def as_table(costs: Costs, found: list[Outcome]) -> str:
     most = sorted(own.items(), key=lambda pair: -pair[1])[:8]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
     lines = [f"an item costs {costs.whole_s * 1e6:.2f} us in one thread: {shares}"]
+    if costs.locked_s:
+        share = costs.locked_s / costs.whole_s
+        lines.append(f"{share:.0%} of it needs the interpreter's lock")
     lines.append(f"{'cores':>5} {'items/s':>12} {'speedup':>8} {'changes':>8}")
     lines += [
         f"{one.cores:>5} {one.items_per_s:>12.0f} {one.speedup:>7.2f}x "
@@ -164,6 +197,7 @@ def as_json(costs: Costs, found: list[Outcome]) -> str:
     """Return the outcomes as data."""
     data: dict[str, Any] = {
         "item_s": costs.whole_s,
+        "locked_s": costs.locked_s,
         "costs_s": {" > ".join(route): cost for route, cost in costs.at.items()},
         "outcomes": [vars(one) for one in found],
     }

@@ -46,7 +46,7 @@ class Controller:
         self._blacklist = Blacklist(
             per_arrangement=self._settings.blacklist_per_arrangement
         )
-        self._first = actuator.arrangement
+        self._first: Arrangement | None = None  # what it began with
         self._known: Rates | None = None  # of the present arrangement, if measured
         self._shifted = 0  # measurements in a row that were unlike those before
 
@@ -71,6 +71,7 @@ class Controller:
             return False
         self._known = before
         arrangement = self._actuator.arrangement
+        self._first = self._first or arrangement
         scope = Scope(
             self._actuator.cores,
             self._actuator.places,
@@ -165,7 +166,7 @@ class Controller:
     def _reconsider(self, before: Rates) -> bool:
         """Try without all that was added: it was added for another workload."""
         present = self._actuator.arrangement
-        if present == self._first:
+        if self._first in (None, present):
             return True
         at_s = self._actuator.now_s
         how = self._actuator.arrange(self._first)

@@ -13,7 +13,8 @@ class Settings:
     that may be blacklisted before no more are tried. A change is kept if it gains more
     than `least_gain` and more than `sureness` standard errors; if it looks like one but
     is not beyond doubt, it is measured up to `measurements` times. One that promises less
-    than `least_promise` is not tried. After it has settled, `patience` measurements in
+    than `least_promise` is not tried, nor to do without a channel if that may cost more
+    than `most_risk`. After it has settled, `patience` measurements in
     a row that differ by more than `shift` wake the controller up.
     """
 
@@ -22,6 +23,7 @@ class Settings:
     least_gain: float = 0.03
     least_promise: float = 0.05
     least_free_cores: float = 0.2
+    most_risk: float = 0.1
     sureness: float = 3.0
     measurements: int = 3
     shift: float = 0.25

@@ -29,9 +29,21 @@ class ThreadLoad:
 
 @dataclass(frozen=True)
 class Profile:
-    """The threads of a program as they were while it was watched."""
+    """The threads of a program as they were while it was watched.
+
+    `locked` is the share of the time in which one of them held a lock that they all
+    need, which is the interpreter's where they are in one process. Where parts of a
+    program run one after the other, these are the threads of the part that takes
+    longest, and `share` is its share of the whole time. There, `with_more` and
+    `with_fewer` tell for regions how long all of it would take with one channel more,
+    and with one less, compared with now.
+    """
 
     threads: tuple[ThreadLoad, ...]
+    locked: float = 0.0
+    share: float = 1.0
+    with_more: Mapping[str, float] = field(default_factory=dict)
+    with_fewer: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def busy_cores(self) -> float:

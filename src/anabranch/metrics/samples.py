@@ -19,8 +19,10 @@ class ThreadSamples:
 
     `begin` is the operator that it begins with: threads of one region that begin with
     the same one are replicas of each other. `at_work` divides its time on a core by
-    where it was seen, in any unit; when it was seen waiting, it was nowhere. `cpu_s` is how long it was on a core, and
-    `denied_s` how long it was ready, but other processes had all cores.
+    where it was seen, in any unit; when it was seen waiting, it was nowhere. `cpu_s` is
+    how long it was on a core, and `denied_s` how long it was ready, but other processes
+    had all cores. `locked` is the share of the time in which somebody held the lock of
+    its interpreter.
     """
 
     begin: str
@@ -29,6 +31,7 @@ class ThreadSamples:
     at_work: Mapping[Route, float]
     waiting: int = 0
     denied_s: float = 0.0
+    locked: float = 0.0
 
     @property
     def utilization(self) -> float:
@@ -57,7 +60,10 @@ def profile_of(threads: Iterable[ThreadSamples]) -> Profile:
     alike: dict[str, list[ThreadSamples]] = {}
     for one in threads:
         alike.setdefault(one.begin, []).append(one)
-    return Profile(tuple(_load(begin, group) for begin, group in alike.items()))
+    return Profile(
+        tuple(_load(begin, group) for begin, group in alike.items()),
+        locked=max((o.locked for group in alike.values() for o in group), default=0.0),
+    )
 
 
 def _load(begin: str, group: list[ThreadSamples]) -> ThreadLoad:

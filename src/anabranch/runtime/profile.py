@@ -6,17 +6,18 @@ is not counted but read from its CPU clock, so that a thread that waits for item
 the interpreter's lock or for the world does not count as one that works.
 
 The sampler needs that lock as well. So it sees calls that release it more often than
-other code: under the lock, these are also what another thread could do meanwhile.
+other code: under the lock, these are also what another thread could do meanwhile. How
+often it had to wait for the lock tells which share of the time the lock was taken.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
+import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
@@ -26,6 +27,8 @@ from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.runtime.program import Program
 
 RATE_HZ = 100.0
+
+RUSAGE_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # on Linux
 
 # Ports, gates, events and queues all wait here.
 WAIT = threading.Condition.wait.__code__
@@ -74,20 +77,25 @@ class Sampler:
         self.looks = 0
         self.cpu_s = 0.0  # what the sampler itself has used, once it has stopped
         self._clocks: list[Clock | None] = []
+        self._threads: list[tuple[int, int]] = []  # their idents and clocks
         self._began_s = 0.0
-        self._over = threading.Event()
+        self._over = False
+        self._locked = 0  # looks before which somebody held the lock
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def start(self) -> None:
         """Begin to look."""
         self._clocks = [cpu_clock(one.thread) for one in self._watched]
-        self._last_s = [on_core_s(one.thread) for one in self._watched]
+        self._threads = [
+            (one.thread.ident or 0, clock_of(one.thread)) for one in self._watched
+        ]
+        self._last_s = [on_core_s(clock_id) for _, clock_id in self._threads]
         self._began_s = time.perf_counter()
         self._thread.start()
 
     def stop(self) -> tuple[ThreadSamples, ...]:
         """Look no more, and return what was seen of the threads that are still there."""
-        self._over.set()
+        self._over = True
         self._thread.join()
         elapsed_s = time.perf_counter() - self._began_s
         found = []
@@ -103,29 +111,38 @@ class Sampler:
                     at_work=self._routes(number),
                     waiting=self._waiting[number],
                     denied_s=after.denied_s - before.denied_s,
+                    locked=self._locked / max(1, self.looks),
                 )
             )
         return tuple(found)
 
     def _run(self) -> None:
-        due_s = time.perf_counter() + self._period_s
-        while not self._over.wait(max(0.0, due_s - time.perf_counter())):
-            self._look()
+        # A look is short and comes after a pause in which caches were lost: every call
+        # that can be left out counts.
+        clock, pause, waits = time.perf_counter, time.sleep, voluntary_switches
+        undisturbed, look, period_s = Undisturbed(), self._look, self._period_s
+        waited, due_s = waits(), clock()
+        while True:
+            now_s = clock()
             # A look that came late is not made up for: two in a row see the same.
-            due_s = max(due_s + self._period_s, time.perf_counter())
+            due_s = max(due_s + period_s, now_s)
+            pause(due_s - now_s)
+            if self._over:
+                break
+            # To sleep is one switch; any further one is a wait for the lock.
+            before, waited = waited, waits()
+            self._locked += waited > before + 1
+            with undisturbed:
+                look(sys._current_frames())  # noqa: SLF001 - the only way
+            self.looks += 1
         self.cpu_s = time.thread_time()
 
-    def _look(self) -> None:
-        with undisturbed():
-            self._look_at(sys._current_frames())  # noqa: SLF001 - the only way
-        self.looks += 1
-
-    def _look_at(self, frames: Mapping[int, FrameType]) -> None:
-        for number, one in enumerate(self._watched):
-            frame = frames.get(one.thread.ident or 0)
+    def _look(self, frames: Mapping[int, FrameType]) -> None:
+        for number, (ident, clock_id) in enumerate(self._threads):
+            frame = frames.get(ident)
             if frame is None:
                 continue
-            now_s = on_core_s(one.thread)
+            now_s = on_core_s(clock_id)
             if frame.f_code is WAIT:
                 self._waiting[number] += 1
             else:
@@ -189,16 +206,17 @@ def cpu_clock(thread: threading.Thread) -> Clock | None:
     return Clock(int(cpu_ns) / 1e9, int(denied_ns) / 1e9)
 
 
-def on_core_s(thread: threading.Thread) -> float:
-    """Return how long a thread has been on a core, quickly; 0 if it is gone.
-
-    The number is the kernel's name for the clock of a thread; elsewhere than on Linux
-    all time counts.
-    """
+def clock_of(thread: threading.Thread) -> int:
+    """Return the clock of a thread: on Linux the one of its time on a core."""
     if not sys.platform.startswith("linux"):
-        return time.perf_counter()
+        return time.CLOCK_MONOTONIC
+    return (~(thread.native_id or 0) << 3) | 6  # as the kernel names it
+
+
+def on_core_s(clock_id: int) -> float:
+    """Return what a clock says, quickly; 0 if its thread is gone."""
     try:
-        return time.clock_gettime((~(thread.native_id or 0) << 3) | 6)
+        return time.clock_gettime(clock_id)
     except OSError:
         return 0.0
 
@@ -214,21 +232,34 @@ def _plain_clock(thread: threading.Thread) -> Clock | None:
         return None
 
 
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def voluntary_switches() -> int:
+    """Return how often this thread has gone to sleep; 0 where nobody counts."""
+    if RUSAGE_THREAD is None:
+        return 0
+    return resource.getrusage(RUSAGE_THREAD).ru_nvcsw
+
+
+class Undisturbed:
     """Let no other thread run until the end of the block.
 
     Frames must not be walked while their thread goes on: CPython 3.11 then hands out
     references to frames that are gone. Whoever waits for the interpreter's lock asks
     for it only after this interval, and a collection, which may run a finalizer that
     lets go of the lock, does not begin.
+
+    One thread at a time: two would take the other's interval for the one before.
     """
-    before_s, collecting = sys.getswitchinterval(), gc.isenabled()
-    sys.setswitchinterval(UNDISTURBED_S)
-    gc.disable()
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before_s)
-        if collecting:
+
+    _turn = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._turn.acquire()
+        self._before_s, self._collecting = sys.getswitchinterval(), gc.isenabled()
+        sys.setswitchinterval(UNDISTURBED_S)
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        sys.setswitchinterval(self._before_s)
+        if self._collecting:
             gc.enable()
+        self._turn.release()

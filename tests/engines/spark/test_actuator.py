@@ -11,8 +11,8 @@ import anabranch as ab
 from anabranch.control.controller import Controller
 from anabranch.control.goals import Throughput
 from anabranch.control.settings import Settings
-from anabranch.engines.spark.actuator import SparkActuator
-from anabranch.engines.spark.epoch_log import EpochLog
+from anabranch.engines.spark.actuator import REGIONS, SparkActuator
+from anabranch.engines.spark.epoch_log import EpochLog, Seen
 from anabranch.engines.spark.layout import lay_out
 from anabranch.engines.spark.task import Report
 from anabranch.job import compile_sinks
@@ -49,7 +49,7 @@ class Imagining(SparkActuator):
 
 
 def actuator_of(run, kind=SparkActuator) -> SparkActuator:
-    return kind(run, run._layout, run._epoch_log, run.set_cuts)
+    return kind(run, run._layout, run._epoch_log)
 
 
 @pytest.mark.spark
@@ -93,19 +93,24 @@ def test_a_job_is_tuned_unless_its_degree_is_given():
 
 
 class FakeRun:
-    """A run of which only its end matters."""
+    """A run whose epochs are told by the test."""
 
     def __init__(self):
         self.ended = threading.Event()
+        self.elapsed_s = 0.0
+        self.cores = self.degree = 2
+        self.cuts = frozenset()
 
-    def ended_within(self, seconds):
-        return self.ended.wait(seconds)
+    def set_degree(self, degree):
+        self.degree = degree
+
+    def set_cuts(self, operators):
+        self.cuts = frozenset(operators)
 
 
 def unstarted(*sinks) -> SparkActuator:
     made = compile_sinks(*sinks)
-    layout = lay_out(made.graph, made.plan)
-    return SparkActuator(FakeRun(), layout, EpochLog(), lambda _: None)
+    return SparkActuator(FakeRun(), lay_out(made.graph, made.plan), EpochLog())
 
 
 def test_cuts_are_possible_behind_the_first_operator_of_an_element():
@@ -135,10 +140,12 @@ def test_only_the_level_that_takes_longest_is_shown():
         [
             Report(by_name["pair"].number, 0, samples=(quick,)),
             Report(by_name["sum"].number, 0, samples=(slow,)),
-        ]
+        ],
+        took_s=10.0,
     )
 
     assert ["sum"] == [load.thread for load in profile.threads]
+    assert 0.5 == profile.share
 
 
 def divmod_of(n: int) -> tuple[int, int]:
@@ -149,10 +156,132 @@ def step_of_pair(total: int, pair: tuple[int, int]) -> tuple[int, int]:
     return total + pair[0], total
 
 
+def passed(actuator, items: int, seconds: float, *, profiled: bool = False) -> None:
+    """Let an epoch go by."""
+    log = actuator._log
+    log.begin()
+    report = Report(0, 0, {"read": items})
+    log._recent.append(Seen(log.started, seconds, profiled, (report,)))
+
+
+def test_a_cut_moves_all_that_is_behind_it_on_whatever_way():
+    """
+    Of what follows a meeting, a thread is seen on the way that an item took; a cut
+    before one of the ways moves it for both.
+    """
+    first = ab.from_iterable(range(9), name="read").scan(step, 0, name="first")
+    one, other = (first.scan(step, 0, name=name) for name in ("one", "other"))
+    both = ab.union(one, other, name="both").scan(step, 0, name="last")
+    actuator = unstarted(both.to_list())
+    unit = actuator._layout.unit_of["last"]
+    ways = {("first", "one", "both", "last"): 1.0, ("first", "other", "last"): 3.0}
+    seen = ThreadSamples(unit.operators[0], 1.0, 1.0, ways)
+
+    profile = actuator.profile_from([Report(unit.number, 0, samples=(seen,))], 1.0)
+
+    assert 1.0 == profile.threads[0].ports["one"]
+
+
+def test_it_predicts_what_other_degrees_would_take():
+    """
+    Two tasks of a second each in an epoch of four: one task would take a second longer,
+    and three on two cores no less than now.
+    """
+    actuator = unstarted(replicable())
+    busy = ThreadSamples("read", 1.0, 1.0, {("read", "pair"): 1.0})
+    reports = [Report(0, channel, samples=(busy,)) for channel in range(2)]
+
+    profile = actuator.profile_from(reports, took_s=4.0)
+
+    assert {REGIONS: 1.25} == profile.with_fewer
+    assert {REGIONS: 1.0} == profile.with_more
+
+
+def test_regions_have_one_degree_together():
+    actuator = unstarted(replicable())
+
+    assert {REGIONS: ("read", "pair")} == actuator.regions
+    assert 2 == actuator.arrangement.degree(REGIONS)
+    assert "from the next epoch on" == actuator.arrange(Arrangement())
+    assert 1 == actuator._run.degree
+
+
+def test_all_regions_are_measured_where_most_sources_lead():
+    """
+    One source may end before the others: at its operators nothing would come by.
+    """
+    short = ab.from_iterable(range(9), name="short")
+    both = ab.union(short, ab.from_iterable(range(9), name="long"), name="both")
+    actuator = unstarted(both.map(divmod_of, name="pair").to_list())
+
+    assert 2 == len(actuator._leading[actuator.regions[REGIONS][0]])
+
+
+def replicable() -> ab.Sink:
+    return ab.from_iterable(range(9), name="read").map(divmod_of, name="pair").to_list()
+
+
+def test_a_program_without_regions_has_no_degree_to_change():
+    actuator = unstarted(replicable())
+    actuator.regions = {}
+
+    actuator.arrange(Arrangement())
+
+    assert () == actuator.arrangement.degrees
+    assert 2 == actuator._run.degree
+
+
+def test_epochs_are_not_measured_while_they_still_become_faster():
+    """
+    Java compiles while the first epochs run: that is no gain of a change.
+    """
+    actuator = unstarted(replicable())
+    for seconds in (8.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0):
+        passed(actuator, 100, seconds)
+
+    assert (100.0, 100.0, 100.0) == actuator.rates().at["pair"]
+
+
+def test_small_epochs_are_not_compared_with_large_ones():
+    actuator = unstarted(replicable())
+    for items in (100, 100, 100, 10, 100, 100, 20):
+        passed(actuator, items, 1.0)
+
+    assert (100.0, 100.0, 100.0) == actuator.rates().at["read"]
+
+
+def test_epochs_that_have_become_smaller_for_good_are_compared_again():
+    actuator = unstarted(replicable())
+    for items in (100, 100, *[50] * 8):
+        passed(actuator, items, 1.0)
+    actuator.rates()  # of both
+
+    assert (50.0, 50.0, 50.0) == actuator.rates().at["read"]
+
+
+def test_only_epochs_that_begin_after_a_change_tell_about_it():
+    """
+    One that runs while the change is made still has the old degree.
+    """
+    actuator = unstarted(replicable())
+    for _ in range(5):
+        passed(actuator, 100, 1.0)
+    assert actuator.rates() is not None
+    actuator._log.begin()  # this one is under way
+
+    actuator.arrange(Arrangement())
+    under_way = Seen(actuator._log.started, 9.0, False, (Report(0, 0, {"read": 100}),))
+    actuator._log._recent.append(under_way)
+    for _ in range(3):
+        passed(actuator, 100, 0.5)
+
+    assert (200.0, 200.0, 200.0) == actuator.rates().at["read"]
+
+
 def test_a_program_that_has_ended_gives_no_answers():
     actuator = unstarted(program(1).to_list())
     actuator._run.ended.set()
 
-    answers = actuator.rates(), actuator.profile(), actuator.arrange(None)
+    answers = actuator.rates(), actuator.profile(), actuator.arrange(Arrangement())
 
     assert (None, None, None) == answers

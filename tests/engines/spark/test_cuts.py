@@ -30,21 +30,56 @@ def test_a_cut_divides_an_element_at_one_stream():
 
     assert ("src", "total") == found.first
     assert ("number",) == found.second
-    assert ("total", "number") == (
-        found.between.producer.operator,
-        found.between.consumer.operator,
-    )
+    assert [("total", "number")] == ends(found.between)
 
 
-def test_there_is_no_cut_before_the_first_operator_or_between_several_streams():
+def ends(edges) -> list[tuple[str, str]]:
+    return [(edge.producer.operator, edge.consumer.operator) for edge in edges]
+
+
+def meeting() -> ab.Stream:
     one = chain()
     side = one.scan(lambda n, x: (n + 1, n), 0, name="side")
-    two = ab.union(one, side, name="both")
-    made = layout(two.scan(lambda n, x: (n + 1, n), 0, name="last").to_list())
+    both = ab.union(one, side, name="both")
+    return both.scan(lambda n, x: (n + 1, (n, x)), 0, name="last")
 
-    assert "nothing before it" in why_not_cut(made, "src")
-    assert "several streams" in why_not_cut(made, "both")
+
+def test_a_cut_may_have_several_streams():
+    made = layout(meeting().to_list())
+
+    found = halves_of(made, made.unit_of["both"], "both")
+
+    assert ("both", "last") == found.second
+    assert [("number", "both"), ("side", "both")] == ends(found.between)
+
+
+def test_there_is_no_cut_before_the_first_operator():
+    assert "nothing before it" in why_not_cut(layout(meeting().to_list()), "src")
+
+
+def test_there_is_no_cut_if_something_else_leads_behind_it():
+    """
+    The other source is an element of its own; its items would have to pass the first half.
+    """
+    one = ab.from_iterable(trades(50), Trade, name="one").scan(vwap, (0.0, 1))
+    other = ab.from_iterable(trades(50), Trade, name="other")
+    both = ab.union(one.scan(lambda n, x: (n + 1, n), 0, name="two"), other)
+    made = layout(both.scan(lambda n, x: (n + 1, n), 0, name="last").to_list())
+
+    assert "also read other elsewhere" in why_not_cut(made, "two")
     assert why_not_cut(made, "last") is None
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("cut", ["both", "side", "last"])
+def test_streams_that_meet_behind_a_cut_keep_their_order(cut):
+    expected, out = meeting().to_list(), meeting().to_list()
+    ab.run(expected, on="sequential")
+    job = ab.start(out, on="spark", degree=2, epoch_items=20)
+    job._running.set_cuts({cut})
+    job.wait()
+
+    assert expected.items == out.items
 
 
 @pytest.mark.spark

@@ -2,7 +2,8 @@
 
 A threaded port of the paper is, on Spark, a cut between two chained `mapInArrow`: the
 first worker runs the operators before it and hands each chunk on at once, so that the
-two overlap. Only the second one saves states: it gets the changes of the first with
+two overlap. Behind the cut are an operator and all that it leads to; where several
+streams lead there, what a chunk gave on them is put in order by position. Only the second one saves states: it gets the changes of the first with
 the last row, and writes both in one transaction, as if there had been no cut.
 """
 
@@ -16,26 +17,26 @@ from anabranch.graph.graph import Edge
 
 @dataclass(frozen=True)
 class Halves:
-    """The operators before and behind a cut, and the stream between them."""
+    """The operators before and behind a cut, and the streams between them."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
-    between: Edge
+    between: tuple[Edge, ...]
 
 
 def halves_of(layout: Layout, unit: Unit, operator: str) -> Halves:
     """Return the two halves of a unit that is cut before an operator."""
     graph = layout.graph
-    behind = _behind(layout, unit, operator)
+    behind = behind_cut(layout, unit, operator)
     first = tuple(name for name in unit.operators if name not in behind)
     second = tuple(name for name in unit.operators if name in behind)
-    between = [
+    between = tuple(
         edge
         for name in first
         for edge in graph.out_edges(name)
         if edge.consumer.operator in behind
-    ]
-    return Halves(first, second, between[0])
+    )
+    return Halves(first, second, between)
 
 
 def why_not_cut(layout: Layout, operator: str) -> str | None:
@@ -48,19 +49,19 @@ def why_not_cut(layout: Layout, operator: str) -> str | None:
     graph = layout.graph
     if not set(graph.producers(operator)).intersection(unit.operators):
         return f"{operator} begins its element: there is nothing before it"
-    behind = _behind(layout, unit, operator)
-    into = [
-        edge
-        for edge in graph.edges
-        if edge.consumer.operator in behind and edge.producer.operator not in behind
-    ]
-    if len(into) != 1 or into[0].producer.operator not in unit.operators:
-        return f"several streams lead to {operator} and what follows it"
+    behind = behind_cut(layout, unit, operator)
+    for edge in graph.edges:
+        producer = edge.producer.operator
+        if edge.consumer.operator in behind and producer not in {
+            *behind,
+            *unit.operators,
+        }:
+            return f"{operator} and what follows it also read {producer} elsewhere"
     return None
 
 
-def _behind(layout: Layout, unit: Unit, operator: str) -> set[str]:
-    """Return an operator and all that it leads to within its unit."""
+def behind_cut(layout: Layout, unit: Unit, operator: str) -> set[str]:
+    """Return what would be behind a cut: an operator and all that it leads to within its unit."""
     behind = {operator}
     for name in unit.operators:
         if behind.intersection(layout.graph.producers(name)):

@@ -7,6 +7,7 @@ by one, producers first, each in an epoch of its own.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import uuid
@@ -72,6 +73,7 @@ class SparkRun(RunningThread):
             raise
         self._books = Books(graph, options.on_error, self._outputs, self._checkpoint)
         self._degree = options.degree
+        self._cores: int | None = None  # known once there is a session
         self._cuts: frozenset[str] = frozenset()
         self.epoch_items = options.epoch_items or EPOCH_ITEMS
         self._epoch_log = EpochLog()
@@ -138,8 +140,10 @@ class SparkRun(RunningThread):
             checkpoint=None if checkpoint is None else str(checkpoint.directory),
             identity="" if checkpoint is None else checkpoint.identity,
         )
-        degree = self._options.degree or spark.sparkContext.defaultParallelism
+        self._cores = spark.sparkContext.defaultParallelism
+        degree = self._options.degree or self._cores
         epochs = Epochs(spark, spec, degree, self._books)
+        epochs.exactly = self._options.degree is not None
         epochs.resume(record, 0 if checkpoint is None else checkpoint.run * TURNS)
         epochs.warm_up()
         self._warm_s = self.elapsed_s
@@ -162,6 +166,7 @@ class SparkRun(RunningThread):
     ) -> None:
         self._books.not_read.clear()  # the run that first came by has told about them
         while not self._stopping.is_set() and not epochs.finishing:
+            self._epoch_log.begin()
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
             epochs.profiling = self._epoch_log.profiling
@@ -205,7 +210,17 @@ class SparkRun(RunningThread):
 
     def actuator(self) -> SparkActuator:
         """Return what a controller sees of it, and changes."""
-        return SparkActuator(self, self._layout, self._epoch_log, self.set_cuts)
+        return SparkActuator(self, self._layout, self._epoch_log)
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time: those of the session, once there is one."""
+        return self._cores or os.cpu_count() or 1
+
+    @property
+    def degree(self) -> int:
+        """How many replicas there are in the epochs that begin now."""
+        return self._degree or self.cores
 
     def latency_actuator(self) -> SparkLatencyActuator:
         """Return what keeps it within a bound sees of it, and changes."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from anabranch.engines.spark.task import Report
+
+KEPT = 16  # epochs that a slow reader can still get
 
 
 class Reporting(Protocol):
@@ -24,12 +27,22 @@ class Reporting(Protocol):
 
 @dataclass(frozen=True)
 class Seen:
-    """An epoch that has run; `started` is how many epochs had begun with it."""
+    """An epoch that has run; `started` is how often one had begun until then."""
 
     started: int
     seconds: float
     profiled: bool
     reports: Sequence[Report]
+
+    @property
+    def items(self) -> int:
+        """How many items all sources gave."""
+        return sum(self.read().values())
+
+    @property
+    def speed(self) -> float:
+        """How many of them a second."""
+        return self.items / self.seconds
 
     def read(self) -> Mapping[str, int]:
         """Return how many items each source gave."""
@@ -48,35 +61,41 @@ class EpochLog:
         self.started = 0
         self.profiling = False  # asks for a profile of the epochs that begin
         self._news = threading.Condition()
-        self._recent: list[Seen] = []
-        self._wanted = False
+        self._recent: deque[Seen] = deque(maxlen=KEPT)
+
+    def begin(self) -> None:
+        """Note that an epoch begins; what it is to be like is looked up only then.
+
+        So whoever changes that and then waits for epochs that begin gets none of before.
+        """
+        with self._news:
+            self.started += 1
 
     @contextlib.contextmanager
     def epoch(self, epochs: Reporting) -> Iterator[None]:
-        """Note what runs in the block."""
-        self.started += 1
+        """Note what runs in the block: the epoch that began last."""
         began_s = time.monotonic()
         yield
         seconds = time.monotonic() - began_s
         self.seconds.append(seconds)
         with self._news:
-            if self._wanted:
-                seen = Seen(self.started, seconds, epochs.profiling, epochs.reports)
-                self._recent.append(seen)
-                self._news.notify_all()
+            seen = Seen(self.started, seconds, epochs.profiling, epochs.reports)
+            self._recent.append(seen)
+            self._news.notify_all()
 
-    def next(self, count: int, over: threading.Event) -> list[Seen] | None:
-        """Wait for so many epochs that begin from now on; None if it is over before."""
+    def next(
+        self, count: int, over: threading.Event, after: int | None = None
+    ) -> list[Seen] | None:
+        """Wait for so many epochs; None if it is over before.
+
+        Those that begin from now on, or after a number of `started`.
+        """
         with self._news:
-            after, self._wanted = self.started, True
+            since = self.started if after is None else after
             while True:
-                found = [seen for seen in self._recent if seen.started > after]
+                found = [seen for seen in self._recent if seen.started > since]
                 if len(found) >= count:
-                    break
+                    return found[:count]
                 if over.is_set():
-                    found = []
-                    break
+                    return None
                 self._news.wait(0.1)  # nobody tells when it is over
-            self._wanted = False
-            self._recent.clear()
-        return found or None

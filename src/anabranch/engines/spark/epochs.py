@@ -35,6 +35,7 @@ from anabranch.engines.spark.task import (
     Report,
     Share,
 )
+from anabranch.engines.spark.widths import widths
 from anabranch.engines.spark.wire import decode, in_order
 from anabranch.engines.spark.worker import Runner, run_task
 from anabranch.runtime.columns import form_of
@@ -50,6 +51,9 @@ class Epochs:
         self, spark: SparkSession, spec: Spec, degree: int, books: Books
     ) -> None:
         self.degree = degree
+        self.exactly = (
+            True  # as many replicas of every unit; else fewer where it is full
+        )
         self.cuts: frozenset[str] = frozenset()
         self.profiling = False
         self.reports: Sequence[Report] = ()  # of the last epoch
@@ -99,9 +103,10 @@ class Epochs:
         """Run the rows of one epoch through the program."""
         taken = list(itertools.chain.from_iterable(pieces.values()))
         shares: dict[tuple[int, int], Share] = {}
+        width = widths(self._layout, self.degree, exactly=self.exactly)
         for source, parts in pieces.items():
             unit = self._layout.unit_of[source]
-            channels = self.degree if unit.replicated else 1
+            channels = width[unit.number]
             for index, piece in enumerate(parts):
                 place = unit.number, index * channels // len(parts)
                 share = shares.get(place, Share())
@@ -173,9 +178,7 @@ class Epochs:
         finishing: str | None = None,
         after: str | None = None,
     ) -> EpochTask:
-        channels = tuple(
-            self.degree if unit.replicated else 1 for unit in self._layout.units
-        )
+        channels = widths(self._layout, self.degree, exactly=self.exactly)
         self._turn += 1
         return EpochTask(
             self._base.epoch + 1,

@@ -42,6 +42,9 @@ from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
 from anabranch.runtime.state import States
 
+CHUNK_ITEMS = 8192  # handed from half to half at a time
+END_OF_HALF = -1  # instead of the number of a stream
+
 Fed: TypeAlias = tuple[list[Any], list[list[int]], list[int] | None]
 
 
@@ -144,8 +147,8 @@ class UnitRunner:
         share: Share,
         received: list[list[pa.Buffer]],
         rows: Rows,
-    ) -> Iterator[Batch]:
-        """Run what comes before a cut; yield what goes on to the second half.
+    ) -> Iterator[list[Batch]]:
+        """Run what comes before a cut; yield what goes on, chunk by chunk and by stream.
 
         `half_done` then holds what this half has changed, and its report.
         """
@@ -156,12 +159,11 @@ class UnitRunner:
             read, streams = self._streams(share, received)
             program = self._half(halves.first, self._unit.entries)
             left: dict[Edge, list[Batch]] = {}
-            for items, positions, entries in self._fed(streams):
-                for edge, batch in self._ran(program, items, positions, entries):
-                    if edge == halves.between:
-                        yield batch
-                    else:
-                        left.setdefault(edge, []).append(batch.compact())
+            for items, positions, entries in _in_chunks(self._fed(streams)):
+                given = dict(self._ran(program, items, positions, entries))
+                yield [given.pop(edge) for edge in halves.between]
+                for edge, batch in given.items():
+                    left.setdefault(edge, []).append(batch.compact())
             written, parts = self._exits.leave(left, task, channel, rows)
             report = Report(
                 self._unit.number,
@@ -176,25 +178,34 @@ class UnitRunner:
             self._saved.close()
 
     def second_half(
-        self, task: EpochTask, channel: int, blobs: Iterator[pa.Buffer], rows: Rows
+        self,
+        task: EpochTask,
+        channel: int,
+        chunks: Iterator[list[tuple[int, pa.Buffer]]],
+        rows: Rows,
     ) -> tuple[Report, ...]:
-        """Run what comes behind a cut, and save the states of both halves."""
+        """Run what comes behind a cut, and save the states of both halves.
+
+        A chunk is its blobs, with the number of their stream; the last one is what the
+        first half has changed and reports.
+        """
         self._failures.clear()
         pickler = self._job.pickler
         halves = halves_of(self._layout, self._unit, task.cuts[self._unit.number])
         self._saved.open(task, channel, pickler)
         try:
-            program = self._half(halves.second, (halves.between,))
-            form = self._exits.form(halves.between.producer.operator)
+            program = self._half(halves.second, halves.between)
             left: dict[Edge, list[Batch]] = {}
-            last = None
-            for blob in blobs:
-                if last is not None:
-                    batch = decode(last, form, pickler)
-                    positions = [column.tolist() for column in batch.positions]
-                    for edge, out in self._ran(program, batch.items, positions):
+            last: pa.Buffer | None = None
+            for chunk in chunks:
+                if chunk and chunk[0][0] == END_OF_HALF:
+                    ((_, last),) = chunk
+                    continue
+                for fed in self._fed(
+                    self._along(halves.between, chunk), halves.between
+                ):
+                    for edge, out in self._ran(program, *fed):
                         left.setdefault(edge, []).append(out.compact())
-                last = blob
             assert last is not None  # noqa: S101 - the first half always ends with one
             changes, first = pickler.loads(last)
             written, parts = self._exits.leave(left, task, channel, rows)
@@ -217,13 +228,25 @@ class UnitRunner:
         finally:
             self._saved.close()
 
+    def _along(
+        self, between: tuple[Edge, ...], chunk: list[tuple[int, pa.Buffer]]
+    ) -> list[Batch]:
+        """Return what a chunk of the first half gave, one batch for each stream."""
+        streams = []
+        for number, edge in enumerate(between):
+            form = self._exits.form(edge.producer.operator)
+            blobs = [blob for stream, blob in chunk if stream == number]
+            batches = [decode(blob, form, self._job.pickler) for blob in blobs]
+            streams.append(in_order(batches))
+        return streams
+
     def programs(self, task: EpochTask) -> list[Program]:
         """Return the programs that a task may run."""
         cut = task.cuts.get(self._unit.number)
         if cut is not None:
             halves = halves_of(self._layout, self._unit, cut)
             self._half(halves.first, self._unit.entries)
-            self._half(halves.second, (halves.between,))
+            self._half(halves.second, halves.between)
         return list(self._all)
 
     def _half(self, operators: tuple[str, ...], entries: tuple[Entry, ...]) -> Program:
@@ -293,7 +316,9 @@ class UnitRunner:
         for edge, batches in left.items():
             yield edge, end_to_end(batches)
 
-    def _fed(self, streams: list[Batch]) -> Iterator[Fed]:
+    def _fed(
+        self, streams: list[Batch], entries_of: tuple[Entry, ...] | None = None
+    ) -> Iterator[Fed]:
         """Return what came in as a program takes it: chunks of items in order."""
         if not any(map(len, streams)):
             return
@@ -304,7 +329,7 @@ class UnitRunner:
         form = self._layout.positions
         width = max(
             form.on(entry) if isinstance(entry, Edge) else form.after[entry]
-            for entry in self._unit.entries
+            for entry in entries_of or self._unit.entries
         )
         items, columns, entries = interleaved(streams, width)
         yield items, [column.tolist() for column in columns], entries
@@ -361,6 +386,18 @@ class UnitRunner:
         if place is None or len(sources) > 1:
             return "an item" if place is None else f"item {place} of the sources"
         return f"item {place} of {sources[0].name}"
+
+
+def _in_chunks(fed: Iterator[Fed]) -> Iterator[Fed]:
+    """Cut what a program takes into parts that are handed on one by one."""
+    for items, positions, entries in fed:
+        for start in range(0, len(items), CHUNK_ITEMS):
+            part = slice(start, start + CHUNK_ITEMS)
+            yield (
+                items[part],
+                [column[part] for column in positions],
+                None if entries is None else entries[part],
+            )
 
 
 def _picklable(failure: Failure) -> Failure:

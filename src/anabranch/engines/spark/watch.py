@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
+from typing import Self
 
+from anabranch.engines.spark.exits import Exits
 from anabranch.engines.spark.task import EpochTask
-from anabranch.metrics.samples import ThreadSamples
+from anabranch.engines.spark.unit_states import UnitStates
+from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.runtime.profile import Sampler, Watched
 from anabranch.runtime.program import Program
 
+# What happens after the last operator, and behind a cut if there is one.
+LEAVING = (Exits.leave.__code__, Exits.write.__code__, UnitStates.save.__code__)
+
 
 class Watch:
-    """Watches the present thread from now on, if the task asks for it."""
+    """Watches the present thread in its block, if the task asks for it.
+
+    `operators` are those that the thread runs; it is at the last of them while it sends
+    and writes what they gave.
+    """
 
     def __init__(
         self,
@@ -21,12 +32,37 @@ class Watch:
         programs: Callable[[EpochTask], list[Program]],
     ) -> None:
         self._sampler: Sampler | None = None
-        if task.profiling and operators:
-            thread = threading.current_thread()
-            watched = Watched(thread, operators[0], programs(task))
-            self._sampler = Sampler([watched])
+        self._seen: tuple[ThreadSamples, ...] = ()
+        if not (task.profiling and operators):
+            return
+        whole: Route = tuple(operators)
+
+        def at_the_end(_: FrameType) -> Route:
+            return whole
+
+        watched = Watched(
+            threading.current_thread(),
+            whole[0],
+            programs(task),
+            elsewhere=dict.fromkeys(LEAVING, at_the_end),
+        )
+        self._sampler = Sampler([watched])
+
+    def __enter__(self) -> Self:
+        if self._sampler is not None:
             self._sampler.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.seen()
 
     def seen(self) -> tuple[ThreadSamples, ...]:
         """Watch no more, and return what was seen."""
-        return () if self._sampler is None else self._sampler.stop()
+        if self._sampler is not None:
+            self._seen, self._sampler = self._sampler.stop(), None
+        return self._seen

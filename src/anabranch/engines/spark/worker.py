@@ -11,6 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
+from anabranch.engines.spark.cuts import halves_of
 from anabranch.engines.spark.layout import Unit
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.routing import Rows
@@ -19,13 +20,14 @@ from anabranch.engines.spark.spec import Job, Spec
 from anabranch.engines.spark.store import close_buckets
 from anabranch.engines.spark.task import (
     ALONG,
+    ALONG_CHUNK,
     ALONG_END,
     REPORT,
     EpochTask,
     Report,
     Share,
 )
-from anabranch.engines.spark.unit_runner import UnitRunner
+from anabranch.engines.spark.unit_runner import END_OF_HALF, UnitRunner
 from anabranch.engines.spark.watch import Watch
 from anabranch.errors import AnabranchError
 from anabranch.runtime.punctuated import punctuated_operators
@@ -102,15 +104,20 @@ class Runner:
     ) -> Iterator[pa.RecordBatch]:
         """Run what comes before a cut, and hand it on chunk by chunk."""
         unit, channel = place
-        watch = Watch(task, unit.operators, self.unit(unit).programs)
+        halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
+        runner = self.unit(unit)
         try:
-            half = self.unit(unit).first_half(task, channel, share, received, rows)
-            for batch in half:
-                along = Rows()
-                along.add_batch(ALONG, channel, 0, batch, self.pickler)
-                yield from along.batches(task, self.spec.layout)
-            changes, report = self.unit(unit).half_done
-            ended = changes, replace(report, samples=watch.seen())
+            with Watch(task, halves.first, runner.programs) as watch:
+                for given in runner.first_half(task, channel, share, received, rows):
+                    for stream, batch in enumerate(given):
+                        along = Rows()  # one each: the order of batches is kept
+                        along.add_batch(ALONG, channel, stream, batch, self.pickler)
+                        yield from along.batches(task, self.spec.layout)
+                    end = Rows()
+                    end.add(ALONG_CHUNK, channel, 0, b"")
+                    yield from end.batches(task, self.spec.layout)
+                changes, report = runner.half_done
+                ended = changes, replace(report, samples=watch.seen())
         except AnabranchError as error:
             ended = {}, Report(unit.number, channel, error=_told(error))
         rows.add(ALONG_END, channel, 0, self.pickler.dumps(ended))
@@ -127,11 +134,13 @@ class Runner:
         if unit.number not in task.cuts:
             yield from batches
             return
-        blobs = _along(batches, rows)
-        watch = Watch(task, (task.cuts[unit.number],), self.unit(unit).programs)
+        chunks = _along(batches, rows)
+        halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
+        runner = self.unit(unit)
         try:
-            *others, last = self.unit(unit).second_half(task, channel, blobs, rows)
-            reports = (*others, replace(last, samples=last.samples + watch.seen()))
+            with Watch(task, halves.second, runner.programs) as watch:
+                *others, last = runner.second_half(task, channel, chunks, rows)
+                reports = (*others, replace(last, samples=last.samples + watch.seen()))
         except AnabranchError as error:
             reports = (Report(unit.number, channel, error=_told(error)),)
         for report in reports:
@@ -157,13 +166,14 @@ class Runner:
         for entry, blob in share.blobs:
             received[entry].append(pa.py_buffer(blob))
         started = time.perf_counter()
-        watch = Watch(task, unit.operators, self.unit(unit).programs)
-        try:
-            report = self.unit(unit).run(task, channel, share, received, rows)
-        except AnabranchError as error:
-            report = Report(unit.number, channel, error=_told(error))
-        seconds = time.perf_counter() - started
-        report = replace(report, seconds=seconds, samples=watch.seen())
+        runner = self.unit(unit)
+        with Watch(task, unit.operators, runner.programs) as watch:
+            try:
+                report = runner.run(task, channel, share, received, rows)
+            except AnabranchError as error:
+                report = Report(unit.number, channel, error=_told(error))
+            seconds = time.perf_counter() - started
+            report = replace(report, seconds=seconds, samples=watch.seen())
         rows.add(REPORT, channel, 0, self.pickler.dumps(report))
 
 
@@ -187,16 +197,28 @@ def _blobs(share: Share, entry: int) -> Iterator[bytes]:
     return (blob for number, blob in share.blobs if number == entry)
 
 
-def _along(batches: Iterable[pa.RecordBatch], rows: Rows) -> Iterator[pa.Buffer]:
-    """Return the blobs for the second half, as they come; pass the other rows on."""
+def _along(
+    batches: Iterable[pa.RecordBatch], rows: Rows
+) -> Iterator[list[tuple[int, pa.Buffer]]]:
+    """Return the chunks for the second half, as they come; pass the other rows on.
+
+    A chunk is its blobs with the number of their stream, the last one what the first
+    half has to say.
+    """
+    chunk: list[tuple[int, pa.Buffer]] = []
     for batch in batches:
         units = batch.column("unit").to_pylist()
         channels = batch.column("channel").to_pylist()
         entries = batch.column("entry").to_pylist()
         for index, unit in enumerate(units):
             payload = batch.column("payload")[index].as_buffer()
-            if unit in (ALONG, ALONG_END):
-                yield payload
+            if unit == ALONG:
+                chunk.append((entries[index], payload))
+            elif unit == ALONG_CHUNK:
+                yield chunk
+                chunk = []
+            elif unit == ALONG_END:
+                yield [(END_OF_HALF, payload)]
             else:
                 rows.add(unit, channels[index], entries[index], payload)
 

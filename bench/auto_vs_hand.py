@@ -1,0 +1,218 @@
+"""Figure 11: Lois, Vwap and LinearRoad, untouched, tuned by hand, and left to the controller.
+
+    anabranch bench auto-vs-hand [local|spark] [lois|vwap|linear_road]
+
+Total time of a whole run, adaptation included. Target: the automatic one at least 0.95
+of the one by hand, and never slower than the untouched one. The paper, on 8 cores: 1.5,
+3 and 2.56 times the untouched one. By hand means: the fastest of what a careful user
+would try (`BY_HAND`), each run once before. Untouched is one thread per source on local,
+and one task for each element on Spark. All sides must give the same result.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "apps"))
+
+import anabranch as ab
+import linear_road
+import lois
+import vwap
+from anabranch.engines.engine import Options
+from anabranch.engines.local.configuration import Configuration
+from anabranch.engines.local.engine import LocalEngine
+from anabranch.engines.spark.session import open_session
+from anabranch.graph.graph import Input
+from anabranch.job import compile_sinks, engine_named
+from autopipe_common import plot
+from timing import Claim, Table, interleaved, report, sized, timed
+
+PAPER = {"lois": 1.5, "vwap": 3.0, "linear_road": 2.56}
+TURNS = 5
+EPOCHS = 30  # about, on Spark
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """Threaded ports (cuts on Spark) and the degree of regions."""
+
+    ports: tuple[str, ...] = ()
+    degree: int = 1
+
+    def __str__(self) -> str:
+        return f"ports {', '.join(self.ports) or 'none'}; degree {self.degree}"
+
+
+BY_HAND: Mapping[tuple[str, str], Sequence[ByHand]] = {
+    ("local", "lois"): (ByHand(), ByHand(("ticks",))),
+    ("local", "vwap"): (ByHand(), ByHand(("tape",)), ByHand(("totals_500",))),
+    ("local", "linear_road"): (ByHand(), ByHand(("segments",)), ByHand(degree=2)),
+    ("spark", "lois"): (
+        ByHand(degree=2),
+        ByHand(("ticks",), 2),
+        ByHand(("watch_UH1",), 2),
+    ),
+    ("spark", "vwap"): (ByHand(), ByHand(degree=2)),
+    ("spark", "linear_road"): (ByHand(), ByHand(degree=2)),
+}
+
+
+@dataclass(frozen=True)
+class Application:
+    """A program over generated input, and how many rows of a source make an epoch."""
+
+    sinks: Callable[[], list[ab.Sink]]
+    epoch_items: int
+
+
+def applications(folder: Path, engine: str) -> dict[str, Application]:
+    """Write the inputs; those of Spark are smaller, since an epoch has its own costs."""
+    much = 2 if engine == "local" else 1
+    stations = lois.sample_files(folder, seconds=sized(500, 24) * much)
+    tape = vwap.sample_files(folder, trades=sized(4000, 400) * much)
+    road = linear_road.sample_file(folder, cars=sized(2500, 260) * much)
+    return {
+        "lois": Application(
+            partial(lois.program, stations), sized(500, 24) * 100 // EPOCHS
+        ),
+        "vwap": Application(
+            partial(vwap.program, *tape), sized(4000, 400) * 2 // EPOCHS
+        ),
+        "linear_road": Application(
+            partial(linear_road.program, road), sized(2500, 260) * 19 // EPOCHS
+        ),
+    }
+
+
+class Side:
+    """One way to run an application; keeps what the last run gave and did."""
+
+    def __init__(self, engine: str, app: Application, by_hand: ByHand | None) -> None:
+        self._engine = engine
+        self._app = app
+        self._by_hand = by_hand
+        self.results: list[list[Any]] = []
+        self.history: tuple[Any, ...] = ()
+
+    def run(self) -> None:
+        """Run the application to its end."""
+        sinks = self._app.sinks()
+        size = self._app.epoch_items if self._engine == "spark" else None
+        if self._by_hand is None:
+            job = ab.run(*sinks, on=self._engine, epoch_items=size)
+            self.history = job.history
+        else:
+            self._run_fixed(sinks, self._by_hand, size)
+        self.results = [sink.items for sink in sinks]
+
+    def _run_fixed(self, sinks: list[ab.Sink], how: ByHand, size: int | None) -> None:
+        made = compile_sinks(*sinks, on=self._engine)
+        if self._engine == "local":
+            degrees = dict.fromkeys((r.name for r in made.plan.regions), how.degree)
+            ports = frozenset(map(Input, how.ports))
+            engine = LocalEngine(Configuration(ports, degrees))
+            engine.start(made.graph, made.plan, Options()).wait()
+            return
+        options = Options(degree=how.degree, epoch_items=size)
+        run = engine_named("spark").start(made.graph, made.plan, options)
+        run.set_cuts(how.ports)
+        run.wait()
+
+
+def compared(engine: str, name: str, app: Application) -> dict[str, Any]:
+    """Measure the three sides of an application."""
+    tried = {how: Side(engine, app, how) for how in BY_HAND[engine, name]}
+    first = {how: timed(side.run) for how, side in tried.items()}
+    best = min(first, key=lambda how: first[how])
+    sides = {
+        "untouched": Side(engine, app, ByHand()),
+        "by hand": Side(engine, app, best),
+        "automatic": Side(engine, app, None),
+    }
+    times = interleaved({side: one.run for side, one in sides.items()}, TURNS)
+    expected, *others = (side.results for side in sides.values())
+    assert all(expected == found for found in others), "results differ"
+    return {
+        "times": times,
+        "by hand": str(best),
+        "history": [
+            f"{one.at_s:.1f} {one.what}: {one.why}; {one.effect}"
+            for one in sides["automatic"].history
+        ],
+    }
+
+
+def told(engine: str, name: str, found: Mapping[str, Any]) -> list[Claim]:
+    """Return the two claims about an application."""
+    times = found["times"]
+
+    def over(side: str) -> tuple[float, float, float]:
+        pairs = sorted(
+            a / b for a, b in zip(times[side], times["automatic"], strict=True)
+        )
+        return statistics.median(pairs), pairs[0], pairs[-1]
+
+    paper = f"{PAPER[name]} over untouched, on 8 cores (Fig. 11)"
+    where = f"{name} on {engine}: automatic over"
+    return [
+        Claim(f"{where} by hand", *over("by hand"), at_least=0.95),
+        Claim(f"{where} untouched", *over("untouched"), paper=paper, at_least=1.0),
+    ]
+
+
+def main() -> None:
+    asked = set(sys.argv[1:])
+    engines = [
+        one for one in ("local", "spark") if not asked & {"local", "spark"} - {one}
+    ]
+    rows, claims, results = [], [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for engine in engines:
+            if engine == "spark":
+                open_session(None)
+            for name, app in applications(Path(folder), engine).items():
+                if asked & set(PAPER) and name not in asked:
+                    continue
+                found = compared(engine, name, app)
+                results[f"{name} on {engine}"] = found
+                claims += told(engine, name, found)
+                medians = {s: statistics.median(t) for s, t in found["times"].items()}
+                rows.append([engine, name, *medians.values(), found["by hand"]])
+                print(*found["history"], sep="\n")
+    head = [
+        "engine",
+        "application",
+        "untouched s",
+        "by hand s",
+        "automatic s",
+        "by hand",
+    ]
+    table = Table("total time (paper: Fig. 11)", head, rows)
+    report("auto-vs-hand", results, claims=claims, tables=[table])
+    lines = {
+        side: (range(len(rows)), [row[2] / row[2 + n] for row in rows])
+        for n, side in enumerate(("untouched", "by hand", "automatic"))
+    }
+    lines["paper, automatic, 8 cores"] = (
+        range(len(rows)),
+        [PAPER[row[1]] for row in rows],
+    )
+    plot(
+        "auto_vs_hand",
+        lines,
+        x="application and engine",
+        y="speedup over untouched",
+        ticks=[f"{row[1]}\n{row[0]}" for row in rows],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""What comes through the threads of an arrangement, from what an item costs.
+
+A pipeline goes at the pace of its busiest thread, unless all cores are busy before, or
+the interpreter's lock is taken all the time: threads share cores fairly. A thread that
+needs the lock while another has it loses more than the time until it is free, since
+it has to be woken up. How often that happens is not known in one thread; `calibrated`
+finds out what it costs from one measurement with two.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from anabranch.metrics.samples import Route, ThreadSamples
+from anabranch.plan.arrangement import Arrangement
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of a core for each item that the sources give.
+
+    `at` is by place; `port_s` is for handing it to another thread, on either side;
+    `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
+    only one thread at a time can do for another reason, such as a device. `waiting_s`
+    is what a thread that does everything would wait for the lock, if another thread
+    had it all the time.
+    """
+
+    at: Mapping[Route, float]
+    port_s: float = 0.0
+    serial_s: float = 0.0
+    locked_s: float = 0.0
+    waiting_s: float = 0.0
+
+    @property
+    def whole_s(self) -> float:
+        """What an item costs in one thread."""
+        return sum(self.at.values())
+
+
+def costs_of(
+    samples: Iterable[ThreadSamples], items: int, port_s: float = 0.0
+) -> Costs:
+    """Return what items cost, from samples of the program as one thread per source.
+
+    >>> seen = ThreadSamples("read", 2.0, 1.5, {("read", "a"): 2, ("read",): 1})
+    >>> costs_of([seen], items=2).at
+    {('read', 'a'): 0.5, ('read',): 0.25}
+    """
+    at: dict[Route, float] = {}
+    locked: dict[str, float] = {}  # all threads see the same lock
+    for thread in samples:
+        total = sum(thread.at_work.values()) or 1.0
+        for route, time in thread.at_work.items():
+            whole = route or (thread.begin,)
+            each_s = thread.cpu_s * time / total / items
+            at[whole] = at.get(whole, 0.0) + each_s
+        taken_s = thread.locked * (thread.elapsed_s - thread.denied_s)
+        locked[thread.begin] = locked.get(thread.begin, 0.0) + taken_s
+    whole_s = sum(at.values())
+    return Costs(
+        at,
+        port_s,
+        locked_s=min(whole_s, max(locked.values(), default=0.0) / items),
+    )
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of the model, or all channels of a region: seconds for each item."""
+
+    costs: Mapping[Route, float]  # by the way from where the thread begins
+    handing_s: float
+    replicas: int
+
+    @property
+    def each_s(self) -> float:
+        """What an item costs each of the replicas, on average."""
+        return (sum(self.costs.values()) + self.handing_s) / self.replicas
+
+
+def threads_of(
+    costs: Costs, arrangement: Arrangement, regions: Mapping[str, tuple[str, ...]]
+) -> dict[str, Thread]:
+    """Return the threads of an arrangement by the operator that they begin with.
+
+    >>> at = {("read",): 1.0, ("read", "a"): 2.0, ("read", "a", "b"): 3.0}
+    >>> made = threads_of(Costs(at), Arrangement(frozenset({"b"})), {})
+    >>> {name: thread.each_s for name, thread in made.items()}
+    {'read': 3.0, 'b': 3.0}
+    """
+    wide = {
+        operator: region
+        for region, operators in regions.items()
+        if arrangement.degree(region) > 1
+        for operator in operators
+    }
+    parts: dict[str, dict[Route, float]] = {}
+    feeding: dict[str, set[str]] = {}  # thread -> threads that it hands items to
+    for route, cost_s in costs.at.items():
+        begins = [
+            number
+            for number, operator in enumerate(route)
+            if number == 0
+            or operator in arrangement.ports
+            or wide.get(operator) != wide.get(route[number - 1])
+        ]
+        names = [route[number] for number in begins]
+        part = parts.setdefault(names[-1], {})
+        rest = route[begins[-1] :]
+        part[rest] = part.get(rest, 0.0) + cost_s
+        for earlier, later in itertools.pairwise(names):
+            feeding.setdefault(earlier, set()).add(later)
+    fed = {name for names in feeding.values() for name in names}
+    return {
+        name: Thread(
+            part,
+            costs.port_s * (len(feeding.get(name, ())) + (name in fed)),
+            arrangement.degree(wide[name]) if name in wide else 1,
+        )
+        for name, part in parts.items()
+    }
+
+
+def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float:
+    """Return how many items a second come through.
+
+    >>> at = {("read",): 0.5, ("read", "a"): 0.5}
+    >>> split = threads_of(Costs(at), Arrangement(frozenset({"a"})), {})
+    >>> throughput(Costs(at), split, cores=1), throughput(Costs(at), split, cores=2)
+    (1.0, 2.0)
+    >>> throughput(Costs(at, locked_s=0.8), split, cores=2)
+    1.25
+    """
+    all_s = sum(thread.each_s * thread.replicas for thread in threads.values())
+    busiest_s = max(
+        thread.each_s
+        if cores == 1
+        else _with_waiting(thread.each_s, thread.each_s / all_s, costs)
+        for thread in threads.values()
+    )
+    return 1 / max(busiest_s, all_s / cores, costs.serial_s, costs.locked_s)
+
+
+def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Costs:
+    """Return the costs with `waiting_s` such that two threads or more have this rate.
+
+    >>> at = {("read",): 0.5, ("read", "a"): 0.5}
+    >>> costs = Costs(at, locked_s=0.1)
+    >>> split = threads_of(costs, Arrangement(frozenset({"a"})), {})
+    >>> round(throughput(calibrated(costs, split, 1.6), split, cores=2), 3)
+    1.6
+    """
+    all_s = sum(thread.each_s * thread.replicas for thread in threads.values())
+    busiest_s = max(thread.each_s for thread in threads.values())
+    others = busiest_s / all_s * (1 - busiest_s / all_s)
+    period_s = 1 / rate
+    if not (costs.locked_s and others):
+        return costs
+    waited = (period_s**2 - busiest_s * period_s) / (costs.locked_s * others)
+    return replace(costs, waiting_s=max(0.0, waited))
+
+
+def _with_waiting(each_s: float, share: float, costs: Costs) -> float:
+    """Return what an item costs a thread with the waiting for the lock.
+
+    The period T of items is what the thread does, and what it waits: its share of
+    `waiting_s`, for the part of T in which others have the lock. T solves
+    T = each + share * waiting * (1 - share) * locked / T.
+    """
+    lost = 4 * share * (1 - share) * costs.waiting_s * costs.locked_s
+    return float(each_s + (each_s**2 + lost) ** 0.5) / 2

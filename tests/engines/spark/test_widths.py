@@ -1,0 +1,74 @@
+"""How many channels units have."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.engines.spark.layout import Layout, lay_out
+from anabranch.engines.spark.widths import TASKS, widths
+from anabranch.job import compile_sinks
+
+
+def doubled(n: int) -> int:
+    return 2 * n
+
+
+def layout_of(branches: int) -> Layout:
+    """So many regions side by side on one level."""
+    sinks = [
+        ab.from_iterable(range(9), name=f"read{n}").map(doubled).to_list()
+        for n in range(branches)
+    ]
+    made = compile_sinks(*sinks)
+    return lay_out(made.graph, made.plan)
+
+
+def test_a_region_alone_has_as_many_channels_as_wanted():
+    assert (4,) == widths(layout_of(1), 4, exactly=False)
+
+
+def test_a_level_has_no_more_than_some_tasks_for_each_core():
+    assert (1,) * 6 == widths(layout_of(6), 2, exactly=False)
+    assert (2,) * 4 == widths(layout_of(4), 2, exactly=False)
+    assert 100 * TASKS <= sum(widths(layout_of(18), 100, exactly=False)) < 320
+
+
+def test_what_the_user_has_said_counts():
+    assert (2,) * 6 == widths(layout_of(6), 2, exactly=True)
+
+
+@pytest.mark.spark
+def test_a_full_level_gives_the_sequential_result():
+    """
+    Nobody has said how many replicas: keyed regions side by side have one channel each.
+    """
+
+    def sinks() -> list[ab.Sink]:
+        read = ab.from_iterable(range(200), name="read")
+        return [
+            read.map(partial(pair, n)).key_by("key").scan(running, 0).to_list()
+            for n in range(2, 9)
+        ]
+
+    expected, found = sinks(), sinks()
+    ab.run(*expected, on="sequential")
+    ab.run(*found, on="spark", epoch_items=90)
+
+    assert [sink.items for sink in expected] == [sink.items for sink in found]
+
+
+class Pair(NamedTuple):
+    key: int
+    value: int
+
+
+def pair(n: int, value: int) -> Pair:
+    return Pair(value % n, value)
+
+
+def running(total: int, one: Pair) -> tuple[int, tuple[int, int]]:
+    return total + one.value, (one.key, total)
