@@ -44,6 +44,7 @@ def running(
     return run
 
 
-def report(name: str, results: Mapping[str, Any]) -> None:
-    """Print results; write them to the file that the first argument names, if any."""
-    timing.report(name, results, sys.argv[1] if len(sys.argv) > 1 else None)
+def report(name: str, results: Mapping[str, Any], **kept: Any) -> None:
+    """Report; and write the results to the file that the first argument names."""
+    path = sys.argv[1] if len(sys.argv) > 1 else None
+    timing.report(name, results, path, **kept)
