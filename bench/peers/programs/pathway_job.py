@@ -37,6 +37,7 @@ def read(source: str) -> pw.Table:
 
 def write(prices: pw.Table, target: str) -> None:
     pw.io.csv.write(prices, target)
+    talk.began(target)
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
 
 

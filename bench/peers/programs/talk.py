@@ -10,11 +10,13 @@ No library beyond Python's own: it is imported in the environments of all peers.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TextIO
 
 ANSWER = "@peer "  # before an answer, to tell it from what libraries print
 Job = Callable[[str, str], None]  # source, target
@@ -47,7 +49,11 @@ class Seen:
     """Notes when results were seen. The `ts` of a live trade is when it was sent."""
 
     def __init__(self, target: str) -> None:
-        self._file = Path(target).open("a", encoding="ascii")  # noqa: SIM115 - kept
+        self._target = target
+
+    @functools.cached_property
+    def _file(self) -> TextIO:  # opened where results are, which may be elsewhere
+        return Path(self._target).open("a", encoding="ascii")
 
     def note(self, *sent_ns: int) -> None:
         """Note that the results of trades are here now."""
