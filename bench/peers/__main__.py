@@ -12,6 +12,7 @@ import argparse
 import itertools
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -44,6 +45,7 @@ PAGE = HERE.parent.parent / "docs" / "peers.md"
 
 def main() -> None:
     arguments = parsed()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # peers are ended, too
     folder = Path(tempfile.mkdtemp(prefix="anabranch-peers-"))
     try:
         bench = Bench(arguments, folder)
@@ -152,6 +154,7 @@ class Bench:
             resident.ask(job, self.source(found["rows"]), self.target())
         except PeerFailedError as error:
             found["error"] = f"failed: {error}"
+            self.show(key, job, found["error"])
         return resident
 
     def measure(
