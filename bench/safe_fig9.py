@@ -45,7 +45,7 @@ def ordering() -> Found:
     names = {"seqno": "12%", "strict": "21%", "relaxed": "21%"}
     claims = [
         claim(
-            f"ordering: {name} over round robin, at the cheapest",
+            f"ordering: {name} over round robin, at the worst",
             worst(found, name),
             paper=f"at most {said} more",
             at_most=1 + float(said[:-1]) / 100,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
-SHARED = {path.stem for path in [*BENCH.glob("*.py"), *(BENCH / "peers").glob("*.py")]}
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +15,9 @@ def bench_modules(monkeypatch):
     """Let tests import them; nobody else finds them afterwards."""
     for folder in (BENCH, BENCH / "peers"):
         monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
     yield
-    for name in SHARED:
-        sys.modules.pop(name, None)
+    for name in set(sys.modules) - before:
+        where = getattr(sys.modules[name], "__file__", None) or ""
+        if where.startswith((str(BENCH), str(BENCH.parent / "apps"))):
+            del sys.modules[name]
