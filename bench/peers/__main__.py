@@ -89,6 +89,8 @@ class Bench:
         self.runners: dict[str, Runner] = {}
         self.missing: dict[str, str] = {}
         self.targets = itertools.count()
+        self.residents: dict[str, Resident] = {}
+        self.ending = ExitStack()
         self.small = make_trades(folder / "small.csv", SMALL_ROWS)
 
     def run(self) -> dict[str, Any]:
@@ -106,8 +108,10 @@ class Bench:
             self.runners[key] = Runner(
                 peer, python, self.folder, self.arguments.timeout
             )
+        with self.ending:
+            jobs = {job: self.job(job) for job in self.arguments.jobs.split(",")}
         return {
-            "jobs": {job: self.job(job) for job in self.arguments.jobs.split(",")},
+            "jobs": jobs,
             "latency": {} if self.arguments.no_latency else self.latencies(),
             "peers": names,
             "cores": os.cpu_count(),
@@ -121,63 +125,61 @@ class Bench:
         }
         most = self.arguments.trades if job != "heavy" else HEAVY_ROWS
         most = min(most, self.arguments.trades)
-        with ExitStack() as stack:
-            residents = {}
-            for key, runner in self.runners.items():
-                limit = None if self.arguments.all_rows else runner.peer.most_rows
-                rows = min(most, limit or most)
-                found[key] = {
-                    "rows": rows,
-                    "fewer": rows < most,
-                    "rates": [],
-                    "start_up_s": [],
-                    "lines": lines_of(PROGRAMS / runner.peer.program, job),
-                }
-                if runner.peer.resident:
-                    residents[key] = self.warm(stack, key, job, found[key])
-            for number in range(self.arguments.runs):
-                for key in self.runners:
-                    if "error" not in found[key]:
-                        self.measure(key, job, number, residents.get(key), found[key])
+        for key, runner in self.runners.items():
+            limit = None if self.arguments.all_rows else runner.peer.most_rows
+            rows = min(most, limit or most)
+            found[key] = {
+                "rows": rows,
+                "fewer": rows < most,
+                "rates": [],
+                "start_up_s": [],
+                "lines": lines_of(PROGRAMS / runner.peer.program, job),
+            }
+            if runner.peer.resident:
+                self.warm(key, job, found[key])
+        for number in range(self.arguments.runs):
+            for key in self.runners:
+                if "error" not in found[key]:
+                    self.measure(key, job, number, found[key])
         return {key: found[key] for key in self.keys}
 
-    def warm(
-        self, stack: ExitStack, key: str, job: str, found: dict[str, Any]
-    ) -> Resident | None:
-        """Start a resident peer, and let it run the job once."""
-        self.show(key, job, "starts")
+    def warm(self, key: str, job: str, found: dict[str, Any]) -> None:
+        """Let a resident peer run the job once; start it if it is not there."""
         started_s = time.perf_counter()
-        resident = stack.enter_context(self.runners[key].resident())
+        there = key in self.residents
         try:
-            resident.ask(job, self.small, self.target())
-            found["start_up_s"].append(time.perf_counter() - started_s)
-            resident.ask(job, self.source(found["rows"]), self.target())
+            if not there:
+                self.show(key, job, "starts")
+                resident = self.ending.enter_context(self.runners[key].resident())
+                self.residents[key] = resident
+            self.residents[key].ask(job, self.small, self.target())
+            if not there:
+                found["start_up_s"].append(time.perf_counter() - started_s)
+            self.residents[key].ask(job, self.source(found["rows"]), self.target())
         except PeerFailedError as error:
-            found["error"] = f"failed: {error}"
-            self.show(key, job, found["error"])
-        return resident
+            self.fail(key, job, error, found)
 
-    def measure(
-        self,
-        key: str,
-        job: str,
-        number: int,
-        resident: Resident | None,
-        found: dict[str, Any],
+    def fail(
+        self, key: str, job: str, error: PeerFailedError, found: dict[str, Any]
     ) -> None:
+        """Note a failure. A resident peer is not trusted any more: a new one starts."""
+        found["error"] = f"failed: {error}"
+        self.show(key, job, found["error"])
+        self.residents.pop(key, None)
+
+    def measure(self, key: str, job: str, number: int, found: dict[str, Any]) -> None:
         """Add one run of a peer to what was found."""
         source, target = self.source(found["rows"]), self.target()
         try:
-            if resident is not None:
-                steady_s = resident.ask(job, source, target)
+            if key in self.residents:
+                steady_s = self.residents[key].ask(job, source, target)
             else:
                 runner = self.runners[key]
                 seen = runner.without_start(job, source, target, self.small)
                 found["start_up_s"].append(seen.start_up_s)
                 steady_s = seen.steady_s
         except PeerFailedError as error:
-            found["error"] = f"failed: {error}"
-            self.show(key, job, found["error"])
+            self.fail(key, job, error, found)
             return
         found["rates"].append(found["rows"] / steady_s)
         if number == 0:
