@@ -26,6 +26,7 @@ import anabranch as ab
 import kill_program
 from anabranch.engines.spark.faults import IN_DRIVER, IN_WORKERS
 from anabranch.engines.spark.restoring import local_directory
+from timing import Claim, record
 
 ROWS, EPOCH_ITEMS = 1000, 200
 EPOCHS = 5  # with rows; one or two more finish
@@ -231,6 +232,13 @@ def main() -> None:
         "seconds": round(time.monotonic() - began_s),
     }
     print(json.dumps(results, indent=2))
+    wrong = Claim(
+        f"{results['kills']} kills: runs with another result",
+        len(harness.differences),
+        unit="runs",
+        at_most=0,
+    )
+    record("kill", results, [wrong])
     if given.output is not None:
         given.output.write_text(json.dumps(results, indent=2), encoding="utf-8")
     sys.exit(1 if harness.differences else 0)

@@ -101,7 +101,7 @@ def join_session() -> None:
     SparkSession(SparkContext(gateway=gateway, jsc=java, conf=conf))
 
 
-def main() -> None:
+def drive() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("trades")
     parser.add_argument("folder")
@@ -126,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    drive()

@@ -10,6 +10,7 @@ import time
 
 import anabranch as ab
 from local_timing import report, running
+from timing import Claim
 
 RATE = 1000
 SECONDS = 3
@@ -49,7 +50,18 @@ def main() -> None:
             "p50_ms": (latencies[0], latencies[-1]),
             "p99_ms": (tails[0], tails[-1]),
         }
-    report("latency", results)
+    claims = [
+        Claim(
+            f"local latency, {name}: {which}",
+            found[f"median of {which}_ms"],
+            *found[f"{which}_ms"],
+            unit="ms",
+            at_most=most,
+        )
+        for name, found in results.items()
+        for which, most in (("p50", 2.0), ("p99", 10.0))
+    ]
+    report("latency", results, claims=claims)
 
 
 if __name__ == "__main__":

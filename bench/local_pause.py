@@ -17,6 +17,7 @@ from anabranch.engines.engine import Options
 from anabranch.engines.local.engine import LocalEngine
 from anabranch.job import compile_sinks
 from local_timing import report
+from timing import Claim
 
 CHANGES = 20
 
@@ -60,16 +61,18 @@ def main() -> None:
             time.sleep(0.05)
             changes.append(change())
     run.stop()
-    report(
-        "pause",
-        {
-            "insert a port": pauses(inserted),
-            "remove a port": pauses(removed),
-            "1 to 2 channels": pauses(widened),
-            "2 to 1 channels": pauses(narrowed),
-            "all": pauses(inserted + removed + widened + narrowed),
-        },
-    )
+    results = {
+        "insert a port": pauses(inserted),
+        "remove a port": pauses(removed),
+        "1 to 2 channels": pauses(widened),
+        "2 to 1 channels": pauses(narrowed),
+        "all": pauses(inserted + removed + widened + narrowed),
+    }
+    claims = [
+        Claim(f"pause: {what}", *found.values(), unit="ms", at_most=20.0)
+        for what, found in results.items()
+    ]
+    report("pause", results, claims=claims)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from anabranch.engines.spark.restoring import DurableCopy, begin_at
 from anabranch.engines.spark.states import BUCKETS, bucket_of
 from anabranch.engines.spark.store import EMPTY, Bucket, Stamp, close_buckets
 from anabranch.runtime.keys import key_bytes
+from timing import Claim, record
 
 UNIT = "u0"
 
@@ -121,6 +122,16 @@ def main() -> None:
         "ratio, snapshots": round(from_snapshots_s / write_s, 2),
     }
     print(json.dumps(results, indent=2))
+    claims = [
+        Claim(
+            f"{keys:,} keys: recover from {what} over write",
+            float(results[f"ratio, {what}"]),
+            at_most=3.0,
+            remark="one run",
+        )
+        for what in ("logs", "snapshots")
+    ]
+    record("recovery", results, claims)
     if given.output is not None:
         given.output.write_text(json.dumps(results, indent=2), encoding="utf-8")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import subprocess
 import sys
+from pathlib import Path
 
 from anabranch.cli.errors import CommandError
 from anabranch.cli.folders import project_folder
@@ -16,7 +18,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "bench",
         help="run a benchmark of the project",
-        description="Run a benchmark of the project: bench/NAME.py.",
+        description="Run a benchmark of the project: bench/NAME.py or bench/NAME/.",
         epilog="example:\n  anabranch bench compile_time 100 1000\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -30,17 +32,39 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def bench(arguments: argparse.Namespace) -> int:
     """Run the benchmark in a process of its own, or list what there is."""
     folder = project_folder("bench")
-    names = sorted(path.stem for path in folder.glob("*.py"))
+    scripts = benchmarks(folder)
     if arguments.name is None:
-        print("\n".join(names))  # noqa: T201 - the result of the command
+        for name, script in scripts.items():
+            print(f"{name:<20} {purpose(script)}")  # noqa: T201 - the result
         return 0
-    arguments.name = arguments.name.replace("-", "_")
-    if arguments.name not in names:
-        close = difflib.get_close_matches(arguments.name, names, n=1)
-        meant = f"did you mean {close[0]!r}?" if close else f"there are {names}"
-        msg = f"there is no benchmark {arguments.name!r}; {meant}"
+    name = arguments.name.replace("-", "_")
+    if name not in scripts:
+        close = difflib.get_close_matches(name, scripts, n=1)
+        meant = f"did you mean {close[0]!r}?" if close else f"there are {[*scripts]}"
+        msg = f"there is no benchmark {name!r}; {meant}"
         raise CommandError(msg)
-    script = str(folder / f"{arguments.name}.py")
+    script = str(scripts[name])
     return subprocess.run(
         [sys.executable, script, *arguments.rest], check=False
     ).returncode
+
+
+def benchmarks(folder: Path) -> dict[str, Path]:
+    """Return the scripts that can be run, by name: files, and folders with a main file.
+
+    What scripts share has no function `main`. `all` is another name of `results`.
+    """
+    files = {path.stem: path for path in folder.glob("*.py")}
+    folders = {path.parent.name: path for path in folder.glob("*/__main__.py")}
+    found = {
+        name: path
+        for name, path in sorted((files | folders).items())
+        if "\ndef main(" in path.read_text(encoding="utf-8")
+    }
+    return {"all": found["results"], **found} if "results" in found else found
+
+
+def purpose(script: Path) -> str:
+    """Return the first line of a script's docstring."""
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    return (ast.get_docstring(tree) or "").partition("\n")[0]

@@ -1,0 +1,125 @@
+"""Run every benchmark one after the other and write docs/results.md from their records.
+
+    anabranch bench all [--quick] [--only safe_*,spark_order] [--skip peers] [--page]
+
+Each benchmark is a process of its own. What it reports (see timing.py) is kept in
+out/results, beside what it prints; a later run replaces only what it runs again. `--page`
+runs nothing and writes the page from what is kept. `--quick` shows that everything works:
+its figures mean nothing, and its page goes to out/results/quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from results_page import write_page
+from results_runs import RUNS, Run
+from timing import QUICK, RECORDS
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PAGE = ROOT / "docs" / "results.md"
+ITSELF = "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--only", default="*", help="names or patterns, by commas")
+    parser.add_argument("--skip", default="", help="names or patterns, by commas")
+    parser.add_argument("--timeout", type=float, default=7200.0, help="of one, s")
+    arguments = parser.parse_args()
+    folder = ROOT / "out" / "results"
+    if arguments.quick:
+        folder /= "quick"
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = [
+        run
+        for run in all_runs()
+        if matches(run.bench, arguments.only) and not matches(run.bench, arguments.skip)
+    ]
+    if not arguments.page:
+        forget({run.bench for run in chosen}, folder)
+        failed = [
+            run.bench
+            for number, run in enumerate(chosen)
+            if not execute(run, folder, arguments, f"{number + 1} of {len(chosen)}")
+        ]
+        if failed:
+            print(f"results: failed: {', '.join(failed)}", file=sys.stderr)
+    page = folder / "results.md" if arguments.quick else PAGE
+    write_page(page, folder)
+    print(f"results: {page}", file=sys.stderr)
+
+
+def all_runs() -> list[Run]:
+    """Return what there is to run: all scripts, those with arguments as they are set."""
+    files = [*HERE.glob("*.py"), *HERE.glob("*/__main__.py")]
+    names = {
+        path.parent.name if path.name == "__main__.py" else path.stem
+        for path in files
+        if "\ndef main(" in path.read_text(encoding="utf-8")
+    }
+    named = {run.bench for run in RUNS}
+    rest = [Run(name) for name in sorted(names - named - {ITSELF})]
+    return [*rest, *(run for run in RUNS if run.bench in names)]
+
+
+def matches(name: str, patterns: str) -> bool:
+    """Tell whether a name is one of these, or like one of these."""
+    return any(
+        fnmatch.fnmatch(name, pattern.replace("-", "_"))
+        for pattern in patterns.split(",")
+    )
+
+
+def forget(benches: set[str], folder: Path) -> None:
+    """Remove what earlier runs of these benchmarks left."""
+    for bench in benches:
+        for path in [*folder.glob(f"{bench}-*.json"), *folder.glob(f"{bench}-*.txt")]:
+            path.unlink()
+
+
+def execute(run: Run, folder: Path, arguments: argparse.Namespace, number: str) -> bool:
+    """Run a benchmark; what it prints is shown and kept."""
+    given = run.quick if arguments.quick else run.arguments
+    print(f"results: {number}: {run.bench} {' '.join(given)}", file=sys.stderr)
+    script = HERE / f"{run.bench}.py"
+    if not script.exists():
+        script = HERE / run.bench
+    variables = {**os.environ, RECORDS: str(folder)}
+    if arguments.quick:
+        variables[QUICK] = "1"
+    started_s = time.perf_counter()
+    label = "-".join([run.bench, *given[:1]]).replace("/", "-").replace(" ", "-")
+    if not given:
+        label = f"{run.bench}-printed"
+    kept = folder / f"{label}.txt"
+    with kept.open("w", encoding="utf-8") as printed:
+        try:
+            code = subprocess.run(
+                [sys.executable, str(script), *given],
+                stdout=printed,
+                env=variables,
+                timeout=arguments.timeout,
+                check=False,
+                cwd=ROOT,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            code = 1
+    print(kept.read_text(encoding="utf-8"))
+    took_s = time.perf_counter() - started_s
+    said = "done" if code == 0 else "FAILED"
+    print(f"results: {run.bench}: {said} after {took_s:.0f} s", file=sys.stderr)
+    return code == 0
+
+
+if __name__ == "__main__":
+    main()

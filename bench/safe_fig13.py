@@ -1,0 +1,106 @@
+"""Figure 13 of safe data parallelism: five kernels, speedup by channels.
+
+    python bench/safe_fig13.py [KERNEL ...]
+
+Two channels over one are measured on Spark, where channels are processes, from files to
+files. Up to 32 channels on 32 cores are the model of safe_common, fed with costs that
+are measured in one thread: sources and merges are one process each there, as in the
+paper's graphs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import statistics
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import anabranch as ab
+from anabranch.engines.spark.session import open_session
+from safe_common import costs_of_program, plot, simulated
+from safe_kernels import KERNELS, Kernel, rounds_without_end
+from timing import Claim, Table, interleaved, report, sized
+
+CHANNELS = (2, 4, 8, 16, 32)
+OTHERS = "near-perfect to 8 channels; 11.4 to 21.1 at 16 or 32"
+PAPER = dict.fromkeys(KERNELS, OTHERS) | {"Finance": "3.2 at 4 channels, no more then"}
+
+
+def main() -> None:
+    names = sys.argv[1:] or [*KERNELS]
+    for name in set(names) - set(KERNELS):
+        sys.exit(f"{name!r} is none of {', '.join(KERNELS)}")
+    folder = Path(tempfile.mkdtemp(prefix="anabranch-kernels-"))
+    rows, results, claims, lines = [], {}, [], {}
+    try:
+        open_session("local[2]")
+        for name in names:
+            seen, model, shares = speedup(KERNELS[name], folder / name)
+            results[name] = {"measured at 2": seen, "model": model, "costs": shares}
+            rows.append([name, statistics.median(seen), *model.values(), PAPER[name]])
+            claims += claims_of(name, seen, model)
+            lines[name] = ([*model], [*model.values()])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    head = ["kernel", "2 on Spark", *(f"{n} in the model" for n in CHANNELS), "paper"]
+    plot("safe_fig13", lines, "channels")
+    report(
+        "safe_fig13",
+        results,
+        claims=claims,
+        tables=[Table("speedup of the kernels", head, rows)],
+    )
+
+
+def speedup(
+    kernel: Kernel, folder: Path
+) -> tuple[list[float], dict[int, float], dict[str, float]]:
+    """Return measured speedups, those of the model, and what each operator costs."""
+    folder.mkdir()
+    given = kernel.make_input(folder, sized(kernel.size, kernel.size // 20))
+    numbers = itertools.count()
+
+    def run(degree: int) -> None:
+        out = folder / f"out-{next(numbers)}"
+        ab.run(kernel.stream(given).write_csv(str(out)), on="spark", degree=degree)
+
+    times = interleaved({"1": partial(run, 1), "2": partial(run, 2)}, 5)
+    seen = [one / two for one, two in zip(times["1"], times["2"], strict=True)]
+    if kernel is KERNELS["PageRank"]:
+        stream = rounds_without_end(given)
+    else:
+        stream = kernel.stream(given)
+    costs, regions = costs_of_program(stream.for_each(_forget, name="sink"))
+    model = {n: simulated(costs, regions, n, 32) for n in CHANNELS}
+    shares = {">".join(route): cost / costs.whole_s for route, cost in costs.at.items()}
+    return seen, model, shares
+
+
+def _forget(_: object) -> None:
+    """Do nothing with a result."""
+
+
+def claims_of(name: str, seen: list[float], model: dict[int, float]) -> list[Claim]:
+    return [
+        Claim(
+            f"{name}: 2 channels over 1 on Spark",
+            statistics.median(seen),
+            min(seen),
+            max(seen),
+            paper=PAPER[name],
+            remark="file to file, without start-up",
+        ),
+        Claim(
+            f"{name}: best of up to 32 channels, in the model",
+            max(model.values()),
+            paper=PAPER[name],
+            remark="one process reads and one merges, as in the paper",
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    main()
