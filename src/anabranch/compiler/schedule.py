@@ -21,6 +21,7 @@ from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
 from anabranch.plan.plan import Subgraph
 
+
 def schedule(graph: Graph, traits: Mapping[str, Traits]) -> tuple[Subgraph, ...]:
     """Return the static subgraphs, each with how often its operators fire in a round.
 

@@ -30,9 +30,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
     """
     return {
         "operators": [_operator_to(operator) for operator in plan.operators],
-        "subgraphs": [
-            _subgraph_to(subgraph) for subgraph in plan.subgraphs
-        ],
+        "subgraphs": [_subgraph_to(subgraph) for subgraph in plan.subgraphs],
         "regions": [_region_to(region) for region in plan.regions],
         "sequential": [
             {

@@ -213,20 +213,10 @@ def either(trace: Trace, condition: Symbol, one: Any, two: Any) -> Any:
     """Return `one if condition else two`, whose kinds must agree."""
     if one is NEVER or two is NEVER:
         return two if one is NEVER else one
+    if one is two:
+        return one
     if is_number(one) and is_number(two):
-        kind = kind_of(one)
-        if kind != kind_of(two):
-            msg = f"gives {_a(kind)} on one path and {_a(kind_of(two))} on another"
-            raise RefusedError(msg)
-        if not isinstance(one, Symbol) and not isinstance(two, Symbol):
-            if repr(one) == repr(two):
-                return one
-        elif one is two:
-            return one
-        low = min(bounds(one)[0], bounds(two)[0]) if kind == "int" else 0
-        high = max(bounds(one)[1], bounds(two)[1]) if kind == "int" else 0
-        text = f"{trace.text(one)} if {condition.name} else {trace.text(two)}"
-        return trace.new(kind, text, low, high)
+        return _either_number(trace, condition, one, two)
     if isinstance(one, Record) and isinstance(two, Record) and one.type is two.type:
         pairs = zip(one.values, two.values, strict=True)
         return Record(one.type, tuple(either(trace, condition, a, b) for a, b in pairs))
@@ -236,10 +226,22 @@ def either(trace: Trace, condition: Symbol, one: Any, two: Any) -> Any:
             raise RefusedError(msg)
         pairs = zip(one, two, strict=True)
         return type(one)(either(trace, condition, a, b) for a, b in pairs)
-    if one is two or (one is None and two is None):
-        return one
     msg = f"gives a {shown(one)} on one path and a {shown(two)} on another"
     raise RefusedError(msg)
+
+
+def _either_number(trace: Trace, condition: Symbol, one: Any, two: Any) -> Any:
+    kind = kind_of(one)
+    if kind != kind_of(two):
+        msg = f"gives {_a(kind)} on one path and {_a(kind_of(two))} on another"
+        raise RefusedError(msg)
+    known = not isinstance(one, Symbol) and not isinstance(two, Symbol)
+    if known and repr(one) == repr(two):
+        return one
+    low = min(bounds(one)[0], bounds(two)[0]) if kind == "int" else 0
+    high = max(bounds(one)[1], bounds(two)[1]) if kind == "int" else 0
+    text = f"{trace.text(one)} if {condition.name} else {trace.text(two)}"
+    return trace.new(kind, text, low, high)
 
 
 def _a(kind: str) -> str:

@@ -55,7 +55,7 @@ def find_kernels(
             found = _promised(op)
         else:
             try:
-                kernels[op.name], found = _kernel(graph, op, traits[op.name], layouts)
+                kernels[op.name], found = _kernel(op, traits[op.name], layouts)
             except RefusedError as refused:
                 reasons[op.name] = str(refused)
                 found = _promised(op)
@@ -81,7 +81,7 @@ def _promised(op: Op) -> Layout | None:
 
 
 def _kernel(
-    graph: Graph, op: Op, traits: Traits, layouts: Mapping[str, Layout]
+    op: Op, traits: Traits, layouts: Mapping[str, Layout]
 ) -> tuple[Kernel, Layout]:
     if op.state_key:
         msg = "keeps its items apart by key"
@@ -132,6 +132,9 @@ def _firing(op: Op, traits: Traits) -> Firing:
 
 def _taken(op: Op, layouts: Mapping[str, Layout]) -> Layout:
     found: list[Layout] = []
+    if not op.inputs:
+        msg = "has no input"
+        raise RefusedError(msg)
     for each in op.inputs:
         if each.operator not in layouts:
             msg = (

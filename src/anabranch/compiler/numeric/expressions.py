@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import types
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 from anabranch.compiler.numeric.arithmetic import (
@@ -17,67 +15,23 @@ from anabranch.compiler.numeric.arithmetic import (
     negative,
     truth,
 )
-from anabranch.compiler.numeric.calls import call, knows, listed, passing, zipped
-from anabranch.compiler.numeric.trace import Trace
+from anabranch.compiler.numeric.calling import Calling
+from anabranch.compiler.numeric.calls import listed, passing
+from anabranch.compiler.numeric.indexing import element_at
+from anabranch.compiler.numeric.names import NO_NAME, Frame, bind, unpacked
 from anabranch.compiler.numeric.values import (
     Passing,
     Record,
     RefusedError,
     Symbol,
     is_number,
-    is_tuple_type,
     kind_of,
     shown,
 )
 
-_NO_NAME = object()
 
-
-@dataclass
-class Frame:
-    """A call of a function of the user's: its names, and the lists that it has made."""
-
-    function: types.FunctionType
-    names: dict[str, Any]
-    depth: int = 0
-    own: list[list[Any]] = field(default_factory=list)
-
-    def owns(self, made: list[Any]) -> bool:
-        """Tell whether a list was made in this call, so that nobody else has it."""
-        return any(one is made for one in self.own)
-
-    def look_up(self, name: str) -> Any:
-        """Return what a name stands for."""
-        if name in self.names:
-            return self.names[name]
-        code = self.function.__code__
-        if name in (*code.co_varnames, *code.co_cellvars):
-            return _NO_NAME  # its own, without a value on this path
-        if name in code.co_freevars and self.function.__closure__ is not None:
-            cell = self.function.__closure__[code.co_freevars.index(name)]
-            return _content(cell)
-        for scope in (self.function.__globals__, vars(builtins)):
-            if name in scope:
-                return scope[name]
-        return _NO_NAME
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # nothing in it yet
-        return _NO_NAME
-
-
-Invoke = Callable[[Any, list[Any], dict[str, Any], Frame], Any]
-
-
-class Expressions:
-    """Evaluates expressions in a frame; `invoke` calls functions of the user's."""
-
-    def __init__(self, trace: Trace, invoke: Invoke) -> None:
-        self.trace = trace
-        self._invoke = invoke
+class Expressions(Calling):
+    """Evaluates expressions in a frame."""
 
     def value(self, node: ast.expr, frame: Frame) -> Any:
         """Return the value of an expression that may be kept."""
@@ -100,7 +54,7 @@ class Expressions:
 
     def _name(self, node: ast.Name, frame: Frame) -> Any:
         found = frame.look_up(node.id)
-        if found is _NO_NAME:
+        if found is NO_NAME:
             msg = f"uses {node.id}, which has no value on every path"
             raise RefusedError(msg)
         return found
@@ -178,7 +132,7 @@ class Expressions:
     def _elements(self, nodes: list[ast.expr], frame: Frame) -> Iterator[Any]:
         for node in nodes:
             if isinstance(node, ast.Starred):
-                yield from _unpacked(self.value(node.value, frame))
+                yield from unpacked(self.passing(node.value, frame))
             else:
                 yield self.value(node, frame)
 
@@ -198,6 +152,8 @@ class Expressions:
         if isinstance(value, Record):
             value = value.values
         index = self._index(node.slice, frame)
+        if isinstance(index, Symbol) and isinstance(value, list | tuple | range):
+            return element_at(self.trace, value, index)
         if not isinstance(value, list | tuple | range):
             msg = f"takes a part of a {shown(value)}"
             raise RefusedError(msg)
@@ -212,11 +168,7 @@ class Expressions:
         if isinstance(node, ast.Slice):
             parts = (node.lower, node.upper, node.step)
             return slice(*(p and self._index(p, frame) for p in parts))
-        index = self.value(node, frame)
-        if isinstance(index, Symbol):
-            msg = "takes an item by a number that depends on the items"
-            raise RefusedError(msg)
-        return index
+        return self.value(node, frame)
 
     def _listcomp(self, node: ast.ListComp, frame: Frame) -> Any:
         return self._owned(self._made(node.elt, node.generators, frame), frame)
@@ -249,115 +201,3 @@ class Expressions:
                 raise RefusedError(msg)
             if all(held):
                 yield from self._rounds(element, rest, inner)
-
-    def _call(self, node: ast.Call, frame: Frame) -> Any:
-        if isinstance(node.func, ast.Attribute):
-            target = self.value(node.func.value, frame)
-            if isinstance(target, Record) and node.func.attr == "_replace":
-                return _replaced(target, self._keywords(node, frame))
-            if isinstance(target, list):
-                return self._list_method(target, node, frame)
-        function = self.value(node.func, frame)
-        if function is zip or (knows(function) and len(node.args) == 1):
-            args = [self._argument(each, frame) for each in node.args]
-        else:
-            args = list(self._elements(node.args, frame))
-        keywords = self._keywords(node, frame)
-        if function is zip and not keywords.keys() - {"strict"}:
-            return zipped(args, **keywords)
-        if is_tuple_type(function):
-            return _record(function, args, keywords)
-        if isinstance(function, types.FunctionType):
-            return self._invoke(function, args, keywords, frame)
-        if not knows(function) or keywords:
-            name = getattr(function, "__name__", shown(function))
-            msg = f"calls {name}" + (" with keywords" if keywords else "")
-            raise RefusedError(msg)
-        try:
-            return self._owned(call(self.trace, function, args), frame)
-        except TypeError as error:
-            msg = f"calls {function.__name__} in a way that is not known: {error}"
-            raise RefusedError(msg) from error
-
-    def _argument(self, node: ast.expr, frame: Frame) -> Any:
-        if isinstance(node, ast.Starred):
-            msg = "calls with *arguments"
-            raise RefusedError(msg)
-        return self.passing(node, frame)
-
-    def _keywords(self, node: ast.Call, frame: Frame) -> dict[str, Any]:
-        if any(each.arg is None for each in node.keywords):
-            msg = "calls with **keywords"
-            raise RefusedError(msg)
-        return {str(k.arg): self.value(k.value, frame) for k in node.keywords}
-
-    def _list_method(self, target: list[Any], node: ast.Call, frame: Frame) -> None:
-        assert isinstance(node.func, ast.Attribute)  # noqa: S101 - seen by the caller
-        args = list(self._elements(node.args, frame))
-        self.changing(target, frame)
-        match node.func.attr, args:
-            case "append", [value]:
-                target.append(value)
-            case "extend", [values]:
-                target.extend(listed(values))
-            case name, _:
-                msg = f"calls .{name} of a list"
-                raise RefusedError(msg)
-
-    def changing(self, target: Any, frame: Frame) -> None:
-        """Refuse to change what somebody else may hold, or only on one path."""
-        if not isinstance(target, list) or not frame.owns(target):
-            msg = "changes something that it has not made itself"
-            raise RefusedError(msg)
-        if self.trace.in_expression:
-            msg = "changes a list within a condition"
-            raise RefusedError(msg)
-
-    def _owned(self, made: Any, frame: Frame) -> Any:
-        if isinstance(made, list):
-            frame.own.append(made)
-        return made
-
-
-def bind(target: ast.expr, value: Any, names: dict[str, Any]) -> None:
-    """Give the names of an assignment their values."""
-    if isinstance(target, ast.Name):
-        names[target.id] = value
-        return
-    if not isinstance(target, ast.Tuple | ast.List):
-        msg = f"assigns to {type(target).__name__}"
-        raise RefusedError(msg)
-    parts = _unpacked(value)
-    if any(isinstance(t, ast.Starred) for t in target.elts):
-        msg = "assigns to *names"
-        raise RefusedError(msg)
-    if len(parts) != len(target.elts):
-        msg = f"takes {len(parts)} values apart into {len(target.elts)}"
-        raise RefusedError(msg)
-    for each, part in zip(target.elts, parts, strict=True):
-        bind(each, part, names)
-
-
-def _unpacked(value: Any) -> list[Any]:
-    return list(value.values) if isinstance(value, Record) else listed(value)
-
-
-def _record(made: Any, args: list[Any], keywords: Mapping[str, Any]) -> Record:
-    given = dict(made._field_defaults)
-    given.update(zip(made._fields, args, strict=False))
-    given.update(keywords)
-    whole = len(args) <= len(made._fields) and set(given) == set(made._fields)
-    twice = set(made._fields[: len(args)]) & set(keywords)
-    if not whole or twice:
-        msg = f"makes a {made.__name__} with other attributes than it has"
-        raise RefusedError(msg)
-    return Record(made, tuple(given[name] for name in made._fields))
-
-
-def _replaced(record: Record, keywords: Mapping[str, Any]) -> Record:
-    fields = record.type._fields  # type: ignore[attr-defined]
-    if not set(keywords) <= set(fields):
-        msg = f"replaces what a {record.type.__name__} does not have"
-        raise RefusedError(msg)
-    pairs = zip(fields, record.values, strict=True)
-    return Record(record.type, tuple(keywords.get(n, v) for n, v in pairs))

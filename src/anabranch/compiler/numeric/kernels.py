@@ -88,9 +88,8 @@ def make_kernel(firing: Firing, takes: Layout) -> tuple[Kernel, Layout]:
     def kernel(count, x0, o0, constants):
         bad = False
         for j in range(count):
-            v1 = x0[j]
-            v2 = abs(v1)
-            o0[j] = v2
+            v1 = abs(x0[j])
+            o0[j] = v1
         return bad
     <BLANKLINE>
     """
@@ -132,8 +131,8 @@ def _fired(trace: Trace, firing: Firing, argument: Any) -> Any:
 def _item(trace: Trace, layout: Layout, pop: int, index: int) -> Any:
     values = []
     for number, (kind, low, high) in enumerate(layout.columns):
-        place = f"{_place('j', pop, 0)} + {index}" if index else _place("j", pop, 0)
-        values.append(trace.new(kind, f"x{number}[{place}]", low, high))
+        array = f"x{number}[{_place('j', pop, 0)}"
+        values.append(trace.load(kind, array, index, (low, high)))
     return values[0] if layout.type is None else Record(layout.type, tuple(values))
 
 
@@ -210,7 +209,7 @@ def _text(trace: Trace, inputs: int, outputs: int) -> str:
     """
     arrays = [f"x{n}" for n in range(inputs)] + [f"o{n}" for n in range(outputs)]
     lines = [f"def kernel(count, {', '.join([*arrays, 'constants'])}):"]
-    lines += [f"    k{n} = constants[{n}]" for n in range(len(trace.constants))]
+    lines += [f"    k{n} = constants[{n}]" for n in trace.scalars]
     lines += ["    bad = False", "    for j in range(count):"]
     lines += [f"{'    ' * (2 + depth)}{text}" for depth, text in trace.lines]
     lines += ["    return bad", ""]

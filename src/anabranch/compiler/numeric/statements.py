@@ -8,35 +8,34 @@ counts if the branch is taken.
 from __future__ import annotations
 
 import ast
-import types
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from anabranch.analysis.source import node_of
 from anabranch.compiler.numeric.arithmetic import binary, either, negated, truth
-from anabranch.compiler.numeric.calls import lists_behind, listed
-from anabranch.compiler.numeric.expressions import Expressions, Frame, bind
-from anabranch.compiler.numeric.trace import Trace
+from anabranch.compiler.numeric.calls import listed, lists_behind
+from anabranch.compiler.numeric.expressions import Expressions
+from anabranch.compiler.numeric.frames import Merged, bound, copied_frame
+from anabranch.compiler.numeric.indexing import element_at
+from anabranch.compiler.numeric.names import Frame, bind
+from anabranch.compiler.numeric.rolled import Carried
+from anabranch.compiler.numeric.trace import UNROLLED, Trace
 from anabranch.compiler.numeric.values import NEVER, RefusedError, Symbol
+from anabranch.compiler.numeric.work import (
+    LoopEnd,
+    Round,
+    Step,
+    Work,
+    before,
+    behind,
+    goes_elsewhere,
+    leaves,
+    refuse_lists,
+)
 
 _DEEPEST_CALL = 12
 _LONGEST_WHILE = 10_000
+_LONG_LOOP = 8
 _YIELDED = "<yielded>"
-
-
-class Round(NamedTuple):
-    """One round of a loop: what its target is, and what it does."""
-
-    target: ast.expr
-    value: Any
-    body: list[ast.stmt]
-
-
-class LoopEnd(NamedTuple):
-    """Where a loop ends, and a `break` goes on."""
-
-
-Step: TypeAlias = ast.stmt | Round | LoopEnd
-Work: TypeAlias = tuple[Step, Any] | None  # a step, and the work behind it
 
 
 class Statements:
@@ -44,7 +43,7 @@ class Statements:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._expressions = Expressions(trace, self.invoke)
+        self._expressions = Expressions(trace, self)
         self._repeated = 0
 
     def invoke(
@@ -62,7 +61,7 @@ class Statements:
         if getattr(node, "decorator_list", []):
             msg = f"{function.__name__} is decorated"
             raise RefusedError(msg)
-        frame = Frame(function, _bound(function, node.args, args, keywords), depth)
+        frame = Frame(function, bound(function, node.args, args, keywords), depth)
         if isinstance(node, ast.Lambda):
             return self._expressions.value(node.body, frame)
         if any(isinstance(each, ast.Yield) for each in ast.walk(node)):
@@ -72,10 +71,14 @@ class Statements:
             made: list[Any] = []
             frame.names[_YIELDED] = made
             frame.own.append(made)
-        given = self._run(_before(node.body, None), frame)
+        given = self._run(before(node.body, None), frame)
         if _YIELDED in frame.names and given is not NEVER:
             return given if given is not None else frame.names[_YIELDED]
         return given
+
+    def run(self, steps: list[ast.stmt], frame: Frame) -> None:
+        """Run statements that lead to what follows them."""
+        self._run(before(steps, None), frame)
 
     def _run(self, work: Work, frame: Frame) -> Any:
         """Run until a return; give what it gives."""
@@ -86,34 +89,37 @@ class Statements:
                     pass
                 case Round(target, value, body):
                     bind(target, value, frame.names)
-                    work = _before(body, work)
+                    work = before(body, work)
                 case ast.Return(value=node):
                     return self._returned(node, frame)
                 case ast.Raise():
                     self.trace.fail_if("True")
                     return NEVER
-                case ast.Break():
-                    work = _behind(work, LoopEnd)
-                case ast.Continue():
-                    work = _behind(work, (Round, LoopEnd), keep=True)
-                case ast.If(test=test, body=body, orelse=orelse):
-                    held = truth(self.trace, self._expressions.value(test, frame))
+                case ast.If():
+                    held = truth(self.trace, self._expressions.value(step.test, frame))
                     if not isinstance(held, Symbol):
-                        work = _before(body if held else orelse, work)
-                    elif _holds_lists(work):
-                        msg = "goes through lists of lists with a condition inside"
-                        raise RefusedError(msg)
-                    elif _leaves(body) or _leaves(orelse):
-                        return self._forked(held, body, orelse, work, frame)
+                        work = before(step.body if held else step.orelse, work)
+                    elif leaves(step.body) or leaves(step.orelse):
+                        return self._forked(held, step, work, frame)
                     else:
-                        self._branched(held, body, orelse, frame)
-                case ast.For(orelse=[]):
-                    work = self._for(step, work, frame)
-                case ast.While(test=test, body=body, orelse=[]):
-                    work = self._while(step, work, frame)
+                        self._branched(held, step, work, frame)
                 case _:
-                    self._simple(step, frame)
+                    work = self._onward(step, work, frame)
         return self._ended(frame)
+
+    def _onward(self, step: Step, work: Work, frame: Frame) -> Work:
+        """Run a loop, or a statement that goes on to the next; return what is left."""
+        match step:
+            case ast.Break():
+                return behind(work, LoopEnd)
+            case ast.Continue():
+                return behind(work, (Round, LoopEnd), keep=True)
+            case ast.For(orelse=[]):
+                return self._for(step, work, frame)
+            case ast.While(orelse=[]):
+                return self._while(step, work, frame)
+        self._simple(step, frame)
+        return work
 
     def _ended(self, frame: Frame) -> Any:
         return frame.names.get(_YIELDED)
@@ -128,12 +134,35 @@ class Statements:
 
     def _for(self, step: ast.For, work: Work, frame: Frame) -> Work:
         over = self._expressions.passing(step.iter, frame)
-        for behind in lists_behind(over):  # nobody may change it on the way
-            frame.own = [one for one in frame.own if one is not behind]
+        for one_list in lists_behind(over):  # nobody may change it on the way
+            frame.own = [one for one in frame.own if one is not one_list]
+        values = listed(over)
+        if len(values) > _LONG_LOOP and not goes_elsewhere(step.body):
+            written = len(self.trace.lines)
+            bind(step.target, values[0], frame.names)
+            self.run(step.body, frame)
+            length = (len(self.trace.lines) - written) * (len(values) - 1)
+            if length > UNROLLED:
+                self._roll(step, values, frame)
+                return work
+            values = values[1:]
         work = (LoopEnd(), work)
-        for value in reversed(listed(over)):
+        for value in reversed(values):
             work = (Round(step.target, value, step.body), work)
         return work
+
+    def _roll(self, step: ast.For, values: list[Any], frame: Frame) -> None:
+        """Trace all rounds but the first as a loop of the kernel."""
+        own, frame.own = frame.own, []  # its body may not change a list
+        carried = Carried(self.trace, step.body, frame)
+        index = Symbol(self.trace.name(), "int", 1, len(values) - 1)
+        with self.trace.loop(f"for {index.name} in range(1, {len(values)}):"):
+            bind(step.target, element_at(self.trace, values, index), frame.names)
+            self.run(step.body, frame)
+            carried.hand_on()
+        frame.own = own
+        carried.settle(step.body)
+        bind(step.target, values[-1], frame.names)
 
     def _while(self, step: ast.While, work: Work, frame: Frame) -> Work:
         held = truth(self.trace, self._expressions.value(step.test, frame))
@@ -144,38 +173,27 @@ class Statements:
         if self._repeated > _LONGEST_WHILE:
             msg = f"repeats more than {_LONGEST_WHILE} times"
             raise RefusedError(msg)
-        return _before([*step.body, step], work) if held else work
+        return before([*step.body, step], work) if held else work
 
-    def _forked(
-        self,
-        held: Symbol,
-        body: list[ast.stmt],
-        orelse: list[ast.stmt],
-        work: Work,
-        frame: Frame,
-    ) -> Any:
+    def _forked(self, held: Symbol, step: ast.If, work: Work, frame: Frame) -> Any:
         """Trace both branches, each with all that follows."""
-        other = _copied(frame)
+        refuse_lists(work)
+        other = copied_frame(frame)
         with self.trace.under(held.name):
-            one = self._run(_before(body, work), frame)
+            one = self._run(before(step.body, work), frame)
         with self.trace.under(negated(self.trace, held).name):
-            two = self._run(_before(orelse, work), other)
+            two = self._run(before(step.orelse, work), other)
         return either(self.trace, held, one, two)
 
-    def _branched(
-        self,
-        held: Symbol,
-        body: list[ast.stmt],
-        orelse: list[ast.stmt],
-        frame: Frame,
-    ) -> None:
+    def _branched(self, held: Symbol, step: ast.If, work: Work, frame: Frame) -> None:
         """Trace both branches, and choose between what their names stand for."""
-        other = _copied(frame)
+        refuse_lists(work)
+        other = copied_frame(frame)
         with self.trace.under(held.name):
-            self._run(_before(body, None), frame)
+            self.run(step.body, frame)
         with self.trace.under(negated(self.trace, held).name):
-            self._run(_before(orelse, None), other)
-        merged = _Merged(self.trace, held, frame)
+            self.run(step.orelse, other)
+        merged = Merged(self.trace, held, frame)
         frame.names = {
             name: merged.value(value, other.names[name])
             for name, value in frame.names.items()
@@ -192,24 +210,32 @@ class Statements:
                 self._assign(target, self._expressions.value(node, frame), frame)
             case ast.AugAssign(target=target, op=op, value=node):
                 self._augment(target, op, node, frame)
-            case ast.Expr(value=ast.Yield(value=node)):
-                made = None if node is None else self._expressions.value(node, frame)
-                yielded = frame.names[_YIELDED]
-                self._expressions.changing(yielded, frame)
-                yielded.append(made)
+            case ast.Expr(value=ast.Yield()):
+                self._yield(step.value, frame)
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
             case ast.Expr(value=ast.Call() as node):
                 self._expressions.value(node, frame)
-            case ast.Assert(test=test):
-                held = negated(self.trace, self._expressions.value(test, frame))
-                if isinstance(held, Symbol):
-                    self.trace.fail_if(held.name)
-                elif held:
-                    self.trace.fail_if("True")
+            case ast.Assert():
+                self._assert(step, frame)
             case _:
                 msg = f"uses {type(step).__name__}"
                 raise RefusedError(msg)
+
+    def _yield(self, node: ast.Yield, frame: Frame) -> None:
+        made = (
+            None if node.value is None else self._expressions.value(node.value, frame)
+        )
+        yielded = frame.names[_YIELDED]
+        self._expressions.changing(yielded, frame)
+        yielded.append(made)
+
+    def _assert(self, step: ast.Assert, frame: Frame) -> None:
+        held = negated(self.trace, self._expressions.value(step.test, frame))
+        if isinstance(held, Symbol):
+            self.trace.fail_if(held.name)
+        elif held:
+            self.trace.fail_if("True")
 
     def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
         if not isinstance(target, ast.Subscript):
@@ -240,103 +266,3 @@ class Statements:
             raise RefusedError(msg)
         right = self._expressions.value(node, frame)
         self._assign(target, binary(self.trace, op, left, right), frame)
-
-
-def _bound(
-    function: types.FunctionType,
-    declared: ast.arguments,
-    args: list[Any],
-    keywords: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the names of the parameters with their values."""
-    if declared.vararg or declared.kwarg or declared.kwonlyargs:
-        msg = f"{function.__name__} takes a varying number of arguments"
-        raise RefusedError(msg)
-    names = [each.arg for each in (*declared.posonlyargs, *declared.args)]
-    defaults = function.__defaults__ or ()
-    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
-    given.update(zip(names, args, strict=False))
-    given.update(keywords)
-    if len(args) > len(names) or set(given) != set(names):
-        msg = f"{function.__name__} is called with other arguments than it takes"
-        raise RefusedError(msg)
-    return given
-
-
-def _before(steps: list[ast.stmt], work: Work) -> Work:
-    for step in reversed(steps):
-        work = (step, work)
-    return work
-
-
-def _behind(work: Work, kinds: Any, *, keep: bool = False) -> Work:
-    while work is not None:
-        step, rest = work
-        if isinstance(step, kinds):
-            return work if keep else rest
-        work = rest
-    return None
-
-
-def _holds_lists(work: Work) -> bool:
-    """Tell whether rounds to come have a list that a branch might change."""
-    while work is not None:
-        step, work = work
-        if isinstance(step, Round) and _has_list(step.value):
-            return True
-    return False
-
-
-def _has_list(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_has_list, value))
-    return isinstance(value, list)
-
-
-def _leaves(steps: list[ast.stmt]) -> bool:
-    """Tell whether statements may go elsewhere than to what follows them."""
-    kinds = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-    return any(isinstance(each, kinds) for step in steps for each in ast.walk(step))
-
-
-def _copied(frame: Frame) -> Frame:
-    """Return the frame with copies of the lists that it may change."""
-    copies: dict[int, list[Any]] = {}
-
-    def copied(value: Any) -> Any:
-        if isinstance(value, list) and frame.owns(value):
-            if id(value) not in copies:
-                copies[id(value)] = made = []
-                made.extend(copied(each) for each in value)
-            return copies[id(value)]
-        if type(value) is tuple:
-            return tuple(copied(each) for each in value)
-        return value
-
-    own = [copied(each) for each in frame.own]
-    names = {name: copied(value) for name, value in frame.names.items()}
-    return Frame(frame.function, names, frame.depth, own)
-
-
-class _Merged:
-    """Chooses between two branches; what was one list in both stays one list."""
-
-    def __init__(self, trace: Trace, held: Symbol, frame: Frame) -> None:
-        self._trace = trace
-        self._held = held
-        self._frame = frame
-        self._lists: dict[tuple[int, int], list[Any]] = {}
-
-    def value(self, one: Any, two: Any) -> Any:
-        """Return what a name stands for behind the branches."""
-        if isinstance(one, list) and isinstance(two, list) and one is not two:
-            key = (id(one), id(two))
-            if key not in self._lists:
-                if len(one) != len(two):
-                    msg = "makes lists of different lengths on different paths"
-                    raise RefusedError(msg)
-                made = [self.value(a, b) for a, b in zip(one, two, strict=True)]
-                self._frame.own.append(made)
-                self._lists[key] = made
-            return self._lists[key]
-        return either(self._trace, self._held, one, two)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from anabranch.compiler.numeric.values import (
@@ -13,8 +13,8 @@ from anabranch.compiler.numeric.values import (
     Symbol,
 )
 
-LONGEST = 320  # lines: a kernel takes about 10 ms a line to compile
-UNROLLED = 160  # a loop that would become longer than this stays a loop
+LONGEST = 480  # lines: a kernel takes about 10 ms a line to compile
+UNROLLED = 260  # a loop that would become longer than this stays a loop
 
 
 class Trace:
@@ -27,6 +27,8 @@ class Trace:
     def __init__(self) -> None:
         self.lines: list[tuple[int, str]] = []  # depth, text
         self.constants: list[float] = []
+        self.scalars: list[int] = []  # constants that are used by themselves
+        self.loads: dict[str, tuple[str, int]] = {}  # symbol -> array and firing, place
         self.depth = 0
         self.path: list[str] = []  # conditions that hold here
         self.in_expression = 0  # how many of them are within one expression
@@ -60,13 +62,25 @@ class Trace:
     def constant(self, value: float) -> str:
         """Return how a known float is written: a place in the list of constants."""
         self.constants.append(value)
+        self.scalars.append(len(self.constants) - 1)
         return f"k{len(self.constants) - 1}"
 
-    def row(self, values: tuple[float, ...]) -> int:
+    def row(self, values: Sequence[float]) -> int:
         """Return where known floats begin that a loop goes through."""
         start = len(self.constants)
         self.constants.extend(values)
         return start
+
+    def load(
+        self, kind: Kind, array: str, place: int, bounds: tuple[int, int]
+    ) -> Symbol:
+        """Return a number of the input; `array` is written with where a firing begins.
+
+        It has no line of its own: what nobody uses should not be read.
+        """
+        name = f"{array} + {place}]" if place else f"{array}]"
+        self.loads[name] = (array, place)
+        return Symbol(name, kind, *bounds)
 
     def text(self, value: Symbol | Known) -> str:
         """Return how a number is written in an expression."""

@@ -25,8 +25,8 @@ from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph, Op
 from anabranch.plan.plan import Plan
 from anabranch.runtime.batch import Batch
-from anabranch.runtime.element import Deliver
 from anabranch.runtime.compiled.program import choice_of
+from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import OnError, stop
 from anabranch.runtime.ports import AbortedError
 
@@ -59,7 +59,7 @@ class Flow:
         self.configuration = configuration
         self._deliver = deliver
         self._on_error = on_error
-        self._choice = choice_of(plan)
+        self._choice = choice_of(plan, configuration.fission)
         self._news = news
         self._changing = threading.Lock()  # one change at a time, none after the end
         self._failing = threading.Lock()

@@ -38,15 +38,24 @@ class Part:
     """
 
     def __init__(
-        self, graph: Graph, shape: Shape, kernels: Mapping[str, Kernel]
+        self,
+        graph: Graph,
+        shape: Shape,
+        kernels: Mapping[str, Kernel],
+        threads: int = 1,
     ) -> None:
+        self.graph = graph
         self.shape = shape
-        first = next(name for name in shape.operators if shape.source in graph[name].inputs)
+        first = next(
+            name for name in shape.operators if shape.source in graph[name].inputs
+        )
         self._columns = kernels[first].takes
         self._item_type = _item_type(graph, shape.source.operator)
         self.gives_type = _item_type(graph, shape.last)
-        steps = [_step(graph, name, kernels[name]) for name in shape.operators]
-        self.filename = f"<anabranch compiled {'+'.join(shape.operators)[:50]} {next(_serial)}>"
+        steps = [_step(graph, name, kernels[name], threads) for name in shape.operators]
+        self.filename = (
+            f"<anabranch compiled {'+'.join(shape.operators)[:50]} {next(_serial)}>"
+        )
         self.line_table = {
             2 + number: name for number, name in enumerate(shape.operators)
         }
@@ -64,11 +73,15 @@ class Part:
         triggers = np.arange(len(items))
         flow.streams[self.shape.source] = Stream(arrays, triggers)
         self._run(flow)
-        last = next(out for out in reversed(flow.streams) if out.operator == self.shape.last)
+        last = next(
+            out for out in reversed(flow.streams) if out.operator == self.shape.last
+        )
         return flow, flow.streams[last]
 
 
-def _step(graph: Graph, name: str, kernel: Kernel) -> Callable[[Flow], None]:
+def _step(
+    graph: Graph, name: str, kernel: Kernel, threads: int
+) -> Callable[[Flow], None]:
     op = graph[name]
     item_type = _item_type(graph, op.inputs[0].operator)
     match op.kind:
@@ -76,7 +89,7 @@ def _step(graph: Graph, name: str, kernel: Kernel) -> Callable[[Flow], None]:
             return DealStep(op, weights)
         case Collect(weights=weights):
             return CollectStep(op, weights, kernel.takes, item_type)
-    return FireStep(op, kernel, compile_kernel(kernel), item_type)
+    return FireStep(op, kernel, compile_kernel(kernel), item_type, threads)
 
 
 def _item_type(graph: Graph, operator: str) -> type | None:

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 from anabranch.graph.graph import Graph
 from anabranch.plan.plan import Kernel, Plan
 from anabranch.runtime.compiled.build import CompilationError, is_compiled
+from anabranch.runtime.compiled.part import Part
 from anabranch.runtime.compiled.shape import Shape, find_shape
 from anabranch.runtime.compiled.staged import Staged
 from anabranch.runtime.failures import OnError, stop
@@ -49,12 +50,13 @@ class Choice:
     kernels: Mapping[str, Kernel] = field(default_factory=dict)
     effects: frozenset[str] = frozenset()
     when: When = "hot"
+    threads: int = 1  # that may share the firings of one operator
 
 
 NOTHING = Choice(when="never")
 
 
-def choice_of(plan: Plan) -> Choice:
+def choice_of(plan: Plan, threads: int = 1) -> Choice:
     """Return what a plan compiles; the environment may say `at once` or `never`."""
     kernels = {k.operator: k for one in plan.subgraphs for k in one.kernels}
     effects = frozenset(op.name for op in plan.operators if op.effects)
@@ -64,7 +66,7 @@ def choice_of(plan: Plan) -> Choice:
         when = "at once"
     elif wanted == "never":
         when = "never"
-    return Choice(kernels, effects, when)
+    return Choice(kernels, effects, when, threads)
 
 
 def make_program(
@@ -109,9 +111,7 @@ def make_program(
 
 def _shows(shape: Shape, effects: frozenset[str]) -> bool:
     """Tell whether somebody could see that stages take turns by the batch."""
-    return not (
-        effects.isdisjoint(shape.before) or effects.isdisjoint(shape.behind)
-    )
+    return not (effects.isdisjoint(shape.before) or effects.isdisjoint(shape.behind))
 
 
 class TieredProgram(Program):
@@ -198,17 +198,22 @@ class TieredProgram(Program):
         if staged.failed_batches >= _PATIENCE:
             self._staged = None
             self.why_not_compiled = "its items keep going through Python"
-        elif self._choice.when == "hot" and self._compiled_cost.batches == _TRIAL_BATCHES:
-            if self._compiled_cost.for_an_item > self._cost.for_an_item:
-                self._staged = None
-                self.why_not_compiled = "is faster in Python"
+            return
+        tried = self._compiled_cost.batches == _TRIAL_BATCHES
+        slower = self._compiled_cost.for_an_item > self._cost.for_an_item
+        if self._choice.when == "hot" and tried and slower and self._cost.items:
+            self._staged = None
+            self.why_not_compiled = "is faster in Python"
 
     def _compile(self) -> None:
         try:
             self._staged = Staged(
-                self.graph,
-                self._shape,
-                self._choice.kernels,
+                Part(
+                    self.graph,
+                    self._shape,
+                    self._choice.kernels,
+                    self._choice.threads,
+                ),
                 self._positions,
                 self._make_stage,
                 self._describe,

@@ -175,19 +175,14 @@ def _divided(
         return None
     before = [name for name in inside if name not in part | behind]
     at_entry = isinstance(entry, Edge) or entry in entries
-    for edge in graph.edges:
-        ends = edge.producer.operator, edge.consumer.operator
-        if ends[1] in behind and ends[0] not in behind | {last}:
-            return None  # something else joins what follows
-        if ends[1] in part and ends[0] not in part | {source.operator}:
-            return None
     if at_entry:
-        alone = len(entries) == 1 and all(name in entries for name in before)
-        if not alone:
-            return None
-    elif source.operator not in before:
+        apart = len(entries) == 1 and all(name in entries for name in before)
+    else:
+        apart = source.operator in before
+    others = {_consumer(each) for each in entries if each != entry}
+    if not apart or others & (part | behind):
         return None
-    if any(_consumer(each) in part | behind for each in entries if each != entry):
+    if _joined_from_elsewhere(graph, part, behind, source.operator, last):
         return None
     return Shape(
         source,
@@ -196,6 +191,18 @@ def _divided(
         last,
         () if at_entry else tuple(before),
         tuple(name for name in inside if name in behind),
+    )
+
+
+def _joined_from_elsewhere(
+    graph: Graph, part: set[str], behind: set[str], first: str, last: str
+) -> bool:
+    """Tell whether another stream leads into the part, or into what follows it."""
+    ends = [(e.producer.operator, e.consumer.operator) for e in graph.edges]
+    return any(
+        (consumer in behind and producer not in behind | {last})
+        or (consumer in part and producer not in part | {first})
+        for producer, consumer in ends
     )
 
 

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.graph.graph import Edge, Graph
-from anabranch.plan.plan import Kernel
+from anabranch.graph.graph import Edge
 from anabranch.runtime.compiled.arrays import to_items
 from anabranch.runtime.compiled.part import Part
-from anabranch.runtime.compiled.shape import Shape
 from anabranch.runtime.compiled.steps import GoneWrongError, Stream
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Columns, Exit, Program
@@ -47,14 +45,12 @@ class Staged:
 
     def __init__(
         self,
-        graph: Graph,
-        shape: Shape,
-        kernels: Mapping[str, Kernel],
+        part: Part,
         positions: Positions | None,
         make: Callable[..., Program],
         describe: Callable[[int | None], str],
     ) -> None:
-        self._graph = graph
+        graph, shape = part.graph, part.shape
         self._positions = positions
         self._describe = describe
         self._place = _Place()
@@ -62,7 +58,7 @@ class Staged:
         followed = (*shape.operators, *shape.behind)
         self.stages = Stages(
             make(shape.before, None, describe) if shape.before else None,
-            Part(graph, shape, kernels),
+            part,
             make(followed, shape.entry, self._described if shape.before else describe),
             make(shape.behind, shape.last, self._described) if shape.behind else None,
         )
@@ -122,8 +118,7 @@ class Staged:
         except GoneWrongError:
             self.failed_batches += len(listed) >= _FEWEST
             self._place = _Place()
-            whole.run(items, positions)
-            _move(whole, exits)
+            _run_into(exits, whole, items, positions)
             return
         self.failed_batches = 0
         for change in flow.changes:
@@ -140,13 +135,12 @@ class Staged:
         left = iter(made)
         given = None if isinstance(items, list) else items
         self._place = _Place(given, left, stream, len(made))
-        self.stages.behind.run(left, columns)  # type: ignore[arg-type]
-        _move(self.stages.behind, exits)
+        _run_into(exits, self.stages.behind, left, columns)
 
     def _leave(
         self, made: list[Any], columns: Columns | None, exits: Mapping[Edge, Exit]
     ) -> None:
-        for edge in self._graph.out_edges(self.stages.part.shape.last):
+        for edge in self.stages.part.graph.out_edges(self.stages.part.shape.last):
             exits[edge].items.extend(made)
             if columns is None or self._positions is None:
                 continue
@@ -186,6 +180,16 @@ class _Place:
             next(self.items)
             self.passed += 1
         return True
+
+
+def _run_into(
+    exits: Mapping[Edge, Exit], program: Program, items: Any, columns: Columns | None
+) -> None:
+    """Run a stage; what has left it counts even if it fails later on."""
+    try:
+        program.run(items, columns)
+    finally:
+        _move(program, exits)
 
 
 def _move(program: Program, exits: Mapping[Edge, Exit]) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from time import perf_counter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,13 +24,14 @@ from anabranch.graph.graph import Op, Output
 from anabranch.plan.plan import Column, Kernel
 from anabranch.runtime.compiled.arrays import DTYPES, Array, to_arrays, to_items
 from anabranch.runtime.compiled.build import Fire
+from anabranch.runtime.compiled.threads import Threads
 
 Triggers: TypeAlias = npt.NDArray[np.int64]
 Change: TypeAlias = Callable[[], None]
 
 
 class GoneWrongError(Exception):
-    """This batch must go through Python."""
+    """The batch at hand must go through Python."""
 
 
 @dataclass
@@ -55,8 +58,14 @@ class FireStep:
     """An operator with a kernel. Its state, if it has one, is the items that wait."""
 
     def __init__(
-        self, op: Op, kernel: Kernel, fire: Fire, item_type: type | None
+        self,
+        op: Op,
+        kernel: Kernel,
+        fire: Fire,
+        item_type: type | None,
+        threads: int = 1,
     ) -> None:
+        self._threads = Threads(threads)
         self._op = op
         self._kernel = kernel
         self._fire = fire
@@ -75,8 +84,8 @@ class FireStep:
         count = waiting + len(came)
         firings = max(0, (count - kernel.peek) // kernel.pop + 1)
         size = firings * kernel.push
-        made = [np.empty(size, DTYPES[column.kind]) for column in kernel.gives]
-        if firings and self._fire(firings, *arrays, *made, self._constants):
+        made: list[Array] = [np.empty(size, DTYPES[c.kind]) for c in kernel.gives]
+        if firings and self._fired(firings, arrays, made):
             raise GoneWrongError
         first = kernel.peek - 1 - waiting
         triggers = came.triggers[first :: kernel.pop][:firings]
@@ -87,6 +96,30 @@ class FireStep:
             left = [array[firings * kernel.pop :] for array in arrays]
             rest = to_items(left, self._item_type)
             flow.changes.append(lambda: state.__setitem__(slice(None), rest))
+
+    def _fired(self, firings: int, arrays: list[Array], made: list[Array]) -> bool:
+        """Fire as often as there are items for, by several threads if that is worth it.
+
+        Each thread has its own firings in a row, so it takes whole blocks, and what it
+        writes lies where one thread alone would have written it. What a block sees
+        beyond what it takes is read by both neighbours.
+        """
+        kernel, constants = self._kernel, self._constants
+        ways = self._threads.ways(firings)
+        began_s = perf_counter()
+        if ways == 1:
+            bad = self._fire(firings, *arrays, *made, constants)
+        else:
+            ends = [firings * n // ways for n in range(ways + 1)]
+
+            def fire(first: int, last: int) -> bool:
+                seen = [array[first * kernel.pop :] for array in arrays]
+                out = [a[first * kernel.push : last * kernel.push] for a in made]
+                return self._fire(last - first, *seen, *out, constants)
+
+            bad = any(self._threads.each(fire, pairwise(ends)))
+        self._threads.learn(firings, (perf_counter() - began_s) * ways)
+        return bool(bad)
 
 
 class DealStep:
@@ -137,7 +170,7 @@ class CollectStep:
         ]
         count = self._turns.due(start, [len(stream) for stream in streams])
         whose = self._turns.sequence(start, count)
-        made = [np.empty(count, DTYPES[column.kind]) for column in self._columns]
+        made: list[Array] = [np.empty(count, DTYPES[c.kind]) for c in self._columns]
         triggers = np.empty(count, np.int64)
         rests = []
         for port, stream in enumerate(streams):
