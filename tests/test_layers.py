@@ -32,7 +32,11 @@ ALLOWED["cli"] = ALL
 ALLOWED["__init__"] = ALL - {"dashboard"}
 
 # PySpark takes a second to import; only who runs on Spark pays for it.
-BY_NAME = {("job.py", "anabranch.engines.spark.engine")}
+# Numba takes a third of one, and a Python process more memory than all of ours.
+BY_NAME = {
+    ("job.py", "anabranch.engines.spark.engine"),
+    ("runtime/compiled/build.py", "numba"),
+}
 SPARK_ONLY = "engines/spark"
 
 

@@ -54,7 +54,8 @@ def test_a_program_without_parallelism_says_so():
 def test_fixed_rates_are_told_where_they_matter():
     text = explained("src -> a[block=2>1] -> b -> c[block=3>1] -> sink")
 
-    assert "a round is 3 x a, 3 x b, 1 x c; runs as python" in text
+    assert "a round is 3 x a, 3 x b, 1 x c; items between them at most" in text
+    assert "b -> c 3; runs as python (not numeric: a: " in " ".join(text.split())
 
 
 @settings(max_examples=60, deadline=None)

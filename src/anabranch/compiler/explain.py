@@ -135,15 +135,27 @@ def _quoted(reason: Reason | None) -> Iterator[str]:
 
 
 def _subgraphs(plan: Plan) -> Iterator[str]:
-    """Yield the schedules that say something: more than one item, more than one step."""
+    """Yield the schedules that say something: more than one item, or compiled."""
     for subgraph in plan.subgraphs:
-        if any(count > 1 for _, count in subgraph.repetitions):
+        if subgraph.compiled == "numba" or any(
+            count > 1 for _, count in subgraph.repetitions
+        ):
             yield _wrapped(_schedule(subgraph), "    ", 4)
 
 
 def _schedule(subgraph: Subgraph) -> str:
-    round_ = ", ".join(f"{count} x {name}" for name, count in subgraph.repetitions)
-    return f"a round is {round_}; runs as {subgraph.compiled} ({subgraph.why})"
+    text = f"a round is {_firings(subgraph.repetitions)}"
+    if subgraph.initial:
+        text += f", after {_firings(subgraph.initial)} to begin with"
+    held = [b for b in subgraph.buffers if b.items > 1]
+    if held:
+        room = ", ".join(f"{b.producer} -> {b.consumer} {b.items}" for b in held)
+        text += f"; items between them at most: {room}"
+    return f"{text}; runs as {subgraph.compiled} ({subgraph.why})"
+
+
+def _firings(counts: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in counts)
 
 
 def _wrapped(text: str, indent: str, further: int) -> str:

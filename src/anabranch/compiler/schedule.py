@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from anabranch.analysis.traits import Traits
+from anabranch.compiler.numeric.eligible import Compiled, find_kernels
+from anabranch.compiler.schedule_bounds import steady_state
 from anabranch.errors import PlanError
 from anabranch.graph.balance import Flow, Rates, balance, rates_of
+from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kinds import Barrier
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
 from anabranch.plan.plan import Subgraph
-
-NOT_NUMERIC = "not numeric: its items are Python objects"
 
 
 def schedule(graph: Graph, traits: Mapping[str, Traits]) -> tuple[Subgraph, ...]:
@@ -50,15 +51,55 @@ def schedule(graph: Graph, traits: Mapping[str, Traits]) -> tuple[Subgraph, ...]
             f"weights ({graph[flow.consumer].site})"
         )
         raise PlanError(msg)
+    compiled = find_kernels(graph, traits, static)
     return tuple(
-        Subgraph(
-            tuple(part),
-            tuple((name, solved.repetitions[name]) for name in part),
-            "python",
-            NOT_NUMERIC,
-        )
+        _subgraph(graph, part, flows, solved.repetitions, compiled)
         for part in _connected(graph, static, flows)
     )
+
+
+def _subgraph(
+    graph: Graph,
+    part: list[str],
+    flows: list[Flow],
+    repetitions: Mapping[str, int],
+    compiled: Compiled,
+) -> Subgraph:
+    inside = [f for f in flows if f.producer in part and f.consumer in part]
+    steady = steady_state(part, inside, repetitions, _looks_ahead(graph, part))
+    kernels = tuple(compiled.kernels[name] for name in part if name in compiled.kernels)
+    return Subgraph(
+        tuple(part),
+        tuple((name, repetitions[name]) for name in part),
+        "numba" if any(kernel.source for kernel in kernels) else "python",
+        _why(part, compiled),
+        tuple(steady.initial.items()),
+        steady.buffers,
+        kernels,
+    )
+
+
+def _looks_ahead(graph: Graph, part: list[str]) -> dict[str, int]:
+    """Return by how many items the peek of an operator exceeds its pop."""
+    kinds = {name: graph[name].kind for name in part}
+    return {
+        name: kind.peek - kind.pop
+        for name, kind in kinds.items()
+        if isinstance(kind, Block)
+    }
+
+
+def _why(part: list[str], compiled: Compiled) -> str:
+    """Return why a subgraph is compiled, or what of it is not and why."""
+    working = [n for n in part if n in compiled.kernels and compiled.kernels[n].source]
+    refused = [name for name in part if name in compiled.reasons]
+    if not refused:
+        return "it computes with numbers alone"
+    first = f"{refused[0]}: {compiled.reasons[refused[0]]}"
+    if not working:
+        return f"not numeric: {first}"
+    others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    return f"{', '.join(working)}; but {first}{others}"
 
 
 def _waits(op: Op) -> bool:

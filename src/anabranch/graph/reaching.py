@@ -15,3 +15,15 @@ def ancestors(graph: Graph, name: str) -> set[str]:
                 found.add(producer)
                 pending.append(producer)
     return found
+
+
+def descendants(graph: Graph, name: str) -> set[str]:
+    """Return the operators that an operator leads to, without itself."""
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        for consumer in graph.consumers(pending.pop()):
+            if consumer not in found:
+                found.add(consumer)
+                pending.append(consumer)
+    return found

@@ -8,7 +8,10 @@ from typing import Any
 
 from anabranch.errors import PlanError
 from anabranch.plan.plan import (
+    Buffer,
+    Column,
     Element,
+    Kernel,
     Operator,
     Plan,
     Push,
@@ -27,15 +30,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
     """
     return {
         "operators": [_operator_to(operator) for operator in plan.operators],
-        "subgraphs": [
-            {
-                "operators": list(subgraph.operators),
-                "repetitions": dict(subgraph.repetitions),
-                "compiled": subgraph.compiled,
-                "why": subgraph.why,
-            }
-            for subgraph in plan.subgraphs
-        ],
+        "subgraphs": [_subgraph_to(subgraph) for subgraph in plan.subgraphs],
         "regions": [_region_to(region) for region in plan.regions],
         "sequential": [
             {
@@ -67,15 +62,7 @@ def from_dict(data: Mapping[str, Any]) -> Plan:
     try:
         return Plan(
             operators=tuple(_operator_from(one) for one in data["operators"]),
-            subgraphs=tuple(
-                Subgraph(
-                    tuple(one["operators"]),
-                    tuple(one["repetitions"].items()),
-                    one["compiled"],
-                    one["why"],
-                )
-                for one in data["subgraphs"]
-            ),
+            subgraphs=tuple(_subgraph_from(one) for one in data["subgraphs"]),
             regions=tuple(_region_from(one) for one in data["regions"]),
             sequential=tuple(
                 Sequential(
@@ -133,6 +120,56 @@ def _operator_from(data: Mapping[str, Any]) -> Operator:
         forwards=None if data["forwards"] == "all" else tuple(data["forwards"]),
         reasons=tuple(Reason(**reason) for reason in data["reasons"]),
         effects=data["effects"],
+    )
+
+
+def _subgraph_to(subgraph: Subgraph) -> dict[str, Any]:
+    return {
+        "operators": list(subgraph.operators),
+        "repetitions": dict(subgraph.repetitions),
+        "compiled": subgraph.compiled,
+        "why": subgraph.why,
+        "initial": dict(subgraph.initial),
+        "buffers": [buffer._asdict() for buffer in subgraph.buffers],
+        "kernels": [_kernel_to(kernel) for kernel in subgraph.kernels],
+    }
+
+
+def _subgraph_from(data: Mapping[str, Any]) -> Subgraph:
+    return Subgraph(
+        tuple(data["operators"]),
+        tuple(data["repetitions"].items()),
+        data["compiled"],
+        data["why"],
+        tuple(data["initial"].items()),
+        tuple(Buffer(**buffer) for buffer in data["buffers"]),
+        tuple(_kernel_from(kernel) for kernel in data["kernels"]),
+    )
+
+
+def _kernel_to(kernel: Kernel) -> dict[str, Any]:
+    return {
+        "operator": kernel.operator,
+        "pop": kernel.pop,
+        "push": kernel.push,
+        "peek": kernel.peek,
+        "takes": [list(column) for column in kernel.takes],
+        "gives": [list(column) for column in kernel.gives],
+        "source": kernel.source,
+        "constants": list(kernel.constants),
+    }
+
+
+def _kernel_from(data: Mapping[str, Any]) -> Kernel:
+    return Kernel(
+        data["operator"],
+        data["pop"],
+        data["push"],
+        data["peek"],
+        tuple(Column(*column) for column in data["takes"]),
+        tuple(Column(*column) for column in data["gives"]),
+        data["source"],
+        tuple(data["constants"]),
     )
 
 

@@ -50,14 +50,55 @@ class Operator:
     effects: bool = False
 
 
+class Column(NamedTuple):
+    """One attribute of the items of a stream as an array; an int has its bounds."""
+
+    kind: Literal["float", "int", "bool"]
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An operator of fixed rates as a function over arrays, to be compiled.
+
+    `source` is the text of `kernel(count, *arrays in, *arrays out, constants)`; it is
+    empty for an operator that only passes items on by turns.
+    """
+
+    operator: str
+    pop: int
+    push: int
+    peek: int
+    takes: tuple[Column, ...]
+    gives: tuple[Column, ...]
+    source: str
+    constants: tuple[float, ...]
+
+
+class Buffer(NamedTuple):
+    """What a stream inside a subgraph must be able to hold, in items."""
+
+    producer: str
+    consumer: str
+    items: int
+
+
 @dataclass(frozen=True)
 class Subgraph:
-    """Operators of fixed rates with their schedule: how often each fires in a round."""
+    """Operators of fixed rates with their schedule.
+
+    `repetitions` tell how often each fires in a round, `initial` how often before the
+    first one, so that operators that look ahead have something to look at.
+    """
 
     operators: tuple[str, ...]
     repetitions: tuple[tuple[str, int], ...]
     compiled: Literal["numba", "python"]
     why: str
+    initial: tuple[tuple[str, int], ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
 
 
 @dataclass(frozen=True)

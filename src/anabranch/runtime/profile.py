@@ -73,7 +73,10 @@ class Sampler:
         self._seen: list[dict[Seen, float]] = [{} for _ in threads]
         self._last_s = [0.0] * len(threads)  # what their clocks said at the last look
         self._waiting = [0] * len(threads)
-        self._programs = [{p.filename: p for p in one.programs} for one in threads]
+        self._programs = [
+            {part.filename: part for p in one.programs for part in p.parts}
+            for one in threads
+        ]
         self.looks = 0
         self.cpu_s = 0.0  # what the sampler itself has used, once it has stopped
         self._clocks: list[Clock | None] = []

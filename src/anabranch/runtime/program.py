@@ -115,6 +115,15 @@ class Program:
         """The generated source."""
         return self._text.source
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The pieces of generated code that a thread may be in, for the profiler."""
+        return (self,)
+
+    def path_to(self, operator: str) -> tuple[str, ...]:
+        """Return the operators of this program that lead to one of them."""
+        return tuple(self._chain_to(operator, ()))
+
     def run(
         self,
         items: Sequence[Any],

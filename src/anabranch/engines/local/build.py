@@ -12,6 +12,7 @@ from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
 from anabranch.plan.plan import Region
+from anabranch.runtime.compiled.program import NOTHING, Choice, make_program
 from anabranch.runtime.element import Deliver, Replica
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.fusion import Entry
@@ -45,6 +46,7 @@ class Build:
     configuration: Configuration
     deliver: Callable[[Op], Deliver]
     on_error: OnError
+    choice: Choice = NOTHING
 
 
 def build_replicas(layout: Layout, build: Build) -> dict[str, tuple[Replica, ...]]:
@@ -107,10 +109,11 @@ def _program(
         if not isinstance(op.kind, Source | SinkKind)
         and (kernel := kernel_of(op)).stateful
     }
-    return Program(
+    return make_program(
         graph,
         element.operators,
         entries,
+        build.choice,
         positions=_positions(layout, element, replica),
         states=states,
         on_error=build.on_error,

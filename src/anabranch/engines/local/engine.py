@@ -23,7 +23,9 @@ class LocalEngine:
         if configuration is None:
             degree = options.degree or default_degree()
             degrees = dict.fromkeys((region.name for region in plan.regions), degree)
-            configuration = Configuration(degrees=degrees)
+            configuration = Configuration(
+                degrees=degrees, fission=options.degree or os.cpu_count() or 1
+            )
         run = LocalRun(graph, plan, options, configuration)
         run.begin()
         return run

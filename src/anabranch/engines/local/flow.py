@@ -25,6 +25,7 @@ from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph, Op
 from anabranch.plan.plan import Plan
 from anabranch.runtime.batch import Batch
+from anabranch.runtime.compiled.program import choice_of
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import OnError, stop
 from anabranch.runtime.ports import AbortedError
@@ -58,6 +59,7 @@ class Flow:
         self.configuration = configuration
         self._deliver = deliver
         self._on_error = on_error
+        self._choice = choice_of(plan, configuration.fission)
         self._news = news
         self._changing = threading.Lock()  # one change at a time, none after the end
         self._failing = threading.Lock()
@@ -208,7 +210,12 @@ class Flow:
             resilient=self._on_error is not stop,
         )
         build = Build(
-            self.graph, self.regions, configuration, self._deliver, self._on_error
+            self.graph,
+            self.regions,
+            configuration,
+            self._deliver,
+            self._on_error,
+            self._choice,
         )
         return Network(layout, build, self.fail)
 

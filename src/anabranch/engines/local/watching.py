@@ -68,9 +68,10 @@ def _watched(
         begin,
         programs=[one.program for one in run if one.program is not None],
         before={
-            one.program.filename: leading_to(head_of[one.name])
+            part.filename: leading_to(head_of[one.name])
             for one in run
             if one.program is not None
+            for part in one.program.parts
         },
         elsewhere={DELIVER: at_sink},
     )

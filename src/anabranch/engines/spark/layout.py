@@ -12,7 +12,7 @@ a file that it writes) runs in the driver, between two Spark jobs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -20,6 +20,7 @@ from anabranch.graph.graph import Edge, Graph, Input, Output
 from anabranch.graph.sinks import SinkKind, WriteFiles
 from anabranch.graph.sources import Source
 from anabranch.plan.plan import Plan
+from anabranch.runtime.compiled.program import NOTHING, Choice, choice_of
 from anabranch.runtime.fusion import Entry
 from anabranch.runtime.positions import Positions, positions_of
 
@@ -63,6 +64,7 @@ class Layout:
     units: tuple[Unit, ...]
     routes: Mapping[Edge, Route]
     one_to_one: frozenset[str]  # operators with exactly one output for each item
+    choice: Choice = NOTHING
 
     @cached_property
     def levels(self) -> tuple[tuple[Unit, ...], ...]:
@@ -105,7 +107,8 @@ def lay_out(graph: Graph, plan: Plan) -> Layout:
     one_to_one = frozenset(
         op.name for op in plan.operators if op.push == (1, 1) and op.pop == 1
     )
-    return _connected(graph, drafts, positions_of(graph, prolific), one_to_one)
+    made = _connected(graph, drafts, positions_of(graph, prolific), one_to_one)
+    return replace(made, choice=choice_of(plan))
 
 
 @dataclass

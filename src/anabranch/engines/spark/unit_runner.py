@@ -35,6 +35,7 @@ from anabranch.engines.spark.wire import (
     interleaved,
 )
 from anabranch.graph.graph import Edge
+from anabranch.runtime.compiled.program import make_program
 from anabranch.runtime.failures import Failure, stop
 from anabranch.runtime.fusion import Entry
 from anabranch.runtime.interpreter import kernel_of
@@ -364,10 +365,11 @@ class UnitRunner:
         positions: Positions | None,
         operators: tuple[str, ...] | None = None,
     ) -> Program:
-        program = Program(
+        program = make_program(
             self._layout.graph,
             self._unit.operators if operators is None else operators,
             entries,
+            self._layout.choice,
             positions=positions,
             states=self._states,
             on_error=self._on_error if self._job.spec.resilient else stop,

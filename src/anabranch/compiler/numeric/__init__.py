@@ -1,0 +1,1 @@
+"""Which operators of fixed rates compute with numbers alone, and as what code."""

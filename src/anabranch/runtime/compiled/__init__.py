@@ -1,0 +1,1 @@
+"""Runs operators of fixed rates over arrays of numbers, compiled by Numba."""

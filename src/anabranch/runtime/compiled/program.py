@@ -1,0 +1,282 @@
+"""Programs that begin in Python and go on compiled once that is worth it.
+
+Compiling takes a second, which most programs do not even run for. So an element runs as
+generated Python first. Once that has taken a while, its kernels are compiled by a thread
+of their own, and the next batch takes them: states are the same in both ways, so the two
+can follow each other at any batch. If the compiled way turns out to be slower (a part
+that does little with its numbers) the element goes back to Python for good.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import length_hint
+from time import perf_counter
+from types import FrameType
+from typing import Any, Literal, TypeAlias
+
+from anabranch.graph.graph import Graph
+from anabranch.plan.plan import Kernel, Plan
+from anabranch.runtime.compiled.build import CompilationError, is_compiled
+from anabranch.runtime.compiled.part import Part
+from anabranch.runtime.compiled.shape import Shape, find_shape
+from anabranch.runtime.compiled.staged import Staged
+from anabranch.runtime.failures import OnError, stop
+from anabranch.runtime.fusion import Entry
+from anabranch.runtime.positions import Positions
+from anabranch.runtime.program import (
+    Columns,
+    Program,
+    StatesOf,
+    describe_position,
+)
+from anabranch.runtime.punctuated import punctuated_operators
+
+When: TypeAlias = Literal["hot", "at once", "never"]
+
+WHEN_VARIABLE = "ANABRANCH_COMPILE"
+_HOT_S = 0.5  # in Python, before compiling is worth a second
+_TRIAL_BATCHES = 8
+_PATIENCE = 5  # batches in a row that had to go through Python after all
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What may be compiled, and when; `effects` are operators whose order shows."""
+
+    kernels: Mapping[str, Kernel] = field(default_factory=dict)
+    effects: frozenset[str] = frozenset()
+    when: When = "hot"
+    threads: int = 1  # that may share the firings of one operator
+
+
+NOTHING = Choice(when="never")
+
+
+def choice_of(plan: Plan, threads: int = 1) -> Choice:
+    """Return what a plan compiles; the environment may say `at once` or `never`."""
+    kernels = {k.operator: k for one in plan.subgraphs for k in one.kernels}
+    effects = frozenset(op.name for op in plan.operators if op.effects)
+    wanted = os.environ.get(WHEN_VARIABLE, "hot").replace("_", " ")
+    when: When = "hot"
+    if wanted == "at once":
+        when = "at once"
+    elif wanted == "never":
+        when = "never"
+    return Choice(kernels, effects, when, threads)
+
+
+def make_program(
+    graph: Graph,
+    operators: Iterable[str],
+    entries: Sequence[Entry],
+    choice: Choice,
+    *,
+    positions: Positions | None = None,
+    states: StatesOf | None = None,
+    on_error: OnError = stop,
+    describe: Callable[[int | None], str] = describe_position,
+) -> Program:
+    """Return the program of an element, which compiles what the choice allows."""
+    inside = tuple(operators)
+    shape = None
+    if choice.when != "never" and not choice.kernels.keys().isdisjoint(inside):
+        marked = punctuated_operators(graph)
+        shape = find_shape(graph, inside, entries, choice.kernels, marked)
+    if shape is None or _shows(shape, choice.effects):
+        return Program(
+            graph,
+            inside,
+            entries,
+            positions=positions,
+            states=states,
+            on_error=on_error,
+            describe=describe,
+        )
+    return TieredProgram(
+        graph,
+        inside,
+        entries,
+        shape,
+        choice,
+        positions=positions,
+        states=states,
+        on_error=on_error,
+        describe=describe,
+    )
+
+
+def _shows(shape: Shape, effects: frozenset[str]) -> bool:
+    """Tell whether somebody could see that stages take turns by the batch."""
+    return not (effects.isdisjoint(shape.before) or effects.isdisjoint(shape.behind))
+
+
+class TieredProgram(Program):
+    """A program with a part that can be compiled."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        operators: Iterable[str],
+        entries: Sequence[Entry],
+        shape: Shape,
+        choice: Choice,
+        *,
+        positions: Positions | None = None,
+        states: StatesOf | None = None,
+        on_error: OnError = stop,
+        describe: Callable[[int | None], str] = describe_position,
+    ) -> None:
+        super().__init__(
+            graph,
+            operators,
+            entries,
+            positions=positions,
+            states=states,
+            on_error=on_error,
+            describe=describe,
+        )
+        self._shape = shape
+        self._choice = choice
+        self._positions = positions
+        self._staged: Staged | None = None
+        self._cost = _Cost()
+        self._compiled_cost = _Cost()
+        self._compiling = False
+        self.why_not_compiled = "" if choice.when == "at once" else "has not run long"
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the next batch goes through compiled code."""
+        return self._staged is not None
+
+    @property
+    def parts(self) -> tuple[Program | PartView, ...]:
+        if self._staged is None:
+            return (self,)
+        stages = self._staged.stages
+        views: list[Program | PartView] = [self, PartView(self, self._staged)]
+        for program in (stages.before, stages.whole, stages.behind):
+            if program is not None:
+                views += program.parts
+        return tuple(views)
+
+    def run(
+        self,
+        items: Sequence[Any],
+        positions: Columns | None = None,
+        entries: Sequence[int] | None = None,
+    ) -> None:
+        if not self._compiling and (self._choice.when == "at once" or self._known()):
+            self._compiling = True
+            self._compile()
+        count, began_s = length_hint(items), perf_counter()
+        staged = self._staged
+        if staged is None:
+            super().run(items, positions, entries)
+            self._cost.add(count, perf_counter() - began_s)
+            if not self._compiling and self._cost.time_s > _HOT_S:
+                self._compiling = True
+                threading.Thread(
+                    target=self._compile, name="compile", daemon=True
+                ).start()
+            return
+        staged.run(items, positions, entries, self.exits)
+        self._compiled_cost.add(count, perf_counter() - began_s)
+        self._judge(staged)
+
+    def _known(self) -> bool:
+        """Tell whether compiling takes no time, since it has been done before."""
+        kernels = self._choice.kernels
+        return all(is_compiled(kernels[name]) for name in self._shape.operators)
+
+    def _judge(self, staged: Staged) -> None:
+        """Go back to Python if that was faster, or is what happens anyway."""
+        if staged.failed_batches >= _PATIENCE:
+            self._staged = None
+            self.why_not_compiled = "its items keep going through Python"
+            return
+        tried = self._compiled_cost.batches == _TRIAL_BATCHES
+        slower = self._compiled_cost.for_an_item > self._cost.for_an_item
+        if self._choice.when == "hot" and tried and slower and self._cost.items:
+            self._staged = None
+            self.why_not_compiled = "is faster in Python"
+
+    def _compile(self) -> None:
+        try:
+            self._staged = Staged(
+                Part(
+                    self.graph,
+                    self._shape,
+                    self._choice.kernels,
+                    self._choice.threads,
+                ),
+                self._positions,
+                self._make_stage,
+                self._describe,
+            )
+            self.why_not_compiled = ""
+        except CompilationError as error:
+            self.why_not_compiled = str(error)
+
+    def _make_stage(
+        self,
+        operators: tuple[str, ...],
+        entry: Entry | None,
+        describe: Callable[[int | None], str],
+    ) -> Program:
+        """Return the program of a stage, on the states of the whole element."""
+        behind = entry is not None and entry == self._shape.last
+        return make_program(
+            self.graph,
+            operators,
+            self.entries if entry is None else (entry,),
+            self._choice if behind else NOTHING,
+            positions=self._positions,
+            states=self.states,
+            on_error=self._on_error,
+            describe=describe,
+        )
+
+
+class PartView:
+    """The compiled part of a program, as the profiler sees it."""
+
+    def __init__(self, program: Program, staged: Staged) -> None:
+        self._program = program
+        self._part = staged.stages.part
+        self.filename = self._part.filename
+
+    def path_of(self, lines: Sequence[int]) -> tuple[str, ...]:
+        """Return the operators that lead to the one whose step is at work."""
+        operator = self._part.line_table.get(lines[0])
+        return () if operator is None else self._program.path_to(operator)
+
+    def operator_at(self, frame: FrameType | None) -> str | None:
+        """Return the operator that a thread is in, given its innermost frame."""
+        while frame is not None:
+            if frame.f_code.co_filename == self.filename:
+                return self._part.line_table.get(frame.f_lineno)
+            frame = frame.f_back
+        return None
+
+
+@dataclass
+class _Cost:
+    """What batches have taken so far."""
+
+    batches: int = 0
+    items: int = 0
+    time_s: float = 0.0
+
+    def add(self, items: int, time_s: float) -> None:
+        self.batches += 1
+        self.items += items
+        self.time_s += time_s
+
+    @property
+    def for_an_item(self) -> float:
+        return self.time_s / max(self.items, 1)
