@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,3 +59,19 @@ def test_floats_at_the_edges_of_notations_are_written_as_python_does(value):
 @pytest.mark.parametrize("text", ["a,b", 'a"b', "a\nb", "a\rb"])
 def test_what_needs_quotes_is_left_to_the_row_encoder(text):
     assert csv_of_table(to_table([Row(1, 1.0, text)], form_of(Row))) is None
+
+
+@given(
+    st.lists(st.text(alphabet='ab",\r\n\u00e9', max_size=4), max_size=8),
+    st.integers(0, 8),
+    st.integers(0, 8),
+)
+def test_a_text_that_needs_quotes_is_left_to_the_row_encoder(texts, start, length):
+    """
+    Only the texts of the slice count, not those around it in the same memory.
+    """
+    table = pa.table({"n": range(len(texts)), "text": pa.array(texts, pa.string())})
+    part = table.slice(min(start, len(texts)), length)
+    marked = any(set(text) & set('",\r\n') for text in part["text"].to_pylist())
+
+    assert marked == (csv_of_table(part) is None)
