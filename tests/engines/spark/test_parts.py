@@ -70,7 +70,8 @@ def test_a_text_that_needs_quotes_is_left_to_the_row_encoder(texts, start, lengt
     """
     Only the texts of the slice count, not those around it in the same memory.
     """
-    table = pa.table({"n": range(len(texts)), "text": pa.array(texts, pa.string())})
+    numbers = pa.array(range(len(texts)), pa.int64())
+    table = pa.table({"n": numbers, "text": pa.array(texts, pa.string())})
     part = table.slice(min(start, len(texts)), length)
     marked = any(set(text) & set('",\r\n') for text in part["text"].to_pylist())
 
