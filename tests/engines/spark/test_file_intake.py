@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.engines.spark import file_intake
 from anabranch.engines.spark.file_intake import FileIntake, ParquetIntake
 from anabranch.engines.spark.intake import SequenceIntake
 from anabranch.engines.spark.pickling import Pickler
@@ -45,3 +46,17 @@ def test_lists_know_how_much_is_left():
     intake = SequenceIntake("n", range(5), Pickler(Graph(())))
 
     assert [(3, 2), (2, 0)] == taken_and_left(intake, 3)
+
+
+def test_long_rows_make_an_epoch_of_fewer(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_intake, "_ENOUGH_BYTES", 50)
+    path = tmp_path / "long.txt"
+    path.write_text(("x" * 29 + "\n") * 10)
+    intake = FileIntake("read", ReadFiles(str(path), "text", None), [path])
+
+    one_by_one = []
+    while not intake.ended:
+        taken = sum(piece.rows for piece in intake.take(10, 2, exactly=False))
+        one_by_one.append(taken)
+
+    assert [3, 3, 3, 1] == [rows for rows in one_by_one if rows]

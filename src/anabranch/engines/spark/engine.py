@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Options
 from anabranch.engines.spark.actuator import SparkActuator
+from anabranch.engines.spark.admission import FIRST_ITEMS, next_items
 from anabranch.engines.spark.arrivals import Arrivals
 from anabranch.engines.spark.books import Books
 from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
@@ -44,7 +45,6 @@ from anabranch.metrics.latency import summary
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import stop
 
-EPOCH_ITEMS = 500_000
 IDLE_S = 0.02
 
 
@@ -75,7 +75,8 @@ class SparkRun(RunningThread):
         self._degree = options.degree
         self._cores: int | None = None  # known once there is a session
         self._cuts: frozenset[str] = frozenset()
-        self.epoch_items = options.epoch_items or EPOCH_ITEMS
+        self._epoch_items = options.epoch_items or FIRST_ITEMS
+        self._admits = options.epoch_items is None  # as many as is good
         self._epoch_log = EpochLog()
         self._arrivals = Arrivals()
         self._backlog: int | None = None
@@ -170,7 +171,7 @@ class SparkRun(RunningThread):
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
             epochs.profiling = self._epoch_log.profiling
-            taken = taking.take(self.epoch_items, epochs.degree)
+            taken = taking.take(self._epoch_items, epochs.degree)
             if not taken.pieces:
                 if all(intake.ended for intake in intakes.values()):
                     break
@@ -180,10 +181,14 @@ class SparkRun(RunningThread):
             reach("taken", epochs.stamp.epoch + 1)
             self._backlog = taken.waiting
             self._arrivals.taken(intakes, taken.pieces, epochs.degree)
-            taking.prepare(self.epoch_items, epochs.degree)
+            taking.prepare(self._epoch_items, epochs.degree)
             with self._epoch_log.epoch(epochs):
                 epochs.run(taken.pieces)
             self._arrivals.delivered()
+            if self._admits:
+                rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
+                seconds = self._epoch_log.seconds[-1]
+                self._epoch_items = next_items(self._epoch_items, rows, seconds)
         if not self._stopping.is_set():
             epochs.finish()
             self._books.finish(epochs.stamp)
@@ -225,6 +230,15 @@ class SparkRun(RunningThread):
     def latency_actuator(self) -> SparkLatencyActuator:
         """Return what keeps it within a bound sees of it, and changes."""
         return SparkLatencyActuator(self, self._layout, self._arrivals)
+
+    @property
+    def epoch_items(self) -> int:
+        """How many items of each source an epoch takes; once set, it stays so."""
+        return self._epoch_items
+
+    @epoch_items.setter
+    def epoch_items(self, items: int) -> None:
+        self._epoch_items, self._admits = items, False
 
     def set_degree(self, degree: int) -> None:
         """Change the number of replicas, from the next epoch on."""

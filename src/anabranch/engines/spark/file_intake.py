@@ -29,6 +29,7 @@ from anabranch.runtime.reading.splits import (
     layout_of,
 )
 
+_ENOUGH_BYTES = 1 << 26  # of long rows, for one epoch: tasks hold them in memory
 _SAMPLE_BYTES = 1 << 16  # tells how long the rows are, before any were read
 
 
@@ -70,7 +71,7 @@ class FileIntake(Intake):
             taken = self._cut(data, max(1, round(parts * missing / rows)))
             pieces += taken
             missing -= sum(piece.rows for piece in taken)
-            if not exactly and missing < rows // 4:
+            if not exactly and (missing < rows // 4 or len(data) > _ENOUGH_BYTES):
                 break
         return pieces
 
@@ -113,7 +114,7 @@ class FileIntake(Intake):
                 count = count_rows(sample, self._layout)
                 self._row_bytes = len(sample) / max(1, count)
                 file.seek(self._offset)
-            size = max(1, int(rows * self._row_bytes))
+            size = min(max(1, int(rows * self._row_bytes)), 2 * _ENOUGH_BYTES)
             data = b""
             while block := file.read(size):
                 data += block
