@@ -29,7 +29,7 @@ from anabranch.metrics.samples import ThreadSamples, profile_of
 from anabranch.plan.arrangement import Arrangement
 
 LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
-PORT_S = 0.5e-6  # for handing an item to another thread, on either side; assumed
+PORT_S = 0.15e-6  # for handing an item to another thread, on either side
 EXAMPLES = """\
 examples:
   anabranch simulate vwap.py --cores 32

@@ -24,8 +24,7 @@ class Costs:
     `at` is by place; `port_s` is for handing it to another thread, on either side;
     `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
     only one thread at a time can do for another reason, such as a device. `waiting_s`
-    is what a thread that does everything would wait for the lock, if another thread
-    had it all the time.
+    is what an item would wait for the lock, if another thread had it all the time.
     """
 
     at: Mapping[Route, float]
@@ -134,14 +133,14 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
     >>> throughput(Costs(at, locked_s=0.8), split, cores=2)
     1.25
     """
-    all_s = sum(thread.each_s * thread.replicas for thread in threads.values())
-    busiest_s = max(
-        thread.each_s
-        if cores == 1
-        else _with_waiting(thread.each_s, thread.each_s / all_s, costs)
-        for thread in threads.values()
-    )
-    return 1 / max(busiest_s, all_s / cores, costs.serial_s, costs.locked_s)
+    all_s = _all_s(threads)
+    pace_s = max(_busiest_s(threads), all_s / cores)
+    if cores > 1:
+        # T = pace + collisions * waiting * locked / T: an item waits for the lock as
+        # often as others have it, and the longer it takes the less often that is.
+        lost = 4 * _collisions(threads) * costs.waiting_s * costs.locked_s
+        pace_s = (pace_s + (pace_s**2 + lost) ** 0.5) / 2
+    return 1 / max(pace_s, costs.serial_s, costs.locked_s)
 
 
 def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Costs:
@@ -153,22 +152,26 @@ def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Cost
     >>> round(throughput(calibrated(costs, split, 1.6), split, cores=2), 3)
     1.6
     """
-    all_s = sum(thread.each_s * thread.replicas for thread in threads.values())
-    busiest_s = max(thread.each_s for thread in threads.values())
-    others = busiest_s / all_s * (1 - busiest_s / all_s)
-    period_s = 1 / rate
-    if not (costs.locked_s and others):
+    period_s, collisions = 1 / rate, _collisions(threads)
+    if not (costs.locked_s and collisions):
         return costs
-    waited = (period_s**2 - busiest_s * period_s) / (costs.locked_s * others)
-    return replace(costs, waiting_s=max(0.0, waited))
+    waited = period_s**2 - _busiest_s(threads) * period_s
+    return replace(costs, waiting_s=max(0.0, waited / (costs.locked_s * collisions)))
 
 
-def _with_waiting(each_s: float, share: float, costs: Costs) -> float:
-    """Return what an item costs a thread with the waiting for the lock.
+def _busiest_s(threads: Mapping[str, Thread]) -> float:
+    return max(thread.each_s for thread in threads.values())
 
-    The period T of items is what the thread does, and what it waits: its share of
-    `waiting_s`, for the part of T in which others have the lock. T solves
-    T = each + share * waiting * (1 - share) * locked / T.
-    """
-    lost = 4 * share * (1 - share) * costs.waiting_s * costs.locked_s
-    return float(each_s + (each_s**2 + lost) ** 0.5) / 2
+
+def _all_s(threads: Mapping[str, Thread]) -> float:
+    return sum(thread.each_s * thread.replicas for thread in threads.values())
+
+
+def _collisions(threads: Mapping[str, Thread]) -> float:
+    """Return how likely two threads want the lock at once: 0 for one, 1/2 for two."""
+    all_s = _all_s(threads)
+    return sum(
+        thread.replicas * share * (1 - share)
+        for thread in threads.values()
+        for share in (thread.each_s / all_s,)
+    )

@@ -248,6 +248,8 @@ class UnitRunner:
             halves = halves_of(self._layout, self._unit, cut)
             self._half(halves.first, self._unit.entries)
             self._half(halves.second, halves.between)
+        elif self._unit.operators:
+            self._program(None)  # this process may be new
         return list(self._all)
 
     def _half(self, operators: tuple[str, ...], entries: tuple[Entry, ...]) -> Program:

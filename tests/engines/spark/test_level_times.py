@@ -1,0 +1,56 @@
+"""How long levels would take with other widths."""
+
+from __future__ import annotations
+
+import pytest
+
+import anabranch as ab
+from anabranch.engines.spark.layout import lay_out
+from anabranch.engines.spark.level_times import LevelTimes
+from anabranch.engines.spark.task import Report
+from anabranch.job import compile_sinks
+from anabranch.metrics.samples import ThreadSamples
+
+
+def doubled(n: int) -> int:
+    return 2 * n
+
+
+def step(total: int, n: int) -> tuple[int, int]:
+    return total + n, total
+
+
+def times(cores: int, *tasks: tuple[str, float]) -> LevelTimes:
+    """A region that reads and doubles, then a sum that is one task."""
+    read = ab.from_iterable(range(9), name="read").map(doubled, name="double")
+    made = compile_sinks(read.scan(step, 0, name="sum").to_list())
+    layout = lay_out(made.graph, made.plan)
+    reports = [
+        Report(
+            layout.unit_of[name].number,
+            channel,
+            samples=(ThreadSamples(name, seconds, seconds, {}),),
+        )
+        for channel, (name, seconds) in enumerate(tasks)
+    ]
+    return LevelTimes(layout, reports, cores)
+
+
+def test_levels_run_one_after_the_other_and_their_tasks_side_by_side():
+    found = times(2, ("double", 1.0), ("double", 3.0), ("sum", 2.0))
+
+    assert 5.0 == found.now_s
+    assert (0, 3.0) == (found.slowest, found.longest_s)
+
+
+def test_more_channels_divide_a_region_and_nothing_else():
+    found = times(4, ("double", 2.0), ("double", 2.0), ("sum", 2.0))
+
+    assert pytest.approx(1.0 + 2.0) == found.with_degree(4)
+    assert pytest.approx(4.0 + 2.0) == found.with_degree(1)
+
+
+def test_cores_bound_what_channels_bring():
+    found = times(2, ("double", 2.0), ("double", 2.0))
+
+    assert 2.0 == found.now_s == found.with_degree(8)
