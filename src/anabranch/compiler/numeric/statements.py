@@ -210,8 +210,8 @@ class Statements:
                 self._assign(target, self._expressions.value(node, frame), frame)
             case ast.AugAssign(target=target, op=op, value=node):
                 self._augment(target, op, node, frame)
-            case ast.Expr(value=ast.Yield()):
-                self._yield(step.value, frame)
+            case ast.Expr(value=ast.Yield() as node):
+                self._yield(node, frame)
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
             case ast.Expr(value=ast.Call() as node):

@@ -16,7 +16,7 @@ import numpy as np
 from anabranch.graph.blocks import Collect, Deal
 from anabranch.graph.graph import Graph
 from anabranch.plan.plan import Kernel
-from anabranch.runtime.compiled.arrays import to_arrays
+from anabranch.runtime.compiled.arrays import Array, to_arrays
 from anabranch.runtime.compiled.build import compile_kernel
 from anabranch.runtime.compiled.shape import Shape
 from anabranch.runtime.compiled.steps import (
@@ -46,6 +46,7 @@ class Part:
     ) -> None:
         self.graph = graph
         self.shape = shape
+        self.round = 0  # goes up when states have been changed by others
         first = next(
             name for name in shape.operators if shape.source in graph[name].inputs
         )
@@ -61,7 +62,9 @@ class Part:
         }
         self._run = _called_in_turn(steps, self.filename)
 
-    def run(self, items: list[Any], states: Mapping[str, Any]) -> tuple[Flow, Stream]:
+    def run(
+        self, items: list[Any], states: Mapping[str, Any], *, triggers: bool = True
+    ) -> tuple[Flow, Stream]:
         """Return what the part gives for a batch; the states are as they were.
 
         Raises `GoneWrongError` if the batch must go through Python.
@@ -69,9 +72,15 @@ class Part:
         arrays = to_arrays(items, self._columns, self._item_type)
         if arrays is None:
             raise GoneWrongError
-        flow = Flow(states)
-        triggers = np.arange(len(items))
-        flow.streams[self.shape.source] = Stream(arrays, triggers)
+        return self.run_arrays(arrays, states, triggers=triggers)
+
+    def run_arrays(
+        self, arrays: list[Array], states: Mapping[str, Any], *, triggers: bool = True
+    ) -> tuple[Flow, Stream]:
+        """Return what the part gives for a batch that is in arrays already."""
+        flow = Flow(states, self.round)
+        places = np.arange(len(arrays[0])) if triggers else None
+        flow.streams[self.shape.source] = Stream(arrays, places)
         self._run(flow)
         last = next(
             out for out in reversed(flow.streams) if out.operator == self.shape.last
