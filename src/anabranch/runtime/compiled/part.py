@@ -46,7 +46,6 @@ class Part:
     ) -> None:
         self.graph = graph
         self.shape = shape
-        self.round = 0  # goes up when states have been changed by others
         first = next(
             name for name in shape.operators if shape.source in graph[name].inputs
         )
@@ -78,7 +77,7 @@ class Part:
         self, arrays: list[Array], states: Mapping[str, Any], *, triggers: bool = True
     ) -> tuple[Flow, Stream]:
         """Return what the part gives for a batch that is in arrays already."""
-        flow = Flow(states, self.round)
+        flow = Flow(states)
         places = np.arange(len(arrays[0])) if triggers else None
         flow.streams[self.shape.source] = Stream(arrays, places)
         self._run(flow)

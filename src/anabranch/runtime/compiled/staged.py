@@ -120,7 +120,6 @@ class Staged:
         except GoneWrongError:
             self.failed_batches += len(listed) >= _FEWEST
             self._place = _Place()
-            self.stages.part.round += 1
             _run_into(exits, whole, items, positions)
             return
         self.failed_batches = 0

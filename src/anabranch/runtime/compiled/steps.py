@@ -54,7 +54,6 @@ class Flow:
     """A batch on its way: what each stream holds, and what states become."""
 
     states: Mapping[str, Any]
-    round: int = 0  # another one if somebody else may have changed the states
     streams: dict[Output, Stream] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
 
@@ -76,8 +75,7 @@ class FireStep:
         self._fire = fire
         self._item_type = item_type  # of what comes in
         self._constants = np.array(kernel.constants, np.float64)
-        self._kept: tuple[Any, list[Array]] | None = None
-        self._round = -1
+        self._kept: tuple[list[Array], Any] = ([], self)
 
     def __call__(self, flow: Flow) -> None:
         kernel = self._kernel
@@ -87,7 +85,7 @@ class FireStep:
         state = None if states is None else states[()]
         if state:
             waiting = len(state)
-            arrays = self._behind_waiting(state, came.arrays, flow.round)
+            arrays = self._behind_waiting(state, came.arrays)
         count = waiting + len(came)
         firings = max(0, (count - kernel.peek) // kernel.pop + 1)
         size = firings * kernel.push
@@ -103,19 +101,23 @@ class FireStep:
         flow.streams[Output(self._op.name)] = Stream(made, triggers)
         if waiting or (state is not None and count > firings * kernel.pop):
             left = [array[firings * kernel.pop :] for array in arrays]
-            flow.changes.append(lambda: self._keep(state, left, flow.round))
+            flow.changes.append(lambda: self._keep(state, left))
 
-    def _behind_waiting(
-        self, state: list[Any], arrays: list[Array], round_: int
-    ) -> list[Array]:
-        """Return what waits and what has come; what we left ourselves is at hand."""
-        if self._kept is not None and self._kept[0] is state and self._round == round_:
-            return [np.concatenate(p) for p in zip(self._kept[1], arrays, strict=True)]
+    def _behind_waiting(self, state: list[Any], arrays: list[Array]) -> list[Array]:
+        """Return what waits and what has come; what we left ourselves is at hand.
+
+        That it is still what waits shows by its last item: we made that object, and
+        whoever adds an item puts another one behind it.
+        """
+        kept, last = self._kept
+        if state[-1] is last and len(state) == len(kept[0]):
+            return [np.concatenate(pair) for pair in zip(kept, arrays, strict=True)]
         return _behind(state, arrays, self._kernel.takes, self._item_type)
 
-    def _keep(self, state: Any, left: list[Array], round_: int) -> None:
+    def _keep(self, state: Any, left: list[Array]) -> None:
         state[:] = to_items(left, self._item_type)
-        self._kept, self._round = (state, left), round_
+        if state and self._item_type is None and self._kernel.takes[0].kind == "float":
+            self._kept = left, state[-1]
 
     def _fired(self, firings: int, arrays: list[Array], made: list[Array]) -> bool:
         """Fire as often as there are items for, by several threads if that is worth it.
@@ -208,8 +210,11 @@ class CollectStep:
         for port, stream in enumerate(streams):
             never = not self._turns.weights[port]  # its turn does not come
             first = len(stream) if never else taken[port]
-            rest = [array[first:] for array in stream.arrays]
-            rests.append(to_items(rest, self._item_type))
+            rest: list[Any] = []
+            if first < len(stream):
+                left_over = [array[first:] for array in stream.arrays]
+                rest = to_items(left_over, self._item_type)
+            rests.append(rest)
         now = self._turns.at(start + count)
         flow.changes.append(lambda: _collected(state, rests, *now))
 
@@ -225,8 +230,9 @@ class CollectStep:
 
 def _collected(state: Any, rests: list[list[Any]], branch: int, left: int) -> None:
     for queue, rest in zip(state[0], rests, strict=True):
-        queue.clear()
-        queue.extend(rest)
+        if queue or rest:
+            queue.clear()
+            queue.extend(rest)
     state[1], state[2] = branch, left
 
 

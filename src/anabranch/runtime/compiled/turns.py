@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -15,7 +16,7 @@ class Turns:
     def __init__(self, weights: Sequence[int]) -> None:
         self.weights = tuple(weights)
         self._cycle = np.repeat(np.arange(len(weights)), weights)
-        self._first = np.concatenate([[0], np.cumsum(weights)])
+        self._first = [0, *accumulate(weights)]
 
     def place(self, branch: int, left: int) -> int:
         """Return where in the cycle a branch stands that has so many turns left.
@@ -23,7 +24,7 @@ class Turns:
         >>> Turns([2, 1]).place(0, 1)
         1
         """
-        return int(self._first[branch]) + self.weights[branch] - left
+        return self._first[branch] + self.weights[branch] - left
 
     def at(self, place: int) -> tuple[int, int]:
         """Return whose turn a place is, and how many he has left with it.
@@ -33,7 +34,7 @@ class Turns:
         """
         place %= len(self._cycle)
         branch = int(self._cycle[place])
-        return branch, self.weights[branch] - (place - int(self._first[branch]))
+        return branch, self.weights[branch] - (place - self._first[branch])
 
     def shares(self, start: int, count: int) -> list[int]:
         """Return how many of the next turns each branch has.
@@ -42,6 +43,8 @@ class Turns:
         [3, 1]
         """
         rounds, rest = divmod(count, len(self._cycle))
+        if not rest:
+            return [rounds * weight for weight in self.weights]
         places = (start + np.arange(rest)) % len(self._cycle)
         extra = np.bincount(self._cycle[places], minlength=len(self.weights))
         return [
@@ -114,13 +117,17 @@ class Turns:
         >>> Turns([2, 1]).due(0, [4, 1])
         5
         """
-        cycle = np.roll(self._cycle, -(start % len(self._cycle)))
-        found = []
+        size, found = len(self._cycle), []
+        whole = start % size == 0
+        cycle = self._cycle if whole else np.roll(self._cycle, -(start % size))
         for branch, (weight, count) in enumerate(
             zip(self.weights, waiting, strict=True)
         ):
             if weight:
                 rounds, turn = divmod(count, weight)
-                places = np.flatnonzero(cycle == branch)
-                found.append(rounds * len(cycle) + int(places[turn]))
+                if whole:
+                    place = self._first[branch] + turn
+                else:
+                    place = int(np.flatnonzero(cycle == branch)[turn])
+                found.append(rounds * size + place)
         return min(found)
