@@ -94,20 +94,7 @@ def measure(figure, name, make, by_hand, items) -> None:
     assert results["interpreted"] == results["on arrays"].tolist()
     hand = results["NumPy"]
     assert np.allclose(results["compiled"], hand[: len(results["compiled"])])
-    times: dict[str, list[float]] = {side: [] for side in sides}
-    for _ in range(5):
-        for side, run in sides.items():
-            began_s = time.perf_counter()
-            run()
-            times[side].append(time.perf_counter() - began_s)
-    middle = {side: statistics.median(values) for side, values in times.items()}
-    for side, time_s in middle.items():
-        low, high = min(times[side]), max(times[side])
-        scale = 1e9 / len(items)
-        print(
-            f"{name}: {side}: {time_s * scale:.1f} ns an item "
-            f"({low * scale:.1f} to {high * scale:.1f})"
-        )
+    middle = timed(name, sides, len(items))
     figure.note(f"{name}: compiled in {compiling_s:.1f} s (or found compiled)")
     ratio = middle["interpreted"] / middle["compiled"]
     figure.point("compiled / interpreted, lists", name, ratio)
@@ -116,6 +103,23 @@ def measure(figure, name, make, by_hand, items) -> None:
     figure.point(
         "compiled / NumPy, arrays", name, middle["NumPy"] / middle["on arrays"]
     )
+
+
+def timed(name, sides, count) -> dict[str, float]:
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(5):
+        for side, run in sides.items():
+            began_s = time.perf_counter()
+            run()
+            times[side].append(time.perf_counter() - began_s)
+    scale = 1e9 / count
+    for side, values in times.items():
+        middle = statistics.median(values) * scale
+        print(
+            f"{name}: {side}: {middle:.1f} ns an item "
+            f"({min(values) * scale:.1f} to {max(values) * scale:.1f})"
+        )
+    return {side: statistics.median(values) for side, values in times.items()}
 
 
 if __name__ == "__main__":

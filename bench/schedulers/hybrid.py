@@ -4,14 +4,16 @@ Section 5 of the paper on our own runtime. A subgraph runs `batch` items and han
 comes of them straight to the next one; there is no master. A queue between two is a list
 that grows with what an operator gives and is empty again afterwards. What an operator
 has begun (half a run of equal items, a window) stays in its state until more items come.
-The last subgraph may be data-parallel: each thread has a contiguous part of a batch.
+One subgraph, the last unless another is named, may be data-parallel: each thread has a
+contiguous part of a batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from anabranch.compiler.compile import compile_graph
@@ -27,10 +29,11 @@ def run(
     batch: int = 100,
     replicas: int = 1,
     *,
+    parallel: int = -1,
     compiled: bool = False,
 ) -> list[Any]:
     """Return what reaches the sink; `subgraphs` are the numbers of their operators."""
-    return make(row, subgraphs, batch, replicas, compiled=compiled)()
+    return make(row, subgraphs, batch, replicas, parallel=parallel, compiled=compiled)()
 
 
 def make(
@@ -39,10 +42,12 @@ def make(
     batch: int = 100,
     replicas: int = 1,
     *,
+    parallel: int = -1,
     compiled: bool = False,
 ) -> Any:
     """Return a function that runs the program; its code is generated before."""
-    chain = _Chain(row, subgraphs, replicas, compiled=compiled)
+    wide = range(len(subgraphs))[parallel]
+    chain = _Chain(row, subgraphs, {wide: replicas}, compiled=compiled)
 
     def run() -> list[Any]:
         return chain.run(batch)
@@ -52,13 +57,19 @@ def make(
 
 class _Chain:
     def __init__(
-        self, row: Row, sizes: Sequence[int], replicas: int, *, compiled: bool
+        self,
+        row: Row,
+        sizes: Sequence[int],
+        replicas: Mapping[int, int],
+        *,
+        compiled: bool,
     ) -> None:
         self.row = row
         self.replicas = replicas
+        self.threads = max(replicas.values())
         self.choice = NOTHING
         if compiled:
-            choice = choice_of(compile_graph(row.graph).plan, threads=replicas)
+            choice = choice_of(compile_graph(row.graph).plan, threads=self.threads)
             self.choice = replace(choice, when="at once")
         names = list(row.names)
         self.parts: list[list[str]] = []
@@ -71,9 +82,10 @@ class _Chain:
 
     def _programs(self) -> list[list[Program]]:
         made = []
-        for before, part in zip(self.before, self.parts, strict=True):
-            last = part is self.parts[-1]
-            count = self.replicas if last and not self.choice.kernels else 1
+        for number, part in enumerate(self.parts):
+            before = self.before[number]
+            share = self.choice.kernels.keys().isdisjoint(part)
+            count = self.replicas.get(number, 1) if share else 1
             made.append([self._program(before, part) for _ in range(count)])
         return made
 
@@ -84,7 +96,7 @@ class _Chain:
         programs = self._programs()
         results: list[Any] = []
         items = self.row.items
-        pool = ThreadPoolExecutor(self.replicas) if self.replicas > 1 else None
+        pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
         try:
             for start in range(0, len(items), batch):
                 self._through(programs, items[start : start + batch], results, pool)
@@ -128,7 +140,7 @@ def _ran(
         return _one(replicas[0], items)
     count = len(replicas)
     ends = [len(items) * n // count for n in range(count + 1)]
-    parts = [items[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    parts = [items[a:b] for a, b in pairwise(ends)]
     return [x for made in pool.map(_one, replicas, parts) for x in made]
 
 

@@ -28,6 +28,9 @@ from anabranch.runtime.compiled.steps import (
     Stream,
 )
 
+_FEWEST = 4  # items: below, starting short kernels costs more than it gains
+_LONG = 20  # lines
+
 _serial = itertools.count()
 
 
@@ -50,6 +53,8 @@ class Part:
             name for name in shape.operators if shape.source in graph[name].inputs
         )
         self._columns = kernels[first].takes
+        lengths = [_length(kernels[name]) for name in shape.operators]
+        self.fewest = 1 if max(lengths) > _LONG else _FEWEST
         self._item_type = _item_type(graph, shape.source.operator)
         self.gives_type = _item_type(graph, shape.last)
         steps = [_step(graph, name, kernels[name], threads) for name in shape.operators]
@@ -85,6 +90,12 @@ class Part:
             out for out in reversed(flow.streams) if out.operator == self.shape.last
         )
         return flow, flow.streams[last]
+
+
+def _length(kernel: Kernel) -> int:
+    """Return how long a kernel is; one with a loop counts as long."""
+    lines = kernel.source.splitlines()
+    return 2 * _LONG if any("        for " in line for line in lines) else len(lines)
 
 
 def _step(

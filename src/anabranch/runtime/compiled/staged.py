@@ -20,8 +20,6 @@ from anabranch.runtime.compiled.steps import GoneWrongError, Stream
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Columns, Exit, Program
 
-_FEWEST = 4  # items: below, starting the kernels costs more than it gains
-
 
 @dataclass(frozen=True)
 class Stages:
@@ -112,13 +110,13 @@ class Staged:
             return
         whole = self.stages.whole
         try:
-            if len(listed) < _FEWEST:
+            if len(listed) < self.stages.part.fewest:
                 raise GoneWrongError  # noqa: TRY301 - one way to say no
             flow, stream = self.stages.part.run(
                 listed, whole.states, triggers=self._wants_triggers(positions)
             )
         except GoneWrongError:
-            self.failed_batches += len(listed) >= _FEWEST
+            self.failed_batches += len(listed) >= self.stages.part.fewest
             self._place = _Place()
             _run_into(exits, whole, items, positions)
             return
