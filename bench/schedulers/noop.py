@@ -2,7 +2,7 @@
 
 An operator that has nothing to give sends a message that says so, and those behind it
 pass it on without doing anything. Rates are then fixed, so all is fused and scheduled
-ahead; the last operator is data-parallel, its replicas getting messages by turns,
+ahead; the last operators are data-parallel, their replicas getting messages by turns,
 whether there is work in them or not.
 """
 
@@ -16,9 +16,10 @@ from schedulers.stages import Row, Stage
 NOTHING = object()
 
 
-def run(row: Row, batch: int = 100, replicas: int = 1) -> list[Any]:
-    """Return what reaches the sink."""
-    *stages, last = row.stages()
+def run(row: Row, batch: int = 100, replicas: int = 1, shared: int = 1) -> list[Any]:
+    """Return what reaches the sink; replicas share the last operators."""
+    every = row.stages()
+    stages, last = every[:-shared], every[-shared:]
     results: list[Any] = []
     with ThreadPoolExecutor(replicas) as pool:
         for start in range(0, len(row.items), batch):
@@ -26,9 +27,9 @@ def run(row: Row, batch: int = 100, replicas: int = 1) -> list[Any]:
             for stage in stages:
                 messages = _through(stage, messages)
             results += _shared(last, messages, replicas, pool)
-    for number, stage in enumerate([*stages, last]):
+    for number, stage in enumerate(every):
         rest: list[Any] = stage.finish()
-        for later in [*stages, last][number + 1 :]:
+        for later in every[number + 1 :]:
             rest = _through(later, rest)
         results += rest
     return [message for message in results if message is not NOTHING]
@@ -52,12 +53,17 @@ def _padded(outputs: Any) -> Any:
 
 
 def _shared(
-    stage: Stage, messages: list[Any], replicas: int, pool: ThreadPoolExecutor
+    stages: list[Stage], messages: list[Any], replicas: int, pool: ThreadPoolExecutor
 ) -> list[Any]:
+    def through(share: list[Any]) -> list[Any]:
+        for stage in stages:
+            share = _through(stage, share)
+        return share
+
     if replicas == 1:
-        return _through(stage, messages)
+        return through(messages)
     shares = [messages[number::replicas] for number in range(replicas)]
-    done = list(pool.map(lambda share: _through(stage, share), shares))
+    done = list(pool.map(through, shares))
     merged: list[Any] = [NOTHING] * len(messages)
     for number, share in enumerate(done):
         merged[number::replicas] = share

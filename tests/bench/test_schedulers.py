@@ -80,7 +80,8 @@ def test_no_op_padding(batch, replicas):
 
     row = row_of(selective())
 
-    assert expected(selective) == noop.run(row, batch, replicas)
+    for shared in (1, 3):
+        assert expected(selective) == noop.run(row, batch, replicas, shared)
 
 
 def test_no_op_padding_has_room_for_one_output_only():
