@@ -26,7 +26,8 @@ def test_shape_of_the_interface():
     )
     a, x = data["operators"][1:3]
 
-    assert {"operators", "subgraphs", "regions", "sequential", "elements"} == set(data)
+    parts = {"operators", "subgraphs", "regions", "sequential", "elements", "queues"}
+    assert parts == set(data)
     assert ("keyed", ["k"], 1, [0, None], "all", []) == (
         a["state"],
         a["key"],

@@ -141,6 +141,9 @@ def _subgraphs(plan: Plan) -> Iterator[str]:
             count > 1 for _, count in subgraph.repetitions
         ):
             yield _wrapped(_schedule(subgraph), "    ", 4)
+    for queue in plan.queues:
+        ends = f"{queue.producer} -> {queue.consumer}"
+        yield _wrapped(f"a queue on {ends}: {queue.why}", "    ", 4)
 
 
 def _schedule(subgraph: Subgraph) -> str:

@@ -8,6 +8,7 @@ from anabranch.analysis.traits import Evidence, Traits
 from anabranch.compiler.elements import form_elements
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import order_regions
+from anabranch.compiler.partition import find_queues, refuse_dynamic_inside
 from anabranch.compiler.regions import Refusals, find_regions
 from anabranch.compiler.safety import Refusal
 from anabranch.compiler.schedule import schedule
@@ -31,6 +32,8 @@ def make_plan(
     [('e0', ('a',), None), ('e1', ('b',), 'r0')]
     """
     target, rules = target or Target(), rules or Rules()
+    if not rules.dynamic_inside_static:
+        refuse_dynamic_inside(graph, traits)
     subgraphs = schedule(graph, traits)
     found = find_regions(graph, traits, target)
     regions = order_regions(graph, traits, found.chains, target, rules)
@@ -41,6 +44,7 @@ def make_plan(
         regions=regions,
         sequential=_sequential(graph, traits, found.refused),
         elements=elements,
+        queues=find_queues(graph, traits),
     )
 
 

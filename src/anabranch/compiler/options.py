@@ -25,6 +25,11 @@ class Rules:
     The paper forbids a shuffle after a prolific region, since the outputs of one item
     share a sequence number. Our positions are hierarchical, so it is allowed unless
     `shuffle_after_prolific` is False; the regions then meet in a merge and a split.
+
+    The paper on hybrid scheduling also forbids a stream of dynamic rate between two
+    operators that fixed rates connect some other way. Items find their place by
+    position here, so it is allowed unless `dynamic_inside_static` is False.
     """
 
     shuffle_after_prolific: bool = True
+    dynamic_inside_static: bool = True

@@ -15,6 +15,7 @@ from anabranch.plan.plan import (
     Operator,
     Plan,
     Push,
+    Queue,
     Reason,
     Region,
     Sequential,
@@ -49,6 +50,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
             }
             for element in plan.elements
         ],
+        "queues": [queue._asdict() for queue in plan.queues],
     }
 
 
@@ -78,6 +80,7 @@ def from_dict(data: Mapping[str, Any]) -> Plan:
                 )
                 for one in data["elements"]
             ),
+            queues=tuple(Queue(**one) for one in data.get("queues", ())),
         )
     except (KeyError, TypeError, AttributeError) as error:
         msg = (

@@ -101,6 +101,14 @@ class Subgraph:
     kernels: tuple[Kernel, ...] = ()
 
 
+class Queue(NamedTuple):
+    """A stream on which items wait until there are enough of them, and why."""
+
+    producer: str
+    consumer: str
+    why: str
+
+
 @dataclass(frozen=True)
 class Region:
     """A chain of operators that may be replicated.
@@ -152,3 +160,4 @@ class Plan:
     regions: tuple[Region, ...]
     sequential: tuple[Sequential, ...]
     elements: tuple[Element, ...]
+    queues: tuple[Queue, ...] = ()

@@ -61,6 +61,7 @@ class Replica:
                 self._through(self.program, batch)
             self._send(self.program, batch)
         if batch.items:
+            self.pace.fit(batch.items)
             elapsed_s = perf_counter() - started_s
             self.busy_s += elapsed_s
             self.pace.observe(len(batch.items), elapsed_s)

@@ -9,7 +9,12 @@ that the flow stands still when it has to be drained for a change.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import Any
 
+from anabranch.runtime.cache import batch_that_fits
+
+_MOST = 8192
 _REMEMBERED = 5  # batches; the median of so few follows a change and ignores a hiccup
 
 
@@ -25,11 +30,37 @@ class Pace:
     100
     """
 
-    def __init__(self, budget_s: float = 0.001, most: int = 8192) -> None:
+    def __init__(self, budget_s: float = 0.001, most: int | None = None) -> None:
         self.limit = 1
         self._budget_s = budget_s
-        self._most = most
+        self._most = most or _MOST
+        self._fitted = most is not None
         self._recent_s: deque[float] = deque(maxlen=_REMEMBERED)
+
+    @classmethod
+    def fixed(cls, size: int) -> Pace:
+        """Return a pace that takes so many items at a time, whatever they cost.
+
+        >>> Pace.fixed(100).limit
+        100
+        """
+        made = cls(float("inf"), size)
+        made.limit = size
+        return made
+
+    def fit(self, items: Sequence[Any]) -> None:
+        """Take no more at a time than fit the cache, going by the first items.
+
+        >>> pace = Pace(budget_s=1)
+        >>> pace.fit(["x" * 100_000])
+        >>> for _ in range(20):
+        ...     pace.observe(1, 1e-6)
+        >>> pace.limit < 100
+        True
+        """
+        if not self._fitted:
+            self._fitted = True
+            self._most = max(1, min(_MOST, batch_that_fits(items)))
 
     def observe(self, items: int, elapsed_s: float) -> None:
         """Take note of how long a batch took."""

@@ -104,7 +104,41 @@ def as_bool(x: float) -> float:
     return x or 1.0
 
 
+def endless(x: float) -> float:
+    while True:
+        x += 1.0
+
+
+def far(x: float) -> float:
+    for _ in range(10**12):
+        x += 1.0
+    return x
+
+
+def huge(x: float) -> float:
+    n = 3
+    for _ in range(60):
+        n = n * n
+    return x + n
+
+
+def slow(x: float) -> float:
+    return x * math.factorial(10**6)
+
+
+def nested(x: float) -> float:
+    for _ in range(1000):
+        for _ in range(1000):
+            pass
+    return x
+
+
 REFUSED = {
+    endless: "steps",
+    far: "goes through more than",
+    huge: "without bound",
+    slow: "factorial",
+    nested: "steps to trace",
     unbounded: "64 bits",
     power: "power",
     text: "JoinedStr",

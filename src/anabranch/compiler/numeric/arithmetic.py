@@ -43,6 +43,7 @@ _COMPARED: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
     ast.NotEq: ("!=", operator.ne),
 }
 _LARGE_POWER = 64
+_LARGE_BITS = 2000
 _LONG_LIST = 10_000
 
 
@@ -93,7 +94,11 @@ def _known(op: ast.operator, left: Any, right: Any) -> Any:
         msg = f"uses {type(op).__name__} on {shown(left)} and {shown(right)}"
         raise RefusedError(msg)
     try:
-        return _CONCRETE[type(op)](left, right)
+        made = _CONCRETE[type(op)](left, right)
+        if type(made) is int and made.bit_length() > _LARGE_BITS:
+            msg = "computes whole numbers without bound"
+            raise RefusedError(msg)
+        return made  # noqa: TRY300 - what is known is made here
     except ArithmeticError as error:
         msg = f"raises {type(error).__name__} whatever the items are"
         raise RefusedError(msg) from error

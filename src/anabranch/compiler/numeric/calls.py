@@ -34,6 +34,7 @@ from anabranch.compiler.numeric.values import (
     shown,
 )
 
+LONGEST_LIST = 10_000
 PLAIN_SUM = sys.version_info < (3, 12)  # since then it makes up for rounding
 
 # name -> when Python raises, given the argument and the result of the C routine
@@ -47,6 +48,10 @@ _MATH = {
     "log": "{x} <= 0.0",
     "fabs": "",
 }
+# What may be computed while a function is traced: none of these takes long.
+_QUICK = set(_MATH) | {"floor", "ceil", "trunc", "isnan", "isinf", "isfinite"}
+_QUICK |= {"hypot", "pow", "atan2", "asin", "acos", "sinh", "cosh", "tanh", "copysign"}
+_QUICK |= {"log2", "log10", "radians", "degrees", "asinh", "acosh", "atanh"}
 _WHOLE = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}
 
 
@@ -73,6 +78,9 @@ def knows(function: Any) -> bool:
 
 def _math(trace: Trace, name: str, args: Sequence[Any]) -> Any:
     function = getattr(math, name)
+    if name not in _QUICK:
+        msg = f"calls math.{name}"
+        raise RefusedError(msg)
     if not any(isinstance(arg, Symbol) for arg in args):
         try:
             return function(*args)
@@ -229,6 +237,9 @@ def listed(values: Any) -> list[Any]:
 def sequence(values: Any) -> list[Any]:
     """Return the values of a list, tuple or range."""
     if isinstance(values, list | tuple | range):
+        if len(values) > LONGEST_LIST:
+            msg = f"goes through more than {LONGEST_LIST} values"
+            raise RefusedError(msg)
         return list(values)
     msg = f"goes through a {shown(values)}"
     raise RefusedError(msg)

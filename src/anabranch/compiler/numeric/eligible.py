@@ -98,14 +98,14 @@ def _kernel(
         raise RefusedError(msg)
     try:
         kernel, gives = make_kernel(firing, takes)
-    except RecursionError:
-        msg = f"{shown(firing.function)} is nested too deeply"
-        raise RefusedError(msg) from None
     except RefusedError as refused:
         if "not a function written" in str(refused):
             raise
         msg = f"{shown(firing.function)} {refused}"
         raise RefusedError(msg) from refused
+    except Exception as error:  # whatever users write, their program must run
+        msg = f"{shown(firing.function)} cannot be traced ({type(error).__name__})"
+        raise RefusedError(msg) from error
     declared = op.type if is_tuple_type(op.type) else None
     if gives.type is not declared:
         msg = "gives something else than its annotation says"

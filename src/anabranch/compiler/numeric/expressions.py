@@ -194,6 +194,7 @@ class Expressions(Calling):
             return
         first, *rest = loops
         for each in listed(self.passing(first.iter, frame)):
+            self.trace.step()
             bind(first.target, each, inner.names)
             held = [truth(self.trace, self.value(test, inner)) for test in first.ifs]
             if any(isinstance(one, Symbol) for one in held):

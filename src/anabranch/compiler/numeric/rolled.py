@@ -8,6 +8,7 @@ loop of the kernel. The numbers that its body assigns are carried from round to 
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from anabranch.compiler.numeric.names import Frame
 from anabranch.compiler.numeric.trace import Trace
@@ -43,7 +44,7 @@ class Carried:
         """Write the end of a round: all numbers change at once."""
         targets, values = [], []
         for name, made in self._kept.items():
-            value = self._frame.names.get(name)
+            value: Any = self._frame.names.get(name)
             if not is_number(value) or kind_of(value) != made.kind:
                 msg = f"changes the type of {name} in a long loop"
                 raise RefusedError(msg)

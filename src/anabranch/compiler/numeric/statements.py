@@ -33,7 +33,6 @@ from anabranch.compiler.numeric.work import (
 )
 
 _DEEPEST_CALL = 12
-_LONGEST_WHILE = 10_000
 _LONG_LOOP = 8
 _YIELDED = "<yielded>"
 
@@ -44,7 +43,6 @@ class Statements:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._expressions = Expressions(trace, self)
-        self._repeated = 0
 
     def invoke(
         self, function: Any, args: list[Any], keywords: dict[str, Any], caller: Any
@@ -84,6 +82,7 @@ class Statements:
         """Run until a return; give what it gives."""
         while work is not None:
             step, work = work
+            self.trace.step()
             match step:
                 case LoopEnd():
                     pass
@@ -169,10 +168,6 @@ class Statements:
         if isinstance(held, Symbol):
             msg = "repeats for as long as the items say"
             raise RefusedError(msg)
-        self._repeated += 1
-        if self._repeated > _LONGEST_WHILE:
-            msg = f"repeats more than {_LONGEST_WHILE} times"
-            raise RefusedError(msg)
         return before([*step.body, step], work) if held else work
 
     def _forked(self, held: Symbol, step: ast.If, work: Work, frame: Frame) -> Any:
@@ -210,8 +205,8 @@ class Statements:
                 self._assign(target, self._expressions.value(node, frame), frame)
             case ast.AugAssign(target=target, op=op, value=node):
                 self._augment(target, op, node, frame)
-            case ast.Expr(value=ast.Yield()):
-                self._yield(step.value, frame)
+            case ast.Expr(value=ast.Yield() as node):
+                self._yield(node, frame)
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
             case ast.Expr(value=ast.Call() as node):

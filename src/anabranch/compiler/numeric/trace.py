@@ -14,6 +14,7 @@ from anabranch.compiler.numeric.values import (
 )
 
 LONGEST = 480  # lines: a kernel takes about 10 ms a line to compile
+MOST_STEPS = 20_000
 UNROLLED = 260  # a loop that would become longer than this stays a loop
 
 
@@ -34,6 +35,14 @@ class Trace:
         self.in_expression = 0  # how many of them are within one expression
         self._known: dict[str, Symbol] = {}
         self._count = 0
+        self._steps = 0
+
+    def step(self) -> None:
+        """Give up on functions that would take long to trace."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            msg = f"takes more than {MOST_STEPS} steps to trace"
+            raise RefusedError(msg)
 
     def name(self) -> str:
         """Return a new name."""

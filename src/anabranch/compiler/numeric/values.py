@@ -86,6 +86,10 @@ def bounds(value: Any) -> tuple[int, int]:
     return int(value), int(value)
 
 
+# With one of these a NamedTuple may mean something else than its attributes in order.
+_OWN_WAYS = {"__getitem__", "__iter__", "__len__", "__bool__", "__getattribute__"}
+
+
 def is_tuple_type(found: Any) -> bool:
     """Tell whether a type is a plain NamedTuple: its attributes are all there is to it.
 
@@ -98,6 +102,7 @@ def is_tuple_type(found: Any) -> bool:
         and hasattr(found, "_fields")
         and "__slots__" in vars(found)
         and vars(found)["__slots__"] == ()
+        and _OWN_WAYS.isdisjoint(vars(found))
     )
 
 

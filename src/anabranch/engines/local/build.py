@@ -18,6 +18,7 @@ from anabranch.runtime.failures import OnError
 from anabranch.runtime.fusion import Entry
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.merge import make_merge
+from anabranch.runtime.pace import Pace
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
@@ -86,6 +87,7 @@ def _replica(
         program=None,
         inlet=inlet,
         carries=element.carried != "nothing",
+        pace=_pace(build.configuration),
         one_to_one=element.carried == "numbers" and element.part in layout.one_to_one,
     )
     head = build.graph[element.name]
@@ -94,6 +96,11 @@ def _replica(
     else:
         replica.program = _program(layout, element, replica, build)
     return replica
+
+
+def _pace(configuration: Configuration) -> Pace:
+    size = configuration.batch
+    return Pace() if size is None else Pace.fixed(size)
 
 
 def _program(

@@ -18,6 +18,7 @@ class Configuration:
     degrees: Mapping[str, int] = field(default_factory=dict)
     tables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     epoch: int = EPOCH
+    batch: int | None = None  # items at a time; otherwise by their cost and size
     fission: int = 1  # threads that may share the firings of a compiled operator
 
     def with_port(self, port: Input) -> Configuration:

@@ -16,7 +16,7 @@ import numpy as np
 from anabranch.graph.blocks import Collect, Deal
 from anabranch.graph.graph import Graph
 from anabranch.plan.plan import Kernel
-from anabranch.runtime.compiled.arrays import to_arrays
+from anabranch.runtime.compiled.arrays import Array, to_arrays
 from anabranch.runtime.compiled.build import compile_kernel
 from anabranch.runtime.compiled.shape import Shape
 from anabranch.runtime.compiled.steps import (
@@ -27,6 +27,9 @@ from anabranch.runtime.compiled.steps import (
     GoneWrongError,
     Stream,
 )
+
+_FEWEST = 4  # items: below, starting short kernels costs more than it gains
+_LONG = 20  # lines
 
 _serial = itertools.count()
 
@@ -50,6 +53,8 @@ class Part:
             name for name in shape.operators if shape.source in graph[name].inputs
         )
         self._columns = kernels[first].takes
+        lengths = [_length(kernels[name]) for name in shape.operators]
+        self.fewest = 1 if max(lengths) > _LONG else _FEWEST
         self._item_type = _item_type(graph, shape.source.operator)
         self.gives_type = _item_type(graph, shape.last)
         steps = [_step(graph, name, kernels[name], threads) for name in shape.operators]
@@ -61,7 +66,9 @@ class Part:
         }
         self._run = _called_in_turn(steps, self.filename)
 
-    def run(self, items: list[Any], states: Mapping[str, Any]) -> tuple[Flow, Stream]:
+    def run(
+        self, items: list[Any], states: Mapping[str, Any], *, triggers: bool = True
+    ) -> tuple[Flow, Stream]:
         """Return what the part gives for a batch; the states are as they were.
 
         Raises `GoneWrongError` if the batch must go through Python.
@@ -69,14 +76,26 @@ class Part:
         arrays = to_arrays(items, self._columns, self._item_type)
         if arrays is None:
             raise GoneWrongError
+        return self.run_arrays(arrays, states, triggers=triggers)
+
+    def run_arrays(
+        self, arrays: list[Array], states: Mapping[str, Any], *, triggers: bool = True
+    ) -> tuple[Flow, Stream]:
+        """Return what the part gives for a batch that is in arrays already."""
         flow = Flow(states)
-        triggers = np.arange(len(items))
-        flow.streams[self.shape.source] = Stream(arrays, triggers)
+        places = np.arange(len(arrays[0])) if triggers else None
+        flow.streams[self.shape.source] = Stream(arrays, places)
         self._run(flow)
         last = next(
             out for out in reversed(flow.streams) if out.operator == self.shape.last
         )
         return flow, flow.streams[last]
+
+
+def _length(kernel: Kernel) -> int:
+    """Return how long a kernel is; one with a loop counts as long."""
+    lines = kernel.source.splitlines()
+    return 2 * _LONG if any("        for " in line for line in lines) else len(lines)
 
 
 def _step(

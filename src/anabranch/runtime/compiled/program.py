@@ -40,6 +40,7 @@ When: TypeAlias = Literal["hot", "at once", "never"]
 WHEN_VARIABLE = "ANABRANCH_COMPILE"
 _HOT_S = 0.5  # in Python, before compiling is worth a second
 _TRIAL_BATCHES = 8
+_TELLING = 64  # items in a batch; with fewer, other things cost more than they do
 _PATIENCE = 5  # batches in a row that had to go through Python after all
 
 
@@ -143,6 +144,7 @@ class TieredProgram(Program):
         self._choice = choice
         self._positions = positions
         self._staged: Staged | None = None
+        self._spent_s = 0.0
         self._cost = _Cost()
         self._compiled_cost = _Cost()
         self._compiling = False
@@ -177,12 +179,12 @@ class TieredProgram(Program):
         staged = self._staged
         if staged is None:
             super().run(items, positions, entries)
+            self._spent_s += perf_counter() - began_s
             self._cost.add(count, perf_counter() - began_s)
-            if not self._compiling and self._cost.time_s > _HOT_S:
+            if not self._compiling and self._spent_s > _HOT_S:
                 self._compiling = True
-                threading.Thread(
-                    target=self._compile, name="compile", daemon=True
-                ).start()
+                # Not a daemon: a process must not end in the middle of compiling.
+                threading.Thread(target=self._compile, name="compile").start()
             return
         staged.run(items, positions, entries, self.exits)
         self._compiled_cost.add(count, perf_counter() - began_s)
@@ -266,13 +268,15 @@ class PartView:
 
 @dataclass
 class _Cost:
-    """What batches have taken so far."""
+    """What batches have taken so far, as far as they are large enough to tell."""
 
     batches: int = 0
     items: int = 0
     time_s: float = 0.0
 
     def add(self, items: int, time_s: float) -> None:
+        if items < _TELLING:
+            return
         self.batches += 1
         self.items += items
         self.time_s += time_s

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from anabranch.graph.blocks import Collect, Deal
+from anabranch.graph.blocks import Deal
 from anabranch.graph.graph import Edge, Graph, Output
-from anabranch.graph.reaching import descendants
+from anabranch.graph.reaching import ancestors, descendants
 from anabranch.graph.sinks import SinkKind
 from anabranch.plan.plan import Kernel
 from anabranch.runtime.fusion import Entry
@@ -47,127 +48,79 @@ def find_shape(
         for name in inside
         if name in kernels and not marked.intersection(graph.producers(name))
     }
+    entered = {_consumer(each) for each in entries}
     best: Shape | None = None
     for start in _starts(graph, inside, entries):
-        found = _Walk(graph, usable, entries).from_stream(*start)
-        if not found:
+        if best is not None and len(best.operators) == len(usable):
+            break
+        allowed = usable - entered | usable & {_consumer(start.entry)}
+        found = _longest(graph, start, allowed)
+        if not found or (best is not None and len(found) <= len(best.operators)):
             continue
-        shape = _divided(graph, inside, entries, start, found)
-        if shape is not None and (
-            best is None or len(shape.operators) > len(best.operators)
-        ):
-            best = shape
+        best = _divided(graph, inside, entries, start, found) or best
     return best
+
+
+class _Start(NamedTuple):
+    """A stream at which a part may begin, with the entry that it then has."""
+
+    source: Output
+    edges: tuple[Edge, ...]
+    entry: Entry
 
 
 def _starts(
     graph: Graph, inside: Sequence[str], entries: Sequence[Entry]
-) -> Iterable[tuple[Output, tuple[Edge, ...], Entry]]:
-    """Yield the streams at which a part may begin, with the entry that it then has."""
+) -> Iterable[_Start]:
     if len(entries) == 1 and isinstance(entries[0], Edge):
-        yield entries[0].producer, (entries[0],), entries[0]
+        yield _Start(entries[0].producer, (entries[0],), entries[0])
     for name in dict.fromkeys([*(e for e in entries if isinstance(e, str)), *inside]):
         edges = graph.out_edges(name)
         if edges and {edge.producer.port for edge in edges} == {0}:
-            yield Output(name, 0), edges, name
+            yield _Start(Output(name, 0), edges, name)
 
 
-class _Walk:
-    """Follows streams through operators that have kernels."""
+def _longest(graph: Graph, start: _Start, usable: set[str]) -> list[str]:
+    """Return the most operators that stand between a stream and one of themselves.
 
-    def __init__(
-        self, graph: Graph, usable: set[str], entries: Sequence[Entry]
-    ) -> None:
-        self._graph = graph
-        self._usable = usable
-        self._entered = {e.consumer.operator for e in entries if isinstance(e, Edge)}
-        self._entered |= {e for e in entries if isinstance(e, str)}
+    Nothing else leads in, nothing leads out but from the last, and all that the stream
+    goes to is among them.
+    """
+    reached: set[str] = set()
+    waiting = [edge.consumer.operator for edge in start.edges]
+    while waiting:
+        name = waiting.pop()
+        if name in usable and name not in reached:
+            reached.add(name)
+            waiting += graph.consumers(name)
+    firsts = {edge.consumer.operator for edge in start.edges}
+    for last in reversed(graph.names):
+        if last not in reached or isinstance(graph[last].kind, Deal):
+            continue
+        found = (ancestors(graph, last) & reached) | {last}
+        if firsts <= found and _is_closed(graph, found, last, start):
+            return [name for name in graph.names if name in found]
+    return []
 
-    def from_stream(
-        self, source: Output, edges: tuple[Edge, ...], entry: Entry
-    ) -> list[str]:
-        """Return the operators of the longest part that begins with a stream."""
-        found: list[str] = []
-        first = entry.consumer.operator if isinstance(entry, Edge) else None
-        while edges:
-            further = self._further(edges, first)
-            if further is None:
-                break
-            found += further
-            edges = self._graph.out_edges(found[-1])
-        return found
 
-    def _further(self, edges: tuple[Edge, ...], first: str | None) -> list[str] | None:
-        """Return the next step of a part: an operator, or a whole split-join."""
-        if len(edges) > 1:
-            return self._split(None, edges)
-        name = edges[0].consumer.operator
-        if not self._is_step(name, first):
-            return None
-        match self._graph[name].kind:
-            case Collect():
-                return None
-            case Deal():
-                joined = self._split(name, self._graph.out_edges(name))
-                return None if joined is None else [name, *joined]
-        return [name]
-
-    def _is_step(self, name: str, first: str | None = None) -> bool:
-        """Tell whether an operator can be part of it, and is reached from there only."""
-        entered = name in self._entered and name != first
-        return name in self._usable and not entered
-
-    def _split(self, deal: str | None, edges: tuple[Edge, ...]) -> list[str] | None:
-        """Return the operators from a fan-out to the joiner, the joiner last."""
-        found: list[str] = []
-        joiners = set()
-        if deal is not None:
-            ports = [edge.producer.port for edge in edges]
-            if len(set(ports)) != len(ports):
-                return None  # one branch of it is a fan-out
-        for edge in edges:
-            end = self._branch(edge, found)
-            if end is None:
-                return None
-            joiners.add(end)
-        if len(joiners) != 1:
-            return None
-        (joiner,) = joiners
-        if len(self._graph[joiner].inputs) != len(edges):
-            return None
-        return [*found, joiner]
-
-    def _branch(self, edge: Edge, found: list[str]) -> str | None:
-        """Follow a branch to its joiner, adding what stands on it."""
-        while True:
-            name = edge.consumer.operator
-            if not self._is_step(name):
-                return None
-            if isinstance(self._graph[name].kind, Collect):
-                return name
-            edges = self._graph.out_edges(name)
-            found.append(name)
-            if isinstance(self._graph[name].kind, Deal) or len(edges) > 1:
-                deal = name if isinstance(self._graph[name].kind, Deal) else None
-                inner = self._split(deal, edges)
-                if inner is None:
-                    return None
-                found += inner
-                edges = self._graph.out_edges(inner[-1])
-            if len(edges) != 1:
-                return None
-            (edge,) = edges
+def _is_closed(graph: Graph, found: set[str], last: str, start: _Start) -> bool:
+    sources = {start.source.operator, *found}
+    return all(
+        {out.operator for out in graph[name].inputs} <= sources
+        and (name == last or set(graph.consumers(name)) <= found)
+        for name in found
+    )
 
 
 def _divided(
     graph: Graph,
     inside: Sequence[str],
     entries: Sequence[Entry],
-    start: tuple[Output, tuple[Edge, ...], Entry],
+    start: _Start,
     found: list[str],
 ) -> Shape | None:
     """Return the part with what comes before and behind, if these can be told apart."""
-    source, _, entry = start
+    source, entry = start.source, start.entry
     part = set(found)
     last = found[-1]
     behind = set(descendants(graph, last)) & set(inside)

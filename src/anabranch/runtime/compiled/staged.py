@@ -20,8 +20,6 @@ from anabranch.runtime.compiled.steps import GoneWrongError, Stream
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Columns, Exit, Program
 
-_FEWEST = 4  # items: below, starting the kernels costs more than it gains
-
 
 @dataclass(frozen=True)
 class Stages:
@@ -112,11 +110,13 @@ class Staged:
             return
         whole = self.stages.whole
         try:
-            if len(listed) < _FEWEST:
+            if len(listed) < self.stages.part.fewest:
                 raise GoneWrongError  # noqa: TRY301 - one way to say no
-            flow, stream = self.stages.part.run(listed, whole.states)
+            flow, stream = self.stages.part.run(
+                listed, whole.states, triggers=self._wants_triggers(positions)
+            )
         except GoneWrongError:
-            self.failed_batches += len(listed) >= _FEWEST
+            self.failed_batches += len(listed) >= self.stages.part.fewest
             self._place = _Place()
             _run_into(exits, whole, items, positions)
             return
@@ -136,6 +136,12 @@ class Staged:
         given = None if isinstance(items, list) else items
         self._place = _Place(given, left, stream, len(made))
         _run_into(exits, self.stages.behind, left, columns)
+
+    def _wants_triggers(self, positions: Columns | None) -> bool:
+        """Tell whether somebody will ask which item is behind an output."""
+        if self.stages.behind is not None:
+            return True
+        return self._positions is not None and positions is not None
 
     def _leave(
         self, made: list[Any], columns: Columns | None, exits: Mapping[Edge, Exit]
@@ -172,7 +178,7 @@ class _Place:
 
     def go_on(self) -> bool:
         """Move the iterator to the item that is behind the one at work, if it can."""
-        if self.items is None or self.stream is None:
+        if self.items is None or self.stream is None or self.stream.triggers is None:
             return False
         index = self.count - self.left.__length_hint__() - 1
         trigger = int(self.stream.triggers[max(index, 0)])
@@ -215,6 +221,7 @@ def columns_of(stream: Stream, positions: Columns, width: int) -> Columns:
     [[7, 7, 9], [0, 1, 0]]
     """
     triggers = stream.triggers
+    assert triggers is not None  # noqa: S101 - whoever has positions asked for them
     made = [_numbers(column)[triggers].tolist() for column in positions]
     missing = width - len(made)
     if missing:

@@ -25,6 +25,7 @@ from anabranch.plan.plan import Column, Kernel
 from anabranch.runtime.compiled.arrays import DTYPES, Array, to_arrays, to_items
 from anabranch.runtime.compiled.build import Fire
 from anabranch.runtime.compiled.threads import Threads
+from anabranch.runtime.compiled.turns import Turns
 
 Triggers: TypeAlias = npt.NDArray[np.int64]
 Change: TypeAlias = Callable[[], None]
@@ -36,13 +37,16 @@ class GoneWrongError(Exception):
 
 @dataclass
 class Stream:
-    """Items as arrays, and the place in the batch of the item behind each."""
+    """Items as arrays, and the place in the batch of the item behind each.
+
+    Where nobody asks for triggers they are not worked out.
+    """
 
     arrays: list[Array]
-    triggers: Triggers
+    triggers: Triggers | None
 
     def __len__(self) -> int:
-        return len(self.triggers)
+        return len(self.arrays[0])
 
 
 @dataclass
@@ -71,31 +75,49 @@ class FireStep:
         self._fire = fire
         self._item_type = item_type  # of what comes in
         self._constants = np.array(kernel.constants, np.float64)
+        self._kept: tuple[list[Array], Any] = ([], self)
 
     def __call__(self, flow: Flow) -> None:
         kernel = self._kernel
         came = flow.streams[self._op.inputs[0]]
         arrays, waiting = came.arrays, 0
         states = flow.states.get(self._op.name)
-        if states is not None:
-            state = states[()]
+        state = None if states is None else states[()]
+        if state:
             waiting = len(state)
-            arrays = _behind(state, came.arrays, kernel.takes, self._item_type)
+            arrays = self._behind_waiting(state, came.arrays)
         count = waiting + len(came)
         firings = max(0, (count - kernel.peek) // kernel.pop + 1)
         size = firings * kernel.push
         made: list[Array] = [np.empty(size, DTYPES[c.kind]) for c in kernel.gives]
         if firings and self._fired(firings, arrays, made):
             raise GoneWrongError
-        first = kernel.peek - 1 - waiting
-        triggers = came.triggers[first :: kernel.pop][:firings]
-        if kernel.push != 1:
-            triggers = np.repeat(triggers, kernel.push)
+        triggers = came.triggers
+        if triggers is not None:
+            first = kernel.peek - 1 - waiting
+            triggers = triggers[first :: kernel.pop][:firings]
+            if kernel.push != 1:
+                triggers = np.repeat(triggers, kernel.push)
         flow.streams[Output(self._op.name)] = Stream(made, triggers)
-        if states is not None:
+        if waiting or (state is not None and count > firings * kernel.pop):
             left = [array[firings * kernel.pop :] for array in arrays]
-            rest = to_items(left, self._item_type)
-            flow.changes.append(lambda: state.__setitem__(slice(None), rest))
+            flow.changes.append(lambda: self._keep(state, left))
+
+    def _behind_waiting(self, state: list[Any], arrays: list[Array]) -> list[Array]:
+        """Return what waits and what has come; what we left ourselves is at hand.
+
+        That it is still what waits shows by its last item: we made that object, and
+        whoever adds an item puts another one behind it.
+        """
+        kept, last = self._kept
+        if state[-1] is last and len(state) == len(kept[0]):
+            return [np.concatenate(pair) for pair in zip(kept, arrays, strict=True)]
+        return _behind(state, arrays, self._kernel.takes, self._item_type)
+
+    def _keep(self, state: Any, left: list[Array]) -> None:
+        state[:] = to_items(left, self._item_type)
+        if state and self._item_type is None and self._kernel.takes[0].kind == "float":
+            self._kept = left, state[-1]
 
     def _fired(self, firings: int, arrays: list[Array], made: list[Array]) -> bool:
         """Fire as often as there are items for, by several threads if that is worth it.
@@ -133,14 +155,18 @@ class DealStep:
         came = flow.streams[self._op.inputs[0]]
         state = flow.states[self._op.name][()]
         start = self._turns.place(*state)
-        whose = self._turns.sequence(start, len(came))
+        count = len(came)
+        dealt = [self._turns.dealt(start, array) for array in came.arrays]
+        triggers = None
+        if came.triggers is not None:
+            triggers = self._turns.dealt(start, came.triggers)
         for port in range(len(self._turns.weights)):
-            chosen = whose == port
             flow.streams[Output(self._op.name, port)] = Stream(
-                [array[chosen] for array in came.arrays], came.triggers[chosen]
+                [parts[port] for parts in dealt],
+                None if triggers is None else triggers[port],
             )
-        if len(came):
-            branch, left = self._turns.at(start + len(came) - 1)
+        if count:
+            branch, left = self._turns.at(start + count - 1)
             rest = [branch, left - 1]
             flow.changes.append(lambda: state.__setitem__(slice(None), rest))
 
@@ -169,24 +195,26 @@ class CollectStep:
             for queue, source in zip(queues, self._op.inputs, strict=True)
         ]
         count = self._turns.due(start, [len(stream) for stream in streams])
-        whose = self._turns.sequence(start, count)
-        made: list[Array] = [np.empty(count, DTYPES[c.kind]) for c in self._columns]
-        triggers = np.empty(count, np.int64)
+        taken = self._turns.shares(start, count)
+        made = [
+            self._turns.collected(start, count, [s.arrays[n] for s in streams])
+            for n in range(len(self._columns))
+        ]
+        triggers = None
+        if all(stream.triggers is not None for stream in streams):
+            own: list[Any] = [stream.triggers for stream in streams]
+            # What waits for another branch is set off by what that branch then brings.
+            triggers = np.maximum.accumulate(self._turns.collected(start, count, own))
+        flow.streams[Output(self._op.name)] = Stream(made, triggers)
         rests = []
         for port, stream in enumerate(streams):
-            chosen = whose == port
-            taken = int(np.count_nonzero(chosen))
-            for array, own in zip(made, stream.arrays, strict=True):
-                array[chosen] = own[:taken]
-            triggers[chosen] = stream.triggers[:taken]
-            rest = [own[taken:] for own in stream.arrays]
-            if not self._turns.weights[port]:  # its turn never comes
-                rest = [own[:0] for own in stream.arrays]
-            rests.append(to_items(rest, self._item_type))
-        # What waits for another branch is set off by what that branch then brings.
-        flow.streams[Output(self._op.name)] = Stream(
-            made, np.maximum.accumulate(triggers)
-        )
+            never = not self._turns.weights[port]  # its turn does not come
+            first = len(stream) if never else taken[port]
+            rest: list[Any] = []
+            if first < len(stream):
+                left_over = [array[first:] for array in stream.arrays]
+                rest = to_items(left_over, self._item_type)
+            rests.append(rest)
         now = self._turns.at(start + count)
         flow.changes.append(lambda: _collected(state, rests, *now))
 
@@ -194,67 +222,18 @@ class CollectStep:
         if not queue:
             return came
         arrays = _behind(list(queue), came.arrays, self._columns, self._item_type)
-        triggers = np.concatenate([np.zeros(len(queue), np.int64), came.triggers])
+        triggers = came.triggers
+        if triggers is not None:
+            triggers = np.concatenate([np.zeros(len(queue), np.int64), triggers])
         return Stream(arrays, triggers)
 
 
 def _collected(state: Any, rests: list[list[Any]], branch: int, left: int) -> None:
     for queue, rest in zip(state[0], rests, strict=True):
-        queue.clear()
-        queue.extend(rest)
+        if queue or rest:
+            queue.clear()
+            queue.extend(rest)
     state[1], state[2] = branch, left
-
-
-class Turns:
-    """Who has his turn when: `weights[i]` times in a row branch i, and around."""
-
-    def __init__(self, weights: Sequence[int]) -> None:
-        self.weights = tuple(weights)
-        self._cycle = np.repeat(np.arange(len(weights)), weights)
-        self._first = np.concatenate([[0], np.cumsum(weights)])
-
-    def place(self, branch: int, left: int) -> int:
-        """Return where in the cycle a branch stands that has so many turns left.
-
-        >>> Turns([2, 1]).place(0, 1)
-        1
-        """
-        return int(self._first[branch]) + self.weights[branch] - left
-
-    def at(self, place: int) -> tuple[int, int]:
-        """Return whose turn a place is, and how many he has left with it.
-
-        >>> Turns([2, 1]).at(3)
-        (0, 2)
-        """
-        place %= len(self._cycle)
-        branch = int(self._cycle[place])
-        return branch, self.weights[branch] - (place - int(self._first[branch]))
-
-    def sequence(self, start: int, count: int) -> npt.NDArray[np.int64]:
-        """Return whose turns the next ones are.
-
-        >>> Turns([2, 1]).sequence(1, 4).tolist()
-        [0, 1, 0, 0]
-        """
-        return self._cycle[(start + np.arange(count)) % len(self._cycle)]
-
-    def due(self, start: int, waiting: Sequence[int]) -> int:
-        """Return how many turns there are until somebody has nothing for his.
-
-        >>> Turns([2, 1]).due(0, [4, 1])
-        5
-        """
-        cycle = np.roll(self._cycle, -(start % len(self._cycle)))
-        found = []
-        for branch, (weight, count) in enumerate(
-            zip(self.weights, waiting, strict=True)
-        ):
-            if weight:
-                rounds, turn = divmod(count, weight)
-                places = np.flatnonzero(cycle == branch)
-                found.append(rounds * len(cycle) + int(places[turn]))
-        return min(found)
 
 
 def _behind(

@@ -1,0 +1,158 @@
+"""What the benchmarks of hybrid scheduling share: the paper's work loop, tables, plots."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numba
+
+import anabranch as ab
+from schedulers.stages import Row, row_of
+
+OUT = Path(__file__).resolve().parent.parent / "out"
+REPETITIONS = 5
+
+
+@numba.njit("float64(float64, int64)", nogil=True, cache=True)
+def computed(x, count):  # the work unit of section 6 of the paper
+    for i in range(count):
+        x += i * 3.0 - 1.0
+    return x
+
+
+def work(count: int) -> Callable[[float], float]:
+    """Return an operator that does `count` computations, at machine speed."""
+
+    def worked(x: float) -> float:
+        return computed(x, count)
+
+    return identity if count == 0 else worked
+
+
+def work_in_python(count: int) -> Callable[[float], float]:
+    """Return the same operator as a user would write it."""
+
+    def worked(x: float) -> float:
+        for i in range(count):
+            x += i * 3.0 - 1.0
+        return x
+
+    return worked
+
+
+def identity(x: float) -> float:
+    """Return an item as it is."""
+    return x
+
+
+def pipeline(items: Sequence[float], *functions: Callable[[float], float]) -> Row:
+    """Return a row of maps."""
+    stream = ab.from_iterable(list(items), float)
+    for function in functions:
+        stream = stream.map(function)
+    return row_of(stream.to_list())
+
+
+def floats(count: int) -> list[float]:
+    """Return items for a benchmark."""
+    return [float(n % 1000) for n in range(count)]
+
+
+def speeds(
+    sides: Mapping[Any, Callable[[], Any]], items: int, repetitions: int = REPETITIONS
+) -> dict[Any, list[float]]:
+    """Return the items a second of each side, all measured in turn.
+
+    One run of each goes before, unmeasured; all must give the same.
+    """
+    results = {name: run() for name, run in sides.items()}
+    first = next(iter(results.values()))
+    for name, result in results.items():
+        assert result == first, f"{name} gives something else"
+    found: dict[Any, list[float]] = {name: [] for name in sides}
+    for _ in range(repetitions):
+        for name, run in sides.items():
+            began_s = time.perf_counter()
+            run()
+            found[name].append(items / (time.perf_counter() - began_s))
+    return found
+
+
+def over(one: Sequence[float], two: Sequence[float]) -> float:
+    """Return how many times as fast the first side is, by the medians."""
+    return statistics.median(one) / statistics.median(two)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return the median with the least and greatest, in thousands a second."""
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle / 1e3:,.0f}k/s ({low / 1e3:,.0f} to {high / 1e3:,.0f})"
+
+
+@contextmanager
+def on_cores(count: int) -> Iterator[None]:
+    """Keep this process on so many cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class Figure:
+    """Collects lines of a figure; prints them, writes JSON and a plot."""
+
+    def __init__(self, name: str, title: str, axes: tuple[str, str], paper: str):
+        self.name = name
+        self.title = title
+        self.axes = axes
+        self.paper = paper
+        self.lines: dict[str, dict[Any, float]] = {}
+        self.notes: list[str] = []
+
+    def point(self, line: str, x: Any, y: float, note: str = "") -> None:
+        """Add a point, and say it."""
+        self.lines.setdefault(line, {})[x] = y
+        print(f"{self.name}: {line}: {self.axes[0]} {x}: {y:.3g}  {note}", flush=True)
+
+    def note(self, text: str) -> None:
+        """Add a sentence, and say it."""
+        self.notes.append(text)
+        print(f"{self.name}: {text}", flush=True)
+
+    def finish(self) -> None:
+        """Write the figure, with what the paper says of its own."""
+        print(f"{self.name}: the paper: {self.paper}")
+        OUT.mkdir(exist_ok=True)
+        data = {"lines": {k: list(v.items()) for k, v in self.lines.items()}}
+        data |= {"notes": self.notes, "paper": self.paper}  # type: ignore[dict-item]
+        (OUT / f"{self.name}.json").write_text(json.dumps(data, indent=2))
+        figure, axes = plt.subplots(figsize=(6, 4))
+        for line, points in self.lines.items():
+            axes.plot([str(x) for x in points], list(points.values()), "o-", label=line)
+        axes.set_xlabel(self.axes[0])
+        axes.set_ylabel(self.axes[1])
+        axes.set_title(f"{self.title}\n(paper: {self.paper})", fontsize=8)
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=7)
+        figure.tight_layout()
+        figure.savefig(OUT / f"{self.name}.png", dpi=120)
+
+
+def quickly() -> bool:
+    """Tell whether a short run was asked for."""
+    return "--quick" in sys.argv
