@@ -16,6 +16,7 @@ from time import perf_counter
 from anabranch.engines.local.actuator import arranged, arrangement_of
 from anabranch.engines.local.effects import effect_of
 from anabranch.engines.local.flow import Flow
+from anabranch.engines.local.layout import Layout
 from anabranch.engines.local.network import Network
 from anabranch.engines.local.regions import replicated_operators, why_not_replicated
 from anabranch.engines.local.watching import watched_threads
@@ -90,10 +91,12 @@ class LocalLatencyActuator:
         network = self._flow.network
         before, seen_before = _work(network), sojourns(self._latencies)
         read_before, started_s = self._read(), perf_counter()
-        sampler = Sampler(watched_threads(self._flow))
-        sampler.start()
+        sampler = None
+        if 1 in self.degrees.values():  # a region may share a thread with others
+            sampler = Sampler(watched_threads(self._flow))
+            sampler.start()
         over, arrivals = self._arrivals(seconds)
-        samples = sampler.stop()
+        samples = () if sampler is None else sampler.stop()
         if over:
             return None
         took_s = perf_counter() - started_s
@@ -106,8 +109,14 @@ class LocalLatencyActuator:
         regions: dict[str, RegionLoad] = {}
         inside_s = 0.0
         for region, operators in self._regions.items():
-            works = self._works(region, operators, done)
-            load = _load(works, operators, on_core, took_s, self._sharing(operators))
+            works = _works(network.layout, region, operators, done)
+            load = _load(
+                works,
+                operators,
+                on_core,
+                took_s,
+                self._sharing(network.layout, operators),
+            )
             per_item = load.items_per_s * took_s / read
             regions[region] = RegionLoad(
                 load.degree, load.service_s, load.items_per_s, load.share, per_item
@@ -126,21 +135,8 @@ class LocalLatencyActuator:
             closed=not any(source.is_live for source in self._flow.sources),
         )
 
-    def _works(
-        self,
-        region: str,
-        operators: tuple[str, ...],
-        done: Mapping[str, list[Work]],
-    ) -> dict[str, list[Work]]:
-        """Return what was done by the elements of a region, or the one it is part of."""
-        layout = self._flow.network.layout
-        own = [e.name for e in layout.elements.values() if e.part == region]
-        names = own or [layout.element_of(operators[0]).name]
-        return {name: done[name] for name in names if name in done}
-
-    def _sharing(self, operators: tuple[str, ...]) -> int:
+    def _sharing(self, layout: Layout, operators: tuple[str, ...]) -> int:
         """Return how many regions share the thread of some operators."""
-        layout = self._flow.network.layout
         own = layout.element_of(operators[0]).name
         return sum(
             layout.element_of(names[0]).name == own for names in self._regions.values()
@@ -163,6 +159,17 @@ class LocalLatencyActuator:
 
     def _read(self) -> int:
         return sum(source.read for source in self._flow.sources)
+
+
+def _works(
+    layout: Layout,
+    region: str,
+    operators: tuple[str, ...],
+    done: Mapping[str, list[Work]],
+) -> dict[str, list[Work]]:
+    """Return what was done by the elements of a region, or the one it is part of."""
+    own = [e.name for e in layout.elements.values() if e.part == region]
+    return {name: done[name] for name in own or [layout.element_of(operators[0]).name]}
 
 
 def _work(network: Network) -> dict[str, list[Work]]:
