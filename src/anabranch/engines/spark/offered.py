@@ -46,9 +46,6 @@ class OfferedIntake(Intake):
     def arrived(self) -> int:
         return self._offer.arrived()
 
-    def waiting(self) -> int:
-        return max(0, self._offer.arrived() - self._offer.ahead)
-
     def position(self) -> Any:
         return {"at": self._offer.ahead}
 
