@@ -64,8 +64,10 @@ class LocalLatencyActuator:
 
     @cached_property
     def others(self) -> int:
+        """Elements of the plan that are not replicated, or also read or write."""
         inside = {name for names in self._regions.values() for name in names}
-        return sum(op.name not in inside for op in self._flow.graph)
+        elements = self._flow.plan.elements
+        return sum(not inside.issuperset(one.operators) for one in elements)
 
     @cached_property
     def _regions(self) -> Mapping[str, tuple[str, ...]]:
