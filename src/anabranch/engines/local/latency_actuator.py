@@ -7,6 +7,7 @@ a thread that it shares with others is told by the profiler.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ class LocalLatencyActuator:
             return None
         return effect_of(switch)
 
-    def watch(self, seconds: float) -> Observed | None:
+    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
         network = self._flow.network
         before, seen_before = _work(network), sojourns(self._latencies)
         read_before, started_s = self._read(), perf_counter()
@@ -97,7 +98,7 @@ class LocalLatencyActuator:
         if 1 in self.degrees.values():  # a region may share a thread with others
             sampler = Sampler(watched_threads(self._flow))
             sampler.start()
-        over, arrivals = self._arrivals(seconds)
+        over, arrivals = self._arrivals(seconds, alarm_per_s)
         samples = () if sampler is None else sampler.stop()
         if over:
             return None
@@ -135,6 +136,7 @@ class LocalLatencyActuator:
             others_busy=others_s / took_s,
             others_s=others_s / read,
             closed=not any(source.is_live for source in self._flow.sources),
+            alarmed=max(arrivals[:-1], default=0.0) > alarm_per_s,
         )
 
     def _sharing(self, layout: Layout, operators: tuple[str, ...]) -> int:
@@ -144,7 +146,9 @@ class LocalLatencyActuator:
             layout.element_of(names[0]).name == own for names in self._regions.values()
         )
 
-    def _arrivals(self, seconds: float) -> tuple[bool, tuple[float, ...]]:
+    def _arrivals(
+        self, seconds: float, alarm_per_s: float
+    ) -> tuple[bool, tuple[float, ...]]:
         """Wait; return whether the program has ended, and what arrived meanwhile."""
         found: list[float] = []
         before, before_s = self._arrived(), perf_counter()
@@ -154,6 +158,8 @@ class LocalLatencyActuator:
             now, now_s = self._arrived(), perf_counter()
             found.append((now - before) / (now_s - before_s))
             before, before_s = now, now_s
+            if max(found[-2:-1], default=0.0) > alarm_per_s:  # and one whole part more
+                break
         return False, tuple(found)
 
     def _arrived(self) -> int:
