@@ -50,6 +50,17 @@ def sequentially(*arguments):
     return main(["run", *arguments, "--on", "sequential"])
 
 
+def test_a_latency_bound_is_a_goal(folder, capsys):
+    assert 0 == main(["run", "sensors.py:twice", "--on", "local", "--latency", "50 ms"])
+
+
+def test_a_bound_without_a_unit_is_refused(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "sensors.py", "--on", "local", "--latency", "fast"])
+
+    assert "a number with us, ms, s or min; got 'fast'" in capsys.readouterr().err
+
+
 def test_a_program_is_run_and_its_output_shown(folder, capsys):
     assert 0 == sequentially("sensors.py")
 

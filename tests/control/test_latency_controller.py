@@ -66,6 +66,17 @@ def test_after_a_burst_it_catches_up_before_it_gives_back():
     assert late_after(queue, 30, 60, 0.05) <= 0.01
 
 
+def test_a_load_beyond_what_it_can_do_is_not_left_until_the_step_is_over():
+    load = steps((100, 10.2), (600, 10))
+    queue = SimulatedQueue([0.01], Machine(12), load.due_s, noise=0.1)
+
+    controller = settle(queue, latency("50 ms"))
+
+    first = next(step for step in controller.history if step.at_s > 10.2)
+    assert first.at_s < 11
+    assert "8 replicas" in first.what
+
+
 def test_what_is_impossible_is_told():
     load = steps((1000, 10))
     queue = SimulatedQueue([0.01], Machine(4), load.due_s)

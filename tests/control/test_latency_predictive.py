@@ -209,3 +209,16 @@ def test_and_loses_them_when_the_bound_is_not_kept():
     (found,) = decide(closed(500, 6, 0.08), policy=climb)
 
     assert {"r0": 5} == found.degrees
+
+
+def test_but_gets_them_back_if_that_did_not_help():
+    found = decide(closed(500, 6, 0.08), closed(420, 5, 0.08), policy=climb)
+
+    assert [{"r0": 5}, {"r0": 6}] == [decision.degrees for decision in found]
+    assert "without it latency is no better" in found[1].why
+
+
+def test_one_replica_that_is_too_slow_is_told():
+    found = decide(*[closed(10, 1, 0.08)] * 3, policy=climb)
+
+    assert ["50 ms cannot be kept", None, None] == [d and d.what for d in found]

@@ -154,6 +154,49 @@ def test_a_loop_in_a_function_sees_the_variables_around_it():
     assert [31, 32] == out == wanted
 
 
+def test_a_method_may_be_a_loop():
+    made = loops_of(
+        """
+        class Sums:
+            def __init__(self, step):
+                self.__step = step
+
+            @ab.to_stream
+            def run(self, items, out):
+                for n in items:
+                    with ab.stage():
+                        n = n + self.__step
+                    with ab.stage():
+                        out.append(n)
+        """,
+        decorated=False,
+    )["Sums"]
+    out, wanted = [], []
+
+    ab.run(made(10).run.stream([1, 2], out), on="local")
+    made(10).run([1, 2], wanted)
+
+    assert [11, 12] == out == wanted
+
+
+def test_a_condition_that_assigns_is_a_source():
+    made = loops_of(
+        """
+        def until(read, out):
+            while (n := read()) is not None:
+                with ab.stage():
+                    n = n + 1
+                with ab.stage():
+                    out.append(n)
+        """
+    )["until"]
+    out = []
+
+    ab.run(made.stream(iter([1, 2, None]).__next__, out), on="local")
+
+    assert [2, 3] == out
+
+
 def test_it_keeps_its_name_and_words():
     assert "remembering" == loops.remembering.__name__
     assert loops.remembering.__doc__.startswith("Keeps variables")

@@ -39,17 +39,22 @@ def climb(
         why = f"it did not help: {gained:.2f} times the throughput, {words}"
         return _back(region, trial.before, why, seen, memory)
     if late_s > goal.bound_s:
-        widest = max(degrees, key=lambda name: degrees[name])
-        if degrees[widest] == 1:
-            return _cannot(goal, words, memory)
-        if memory.hold:
-            return None, memory
-        memory = replace(memory, gave=(widest, degrees[widest], late_s))
-        why = f"{words}, above {ms(goal.bound_s)}"
-        return _back(widest, degrees[widest] - 1, why, seen, memory)
-    if late_s > goal.bound_s * (1 - goal.threshold):
-        return None, memory
+        return _down(seen, degrees, goal, memory)
     return _up(seen, degrees, goal, room, memory)
+
+
+def _down(
+    seen: Observed, degrees: Degrees, goal: Latency, memory: Memory
+) -> tuple[Decision | None, Memory]:
+    late_s = seen.sojourns.quantile_s(goal.quantile)
+    words = f"{goal.quantile:.0%} are within {ms(late_s)}, above {ms(goal.bound_s)}"
+    widest = max(degrees, key=lambda name: degrees[name])
+    if degrees[widest] == 1:
+        return _cannot(goal, words, memory)
+    if memory.hold:
+        return None, memory
+    memory = replace(memory, gave=(widest, degrees[widest], late_s))
+    return _back(widest, degrees[widest] - 1, words, seen, memory)
 
 
 def _later(memory: Memory) -> Memory:
@@ -78,6 +83,8 @@ def _up(
     memory: Memory,
 ) -> tuple[Decision | None, Memory]:
     late_s = seen.sojourns.quantile_s(goal.quantile)
+    if late_s > goal.bound_s * (1 - goal.threshold):
+        return None, memory
     if sum(degrees.values()) >= max(room.beside(seen.others_busy), len(degrees)):
         return None, memory
     open_ = [

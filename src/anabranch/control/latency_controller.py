@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from anabranch.control.latency_epochs import EpochMemory, admit
 from anabranch.control.latency_predictive import Memory, predict
 from anabranch.control.latency_reactive import regulate
 from anabranch.metrics.observed import Observed
+
+ALARM = 1.3  # times what the program can do
 
 
 class LatencyActuator(Protocol):
@@ -41,8 +44,8 @@ class LatencyActuator(Protocol):
     def epoch_items(self) -> int | None:
         """How many items an epoch admits; None where there are no epochs."""
 
-    def watch(self, seconds: float) -> Observed | None:
-        """Watch the program for a control step."""
+    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+        """Watch the program for a control step, or until so many items arrive."""
 
     def resize(self, degrees: Degrees, epoch_items: int | None) -> str | None:
         """Give regions so many replicas; return how that went, in words."""
@@ -67,6 +70,7 @@ class LatencyController:
         self._goal = goal
         self._memory = Memory()
         self._epochs = EpochMemory()
+        self._alarm_per_s = math.inf
         self._pending: tuple[Step, float] | None = None  # and the latency before it
 
     @property
@@ -81,10 +85,11 @@ class LatencyController:
 
     def advance(self) -> bool:
         """Do one control step; tell whether the program still runs."""
-        seen = self._actuator.watch(self._goal.step_s)
+        seen = self._actuator.watch(self._goal.step_s, self._alarm_per_s)
         self._tell_effect(seen)
         if seen is None:
             return False
+        self._alarm_per_s = _alarm_per_s(seen, self._goal)
         degrees = dict(self._actuator.degrees)
         self.sightings.append(Sighting(self.now_s, seen, degrees))
         decision = self._decide(seen, degrees)
@@ -145,3 +150,12 @@ class LatencyController:
             }
             for one in list(self.sightings)
         ]
+
+
+def _alarm_per_s(seen: Observed, goal: Latency) -> float:
+    """Return the load that is not to be looked at until the step is over."""
+    if goal.policy == "reactive" or seen.closed or not seen.regions:
+        return math.inf
+    return ALARM * min(
+        load.capacity_per_s / max(load.per_item, 1e-9) for load in seen.regions.values()
+    )

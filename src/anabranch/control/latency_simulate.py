@@ -9,7 +9,7 @@ the local engine. The source is a load, or one that is read as fast as there is 
 from __future__ import annotations
 
 import heapq
-import itertools
+import math
 import random
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -99,11 +99,12 @@ class SimulatedQueue:
         self._free_s = [still_s] * self.degree
         return f"the flow stood still for {(still_s - self.now_s) * 1000:.0f} ms"
 
-    def watch(self, seconds: float) -> Observed | None:
+    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
         """Let time pass."""
         if self._over:
             return None
-        started_s, until_s = self.now_s, self.now_s + seconds
+        arrivals, seconds = self._arrivals(seconds, alarm_per_s)
+        until_s = self.now_s + seconds
         before = sojourns([self.latencies])
         busy_s, served, first = self._busy_s, self._served, self._next
         self._serve(until_s)
@@ -112,11 +113,6 @@ class SimulatedQueue:
         items, worked_s = self._served - served, self._busy_s - busy_s
         seen = sojourns([self.latencies]).since(before)
         self.timeline.append((until_s, seen.mean_s, self.degree))
-        edges = [started_s + seconds * n / SLICES for n in range(SLICES + 1)]
-        arrivals = tuple(
-            (self._arrived(b) - self._arrived(a)) * SLICES / seconds
-            for a, b in itertools.pairwise(edges)
-        )
         if self.closed:
             arrivals = (seen.items / seconds,)
         return Observed(
@@ -133,6 +129,7 @@ class SimulatedQueue:
             },
             others_busy=self.others_busy,
             closed=bool(self.closed),
+            alarmed=max(arrivals[:-1], default=0.0) > alarm_per_s,
         )
 
     @property
@@ -140,6 +137,17 @@ class SimulatedQueue:
         if self.now_s >= self.seconds:
             return True
         return not self.closed and self._next >= len(self.due_s) and not self._out
+
+    def _arrivals(
+        self, seconds: float, alarm_per_s: float
+    ) -> tuple[tuple[float, ...], float]:
+        """Return what arrives in parts of a step, and how long it is until an alarm."""
+        part_s = seconds / SLICES
+        found: list[float] = []
+        while len(found) < SLICES and max(found[-2:-1], default=0.0) <= alarm_per_s:
+            at_s = self.now_s + part_s * len(found)
+            found.append((self._arrived(at_s + part_s) - self._arrived(at_s)) / part_s)
+        return tuple(found), part_s * len(found)
 
     def _arrived(self, by_s: float) -> int:
         low, high = 0, len(self.due_s)

@@ -48,14 +48,19 @@ class Loop:
     [2, 4]
     """
 
-    def __init__(self, function: types.FunctionType) -> None:
+    def __init__(self, function: types.FunctionType, owner: Any = None) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function.__name__
         self._function = function
+        self._first = () if owner is None else (owner,)  # of a method
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run the loop as it stands."""
-        return self._function(*args, **keywords)
+        return self._function(*self._first, *args, **keywords)
+
+    def __get__(self, owner: Any, kind: Any = None) -> Loop:
+        """Return the loop as a method of an object."""
+        return self if owner is None else Loop(self._function, owner)
 
     def stream(self, *args: Any, **keywords: Any) -> Sink:
         """Return the loop as a program, with these arguments; nothing runs yet.
@@ -63,7 +68,7 @@ class Loop:
         What stands before the loop is run, though: it is not part of the stream.
         """
         loop, wiring, make = self._read
-        parts = make(*args, **keywords)
+        parts = make(*self._first, *args, **keywords)
         names = names_of(self._function)
         whole = _Build(loop, wiring, replace(parts, items=None), names)  # all its code
         refusal = why_shared(build_graph([whole.sink()]), whole.operators)

@@ -50,7 +50,8 @@ class Observed:
 
     `arrivals` are items a second that came to the sources, in equal parts of the step;
     `backlog` is how many have arrived and wait. A `closed` program has sources that are
-    read as fast as it can: then arrivals are what it could do. `others_busy` is how many
+    read as fast as it can: then arrivals are what it could do. A step that was `alarmed`
+    ended early, since the load rose beyond what the program can do. `others_busy` is how many
     threads' time goes into what is not replicated, `others_s` what that is for an item.
     """
 
@@ -62,6 +63,7 @@ class Observed:
     others_busy: float = 0.0
     others_s: float = 0.0
     closed: bool = False
+    alarmed: bool = False
     epochs: tuple[Epoch, ...] = ()
 
     @property
@@ -76,5 +78,7 @@ class Observed:
         >>> Observed(1.0, (10.0, 10.0, 30.0, 30.0), backlog=0).latest_per_s
         30.0
         """
+        if self.alarmed:
+            return self.arrivals[-1]
         half = self.arrivals[len(self.arrivals) // 2 :]
         return sum(half) / max(1, len(half))

@@ -75,6 +75,7 @@ def test_what_a_step_has_seen():
 
     (load_seen,) = seen.regions.values()
     assert not seen.closed
+    assert 2 == actuator.others  # what reads, and what writes
     assert load_seen.degree == 1
     assert load_seen.service_s >= 0.004
     assert seen.sojourns.items > 0

@@ -7,6 +7,7 @@ a thread that it shares with others is told by the profiler.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from time import perf_counter
 from anabranch.engines.local.actuator import arranged, arrangement_of
 from anabranch.engines.local.effects import effect_of
 from anabranch.engines.local.flow import Flow
+from anabranch.engines.local.layout import Layout
 from anabranch.engines.local.network import Network
 from anabranch.engines.local.regions import replicated_operators, why_not_replicated
 from anabranch.engines.local.watching import watched_threads
@@ -63,8 +65,10 @@ class LocalLatencyActuator:
 
     @cached_property
     def others(self) -> int:
+        """Elements of the plan that are not replicated, or also read or write."""
         inside = {name for names in self._regions.values() for name in names}
-        return sum(op.name not in inside for op in self._flow.graph)
+        elements = self._flow.plan.elements
+        return sum(not inside.issuperset(one.operators) for one in elements)
 
     @cached_property
     def _regions(self) -> Mapping[str, tuple[str, ...]]:
@@ -86,14 +90,16 @@ class LocalLatencyActuator:
             return None
         return effect_of(switch)
 
-    def watch(self, seconds: float) -> Observed | None:
+    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
         network = self._flow.network
         before, seen_before = _work(network), sojourns(self._latencies)
         read_before, started_s = self._read(), perf_counter()
-        sampler = Sampler(watched_threads(self._flow))
-        sampler.start()
-        over, arrivals = self._arrivals(seconds)
-        samples = sampler.stop()
+        sampler = None
+        if 1 in self.degrees.values():  # a region may share a thread with others
+            sampler = Sampler(watched_threads(self._flow))
+            sampler.start()
+        over, arrivals = self._arrivals(seconds, alarm_per_s)
+        samples = () if sampler is None else sampler.stop()
         if over:
             return None
         took_s = perf_counter() - started_s
@@ -106,8 +112,14 @@ class LocalLatencyActuator:
         regions: dict[str, RegionLoad] = {}
         inside_s = 0.0
         for region, operators in self._regions.items():
-            works = self._works(region, operators, done)
-            load = _load(works, operators, on_core, took_s, self._sharing(operators))
+            works = _works(network.layout, region, operators, done)
+            load = _load(
+                works,
+                operators,
+                on_core,
+                took_s,
+                self._sharing(network.layout, operators),
+            )
             per_item = load.items_per_s * took_s / read
             regions[region] = RegionLoad(
                 load.degree, load.service_s, load.items_per_s, load.share, per_item
@@ -124,29 +136,19 @@ class LocalLatencyActuator:
             others_busy=others_s / took_s,
             others_s=others_s / read,
             closed=not any(source.is_live for source in self._flow.sources),
+            alarmed=max(arrivals[:-1], default=0.0) > alarm_per_s,
         )
 
-    def _works(
-        self,
-        region: str,
-        operators: tuple[str, ...],
-        done: Mapping[str, list[Work]],
-    ) -> dict[str, list[Work]]:
-        """Return what was done by the elements of a region, or the one it is part of."""
-        layout = self._flow.network.layout
-        own = [e.name for e in layout.elements.values() if e.part == region]
-        names = own or [layout.element_of(operators[0]).name]
-        return {name: done[name] for name in names if name in done}
-
-    def _sharing(self, operators: tuple[str, ...]) -> int:
+    def _sharing(self, layout: Layout, operators: tuple[str, ...]) -> int:
         """Return how many regions share the thread of some operators."""
-        layout = self._flow.network.layout
         own = layout.element_of(operators[0]).name
         return sum(
             layout.element_of(names[0]).name == own for names in self._regions.values()
         )
 
-    def _arrivals(self, seconds: float) -> tuple[bool, tuple[float, ...]]:
+    def _arrivals(
+        self, seconds: float, alarm_per_s: float
+    ) -> tuple[bool, tuple[float, ...]]:
         """Wait; return whether the program has ended, and what arrived meanwhile."""
         found: list[float] = []
         before, before_s = self._arrived(), perf_counter()
@@ -156,6 +158,8 @@ class LocalLatencyActuator:
             now, now_s = self._arrived(), perf_counter()
             found.append((now - before) / (now_s - before_s))
             before, before_s = now, now_s
+            if max(found[-2:-1], default=0.0) > alarm_per_s:  # and one whole part more
+                break
         return False, tuple(found)
 
     def _arrived(self) -> int:
@@ -163,6 +167,17 @@ class LocalLatencyActuator:
 
     def _read(self) -> int:
         return sum(source.read for source in self._flow.sources)
+
+
+def _works(
+    layout: Layout,
+    region: str,
+    operators: tuple[str, ...],
+    done: Mapping[str, list[Work]],
+) -> dict[str, list[Work]]:
+    """Return what was done by the elements of a region, or the one it is part of."""
+    own = [e.name for e in layout.elements.values() if e.part == region]
+    return {name: done[name] for name in own or [layout.element_of(operators[0]).name]}
 
 
 def _work(network: Network) -> dict[str, list[Work]]:

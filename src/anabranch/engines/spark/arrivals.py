@@ -29,6 +29,7 @@ class Arrivals:
         self._began_s = 0.0
         self._intakes: Mapping[str, Intake] = {}
         self._before: dict[str, int] = {}  # rows taken of each source
+        self._left: dict[str, int] = {}  # rows that waited when some were last taken
         self._asked_s: dict[str, float] = {}
         self._born: list[tuple[float, int]] = []  # when, and how many rows
         self._each: list[Sequence[float]] = []
@@ -38,7 +39,8 @@ class Arrivals:
         intakes = dict(self._intakes)
         known = {name: intake.arrived() for name, intake in intakes.items()}
         return sum(
-            max(taken, known.get(name) or 0) for name, taken in self._before.items()
+            max(taken + self._left.get(name, 0), known.get(name) or 0)
+            for name, taken in dict(self._before).items()
         )
 
     def taken(
@@ -56,6 +58,8 @@ class Arrivals:
             self._before[name] = self._before.get(name, 0) + rows
             self.taken_items += rows
             self._epoch_items += rows
+            if intakes[name].live:
+                self._left[name] = intakes[name].waiting() or 0
             due_s = intakes[name].due_s()
             if due_s is not None:
                 self._each.append(due_s)

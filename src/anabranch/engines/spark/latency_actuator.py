@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import deque
@@ -82,8 +83,8 @@ class SparkLatencyActuator:
             self._run.epoch_items = epoch_items
         return "from the next epoch on"
 
-    def watch(self, seconds: float) -> Observed | None:
-        """Watch until an epoch has ended, or for so long."""
+    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+        """Watch until an epoch has ended, or for so long; there is no earlier change."""
         arrivals, started_s = self._arrivals, perf_counter()
         while True:
             if self._run.ended.wait(0):
