@@ -173,6 +173,9 @@ class Bench:
         try:
             if key in self.residents:
                 steady_s = self.residents[key].ask(job, source, target)
+                if PEERS[key].begins_anew:
+                    small_s = self.residents[key].ask(job, self.small, self.target())
+                    steady_s = max(steady_s - small_s, 1e-3)
             else:
                 runner = self.runners[key]
                 seen = runner.without_start(job, source, target, self.small)
