@@ -21,9 +21,9 @@ which the bench makes, and its programs are in [bench/peers/programs](../bench/p
 
 Throughput is in thousand trades a second once the system is up. Those that stay up between jobs have one run to warm up;
 where they start a query or a cluster for each job even so, what 1,000 trades take is taken off. For the others time counts
-from when they begin to work. What comes out is compared with what the
-plain loop writes. Latency is that of the running VWAP at 1,000 trades a second, from when a trade is sent to a socket to
-when the sink has its price. Lines are what a user writes beside the functions on one trade.
+from when they begin to work. What comes out is compared with what the plain loop writes. Latency is that of the running
+VWAP at 1,000 trades a second, from when a trade is sent to a socket to when the sink has its price. Lines are what a user
+writes beside the functions on one trade.
 """
 
 
