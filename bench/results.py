@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from results_page import write_page
+from results_page import FAILED, write_page
 from results_runs import RUNS, Run
 from timing import QUICK, RECORDS
 
@@ -114,6 +114,9 @@ def execute(run: Run, folder: Path, arguments: argparse.Namespace, number: str) 
             ).returncode
         except subprocess.TimeoutExpired:
             code = 1
+    if code != 0:
+        with kept.open("a", encoding="utf-8") as printed:
+            printed.write(f"{FAILED} (exit status {code})\n")
     print(kept.read_text(encoding="utf-8"))
     took_s = time.perf_counter() - started_s
     said = "done" if code == 0 else "FAILED"

@@ -22,6 +22,7 @@ lowest and the highest of the runs, which take turns), and our target. *Missed* 
 All of it ran on {cores} cores; "in the model" is a simulation from costs that were measured here, and no measurement.
 One part can be run again by `anabranch bench NAME`, or by `anabranch bench all --only NAME`, which replaces its part here.
 """
+FAILED = "FAILED"  # the last line of what a benchmark printed that did
 HEAD = ("what", "paper", "measured", "spread", "target", "remark")
 
 
@@ -44,15 +45,21 @@ def write_page(page: Path, folder: Path) -> None:
         printed = [
             path
             for path in sorted(folder.glob("*.txt"))
-            if group_of(path.stem) == prefix
-            and path.stem.split("-")[0] not in recorded
-            and path.read_text(encoding="utf-8").strip()
+            if group_of(path.stem) == prefix and is_wanted(path, recorded)
         ]
         if mine or printed:
             parts.append(f"## {heading}\n")
             parts += [section(record) for record in mine]
             parts += [as_printed(path) for path in printed]
     page.write_text("\n".join(parts), encoding="utf-8")
+
+
+def is_wanted(printed: Path, recorded: set[str]) -> bool:
+    """Tell whether to show what was printed: nothing is recorded, or it failed."""
+    text = printed.read_text(encoding="utf-8")
+    return FAILED in text or bool(
+        text.strip() and printed.stem.split("-")[0] not in recorded
+    )
 
 
 def group_of(bench: str) -> str:

@@ -180,6 +180,12 @@ def simulated(
     return many / one
 
 
+def with_sources(costs: Costs, regions: Regions) -> Regions:
+    """Return the regions and one for each source: files are read by all channels."""
+    sources = dict.fromkeys(route[0] for route in costs.at)
+    return {**regions, **{f"read {name}": (name,) for name in sources}}
+
+
 def _rate(costs: Costs, regions: Regions, channels: int, cores: int) -> float:
     region_of = {op: name for name, ops in regions.items() for op in ops}
     borders = {

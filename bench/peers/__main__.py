@@ -2,14 +2,17 @@
 
     anabranch bench peers [--trades N] [--runs N] [--peers A,B] [--jobs A,B] [--write]
 
-All peers take turns within a job. A peer that cannot be installed, or that fails, is
-reported in its row, and the others go on.
+All peers take turns within a job; `live` is the one that latency is measured with. A
+peer that cannot be installed, or that fails, is reported in its row, and the others go
+on. Results are kept in out/peers.json; `--add` keeps what other jobs found before, so
+that a long comparison can be made in parts.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -40,6 +43,7 @@ from trades import JOBS, make_trades, plain  # noqa: E402
 
 HEAVY_ROWS = 40_000
 SMALL_ROWS = 1_000
+LIVE = "live"
 PAGE = HERE.parent.parent / "docs" / "peers.md"
 
 
@@ -52,6 +56,10 @@ def main() -> None:
         results = bench.run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    kept = Path(arguments.json)
+    if arguments.add and kept.exists():
+        results = merged(json.loads(kept.read_text(encoding="utf-8")), results)
+    kept.parent.mkdir(parents=True, exist_ok=True)
     tables = tables_of(results)
     report("peers", results, arguments.json, claims=claims_of(results), tables=tables)
     if arguments.write:
@@ -64,16 +72,17 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--trades", type=int, default=sized(500_000, 20_000))
     parser.add_argument("--runs", type=int, default=sized(5, 1))
     parser.add_argument("--peers", default=",".join(PEERS), help="separated by commas")
-    parser.add_argument("--jobs", default=",".join(JOBS), help="separated by commas")
+    jobs = [*JOBS, LIVE]
+    parser.add_argument("--jobs", default=",".join(jobs), help="separated by commas")
     parser.add_argument("--seconds", type=float, default=sized(20.0, 8.0))
-    parser.add_argument("--no-latency", action="store_true")
     parser.add_argument("--all-rows", action="store_true", help="for slow ones, too")
     parser.add_argument("--timeout", type=float, default=600.0, help="of one run, s")
     parser.add_argument("--environments", default="out/peers")
-    parser.add_argument("--json", help="write the results to this file")
+    parser.add_argument("--json", default="out/peers.json", help="for the results")
+    parser.add_argument("--add", action="store_true", help="to results that are there")
     parser.add_argument("--write", action="store_true", help="write docs/peers.md")
     found = parser.parse_args()
-    for given, known in ((found.peers, PEERS), (found.jobs, JOBS)):
+    for given, known in ((found.peers, PEERS), (found.jobs, jobs)):
         for name in set(given.split(",")) - set(known):
             parser.error(f"{name!r} is none of {', '.join(known)}")
     return found
@@ -109,10 +118,11 @@ class Bench:
                 peer, python, self.folder, self.arguments.timeout
             )
         with self.ending:
-            jobs = {job: self.job(job) for job in self.arguments.jobs.split(",")}
+            chosen = self.arguments.jobs.split(",")
+            jobs = {job: self.job(job) for job in JOBS if job in chosen}
         return {
             "jobs": jobs,
-            "latency": {} if self.arguments.no_latency else self.latencies(),
+            "latency": self.latencies() if LIVE in chosen else {},
             "peers": names,
             "cores": os.cpu_count(),
         }
@@ -173,6 +183,9 @@ class Bench:
         try:
             if key in self.residents:
                 steady_s = self.residents[key].ask(job, source, target)
+                if PEERS[key].begins_anew:
+                    small_s = self.residents[key].ask(job, self.small, self.target())
+                    steady_s = max(steady_s - small_s, 1e-3)
             else:
                 runner = self.runners[key]
                 seen = runner.without_start(job, source, target, self.small)
@@ -224,6 +237,20 @@ class Bench:
 
     def show(self, key: str, job: str, said: str) -> None:
         print(f"peers: {job}: {key}: {said}", file=sys.stderr, flush=True)
+
+
+def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Return what was found before, with what is found now in its place."""
+    jobs = {
+        job: {**before["jobs"].get(job, {}), **now["jobs"].get(job, {})} for job in JOBS
+    }
+    peers = {**before["peers"], **now["peers"]}
+    return {
+        **now,
+        "jobs": {job: found for job, found in jobs.items() if found},
+        "latency": {**before["latency"], **now["latency"]},
+        "peers": {key: peers[key] for key in PEERS if key in peers},
+    }
 
 
 def claims_of(results: dict[str, Any]) -> list[Any]:

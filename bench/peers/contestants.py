@@ -12,8 +12,9 @@ LIVE_ALONE = ("{python}", "{program}", "live", "{port}", "{target}")
 class Peer:
     """A system that runs the jobs.
 
-    A resident one is started once for a job and asked again and again; another one is
-    started for each run. `packages` go into an environment of its own, made in the
+    A resident one is started once and asked again and again; another one is started
+    for each run. One that `begins_anew` starts a query or a cluster for each job even
+    so: what 1,000 trades take is taken off its times. `packages` go into an environment of its own, made in the
     order in which they stand; the first of the last group is the one whose version is
     shown. `most_rows` bounds its input where it is slow: rates are compared.
     """
@@ -24,6 +25,7 @@ class Peer:
     command: tuple[str, ...] = ALONE
     live: tuple[str, ...] | None = LIVE_ALONE
     resident: bool = False
+    begins_anew: bool = False
     most_rows: int | None = None
     variables: dict[str, str] = field(default_factory=dict)
     remark: str = ""
@@ -78,7 +80,8 @@ PEERS = {
         "flink_job.py",
         (("setuptools<81", "wheel"), ("apache-flink",)),
         resident=True,
-        most_rows=50_000,
+        begins_anew=True,
+        most_rows=100_000,
         remark="two tasks; thread mode, process mode for the heavy map",
     ),
     "pyspark": Peer(
@@ -86,6 +89,7 @@ PEERS = {
         "pyspark_job.py",
         (("pyspark>=4.3,<4.4", "pandas<3", "pyarrow"),),
         resident=True,
+        begins_anew=True,
         most_rows=200_000,
         remark="four mapInPandas; applyInPandasWithState",
     ),

@@ -63,6 +63,7 @@ def test_the_page_has_every_record_under_its_heading(tmp_path):
         (tmp_path / f"{one['bench']}-x.json").write_text(json.dumps(one))
     (tmp_path / "kill-printed.txt").write_text("0 differences\n")
     (tmp_path / "safe_fig7-printed.txt").write_text("has a record\n")
+    (tmp_path / "spark_order-3.txt").write_text("half\nFAILED (exit status 1)\n")
     page = tmp_path / "page.md"
 
     write_page(page, tmp_path)
@@ -73,3 +74,4 @@ def test_the_page_has_every_record_under_its_heading(tmp_path):
     assert text.index("| 2 | 1.9 |") < text.index("## The Spark engine")
     assert "`anabranch bench kill` printed:\n\n```text\n0 differences" in text
     assert "has a record" not in text
+    assert "`anabranch bench spark_order 3` printed:\n\n```text\nhalf\nFAILED" in text

@@ -93,3 +93,13 @@ def test_bargains_are_quotes_below_the_average_so_far(tmp_path):
             expected.append((int(quote["ts"]), symbol, price))
     assert expected
     assert expected == [(one.ts, one.symbol, one.price) for one in found.items]
+
+
+def test_the_source_is_no_limit_where_all_channels_read():
+    from safe_common import simulated, with_sources
+
+    at = {("read",): 50e-6, ("read", "work"): 100e-6}
+
+    assert 2.0 == pytest.approx(simulated(Costs(at), REGIONS, 8, 32))
+    wide = with_sources(Costs(at), REGIONS)
+    assert 8.0 == pytest.approx(simulated(Costs(at), wide, 8, 32))

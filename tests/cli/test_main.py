@@ -200,6 +200,19 @@ def test_benchmarks_are_listed_and_unknown_ones_refused(capsys):
     assert "did you mean 'compile_time'?" in capsys.readouterr().err
 
 
+def test_benchmarks_are_scripts_and_folders_and_not_what_they_share(capsys):
+    main(["bench"])
+
+    names = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert {"all", "peers", "safe_fig7"} <= names
+    assert not {"timing", "trades", "safe_common"} & names
+
+
+def test_a_folder_is_run_like_a_script(capfd):
+    assert 0 == main(["bench", "peers", "--help"])
+    assert "--trades" in capfd.readouterr().out
+
+
 def test_a_benchmark_is_run_with_its_arguments(capfd):
     assert 0 == main(["bench", "compile_time", "20"])
     assert '"operators": 20' in capfd.readouterr().out
