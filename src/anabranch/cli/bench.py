@@ -43,10 +43,8 @@ def bench(arguments: argparse.Namespace) -> int:
         meant = f"did you mean {close[0]!r}?" if close else f"there are {[*scripts]}"
         msg = f"there is no benchmark {name!r}; {meant}"
         raise CommandError(msg)
-    script = str(scripts[name])
-    return subprocess.run(
-        [sys.executable, script, *arguments.rest], check=False
-    ).returncode
+    command = [sys.executable, str(scripts[name]), *arguments.rest]
+    return subprocess.run(command, check=False).returncode
 
 
 def benchmarks(folder: Path) -> dict[str, Path]:
