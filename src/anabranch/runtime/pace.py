@@ -1,4 +1,4 @@
-"""How many items a thread takes at a time: as many as fill a millisecond.
+"""How many items a thread takes at a time: as many as fill two milliseconds.
 
 One item when items are rare or costly, so that nothing waits behind a long batch;
 thousands when they are cheap, so that handing them over costs nothing. It also bounds
@@ -30,7 +30,7 @@ class Pace:
     100
     """
 
-    def __init__(self, budget_s: float = 0.001, most: int | None = None) -> None:
+    def __init__(self, budget_s: float = 0.002, most: int | None = None) -> None:
         self.limit = 1
         self._budget_s = budget_s
         self._most = most or _MOST
