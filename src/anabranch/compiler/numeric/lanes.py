@@ -35,7 +35,7 @@ def in_lanes(
 
     >>> lines = [(0, "v1 = x0[j]"), (0, "for v2 in range(9):"), (1, "v1 = v1 + k0"),
     ...          (0, "o0[j] = v1")]
-    >>> print("\\n".join(in_lanes(lines, {"v1": "float"})))
+    >>> print("\n".join(in_lanes(lines, {"v1": "float"})))
         r1 = np.empty(256, np.float64)
         for j0 in range(0, count, 256):
             m = min(256, count - j0)
