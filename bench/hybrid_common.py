@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import numba
 
 import anabranch as ab
 from schedulers.stages import Row, row_of
+from timing import Claim, Table, claim, ratio, record, said_of, sized
 
 OUT = Path(__file__).resolve().parent.parent / "out"
 REPETITIONS = 5
@@ -83,7 +83,7 @@ def speeds(
     for name, result in results.items():
         assert result == first, f"{name} gives something else"
     found: dict[Any, list[float]] = {name: [] for name in sides}
-    for _ in range(repetitions):
+    for _ in range(sized(repetitions, 2)):
         for name, run in sides.items():
             began_s = time.perf_counter()
             run()
@@ -123,6 +123,7 @@ class Figure:
         self.paper = paper
         self.lines: dict[str, dict[Any, float]] = {}
         self.notes: list[str] = []
+        self.claims: list[Claim] = []
 
     def point(self, line: str, x: Any, y: float, note: str = "") -> None:
         """Add a point, and say it."""
@@ -134,9 +135,21 @@ class Figure:
         self.notes.append(text)
         print(f"{self.name}: {text}", flush=True)
 
+    def claim(
+        self, what: str, over: Sequence[float], under: Sequence[float], **said: Any
+    ) -> None:
+        """Add a claim: how many times the first series is the second."""
+        made = claim(what, ratio(over, under), **{"paper": self.paper, **said})
+        self.claims.append(made)
+        print(f"{self.name}: {what}: {said_of(made)}", flush=True)
+
     def finish(self) -> None:
         """Write the figure, with what the paper says of its own."""
         print(f"{self.name}: the paper: {self.paper}")
+        places = list(dict.fromkeys(x for line in self.lines.values() for x in line))
+        rows = [[x, *(y.get(x) for y in self.lines.values())] for x in places]
+        table = Table(self.title, [self.axes[0], *self.lines], rows)
+        record(self.name, {"notes": self.notes}, self.claims, [table])
         OUT.mkdir(exist_ok=True)
         data = {"lines": {k: list(v.items()) for k, v in self.lines.items()}}
         data |= {"notes": self.notes, "paper": self.paper}  # type: ignore[dict-item]
@@ -151,8 +164,3 @@ class Figure:
         axes.legend(fontsize=7)
         figure.tight_layout()
         figure.savefig(OUT / f"{self.name}.png", dpi=120)
-
-
-def quickly() -> bool:
-    """Tell whether a short run was asked for."""
-    return "--quick" in sys.argv

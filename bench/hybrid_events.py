@@ -45,6 +45,9 @@ def measure(figure: Figure, make: Program, rates: tuple[int, ...]) -> None:
         for line in ("hybrid", "compiled"):
             ratio = over(best[line], best["no-op"])
             figure.point(f"{line} / no-op", rate, ratio, spread(best[line]))
+            if rate == 10:
+                what = f"{line} over no-op padding, one of ten"
+                figure.claim(what, best[line], best["no-op"])
         simulated = simulate(row, found)
         figure.point("hybrid / no-op, 8 cores simulated", rate, simulated)
     figure.note(

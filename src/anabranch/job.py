@@ -105,7 +105,7 @@ def compile_sinks(*sinks: Sink, on: EngineName = "spark") -> Compilation:
     [('from_iterable', 'map')]
     """
     graph = graph_of(sinks)
-    return compile_graph(graph, Target(batched=on == "spark"))
+    return compile_graph(graph, Target(batched=on == "spark", aligned=on == "local"))
 
 
 def explain(*sinks: Sink, on: EngineName = "spark") -> str:

@@ -80,10 +80,11 @@ def _region(region: Region) -> str:
     rate = rate_text(region.push)
     if region.last_joint == "parallel_sink":
         rate = "nothing leaves it"
+    in_groups = f"; {region.period} items at a time" if region.period > 1 else ""
     first, last = _spaced(region.first_joint), _spaced(region.last_joint)
     lines = [
         _wrapped(f"{region.name}: {' -> '.join(region.operators)}", "", 4),
-        f"    {key}; {rate}",
+        f"    {key}; {rate}{in_groups}",
         f"    begins with a {first}: {_FIRST_JOINTS[region.first_joint]}",
         f"    ends with a {last}: {_LAST_JOINTS[region.last_joint]}",
         _wrapped(order + region.why, "    ", 7),

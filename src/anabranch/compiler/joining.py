@@ -7,11 +7,16 @@ have in common, and it must reach every keyed operator as it was at the entry.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
 
 from anabranch.analysis.traits import Traits
 from anabranch.compiler.marks import passes_marks
 from anabranch.compiler.options import Target
+from anabranch.compiler.safety import is_whole_block
+from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Op
+from anabranch.graph.kinds import Map
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
 
@@ -22,13 +27,18 @@ class Front:
 
     `kept` are the attributes that are still as they were at the entry (None: all),
     `by_range` holds if its source hands out ranges whatever the keys in them, and
-    `marked` if punctuations from outside reach its end.
+    `marked` if punctuations from outside reach its end. While it is `paced`, there are
+    but maps and blocks in it; every `period` items that enter, all blocks are complete
+    and `gain` items have left for each.
     """
 
     key: tuple[str, ...] = ()
     kept: frozenset[str] | None = None
     by_range: bool = False
     marked: bool = False
+    paced: bool = True
+    period: int = 1
+    gain: Fraction = Fraction(1)
 
     def contiguous(self, target: Target) -> bool:
         """Tell whether each replica has a contiguous part of the stream."""
@@ -59,10 +69,10 @@ def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str 
         return "acts on punctuations, of which every replica would get a copy"
     if isinstance(op.kind, Source):
         return None
-    if traits.state == "keyed" and front.by_range:
-        return f"needs its items by {_listed(traits.key)}, but they are read by range"
-    if traits.state == "keyed" and not joined_key(front, traits):
-        return _why_no_key(front, traits)
+    if is_whole_block(op, traits) and (front.key or not front.paced):
+        return "takes several items at a time, and what comes to a replica may vary"
+    if traits.state == "keyed" and (why := _why_not_by_key(front, traits)):
+        return why
     if isinstance(op.kind, SinkKind) and traits.needs_order:
         return _why_not_in_order(front, target)
     return None
@@ -72,7 +82,7 @@ def joined(front: Front, op: Op, traits: Traits) -> Front:
     """Return the front of a region after an operator has joined."""
     if isinstance(op.kind, Source):
         key = traits.key if traits.state == "keyed" else ()
-        return Front(key=key, by_range=not key)
+        return Front(key=key, by_range=not key, paced=not key)
     kept = front.kept
     if traits.forwards is not None:
         kept = traits.forwards if kept is None else kept & traits.forwards
@@ -81,7 +91,31 @@ def joined(front: Front, op: Op, traits: Traits) -> Front:
         kept,
         front.by_range,
         front.marked and passes_marks(traits),
+        front.paced and isinstance(op.kind, Map | Block),
+        *_paced(front, op),
     )
+
+
+def _paced(front: Front, op: Op) -> tuple[int, Fraction]:
+    """Return the period and the gain of a region once an operator has joined.
+
+    >>> pairs = Op("pairs", Block(sum, pop=2, push=1, peek=2))
+    >>> _paced(Front(period=3, gain=Fraction(1)), pairs)
+    (6, Fraction(1, 2))
+    """
+    if not isinstance(op.kind, Block) or not front.paced:
+        return front.period, front.gain
+    entering = int(front.period * front.gain)
+    rounds = op.kind.pop // gcd(entering, op.kind.pop)
+    return front.period * rounds, front.gain * op.kind.push / op.kind.pop
+
+
+def _why_not_by_key(front: Front, traits: Traits) -> str | None:
+    if front.period > 1:
+        return f"needs its items by {_listed(traits.key)}, but they come in groups"
+    if front.by_range:
+        return f"needs its items by {_listed(traits.key)}, but they are read by range"
+    return None if joined_key(front, traits) else _why_no_key(front, traits)
 
 
 def _why_no_key(front: Front, traits: Traits) -> str:

@@ -11,11 +11,13 @@ class Target:
 
     A `batched` engine works on epochs of many items, so it can cut any stream without
     state into contiguous ranges and put the results back end to end. With
-    `parallel_ends` it can read and write with several workers at once.
+    `parallel_ends` it can read and write with several workers at once. An `aligned`
+    one deals items out in groups, so that blocks of several items can be replicated.
     """
 
     batched: bool = False
     parallel_ends: bool = True
+    aligned: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from anabranch.analysis.traits import Push, Traits
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.regions import Chain
+from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Graph
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
@@ -58,7 +59,8 @@ def order_regions(
     ('split', 'strict', 'merge')
     """
     target, rules = target or Target(), rules or Rules()
-    heads = frozenset(chain.operators[0] for chain in chains)
+    # Groups are dealt out by one splitter: no shuffle leads to a region that needs them.
+    heads = frozenset(chain.operators[0] for chain in chains if chain.period == 1)
     carried: dict[str, Push] = {}  # last operator of a region -> push since numbered
     regions: list[plan.Region] = []
     for serial, chain in enumerate(chains):
@@ -66,6 +68,8 @@ def order_regions(
         push = push_of(graph, traits, chain)
         numbered = push
         first = _first_joint(graph, head, carried, rules)
+        if first == "shuffle" and chain.period > 1:
+            first = "split"
         if first == "shuffle":
             numbered = carried[graph.producers(head)[0]].then(push)
         carried[tail] = numbered
@@ -85,6 +89,7 @@ def order_regions(
                 last_joint=joints.last,
                 why=chosen.why,
                 ends=chain.ends,
+                period=chain.period,
             )
         )
     return tuple(regions)
@@ -146,7 +151,10 @@ def push_of(graph: Graph, traits: Mapping[str, Traits], chain: Chain) -> Push:
     """Return how many items leave a region for one that enters it."""
     push = ONE_TO_ONE
     for name in chain.operators:
-        if not isinstance(graph[name].kind, Source | SinkKind):
+        kind = graph[name].kind
+        if isinstance(kind, Block) and kind.pop > 1:
+            push = push.then(Push(0, kind.push))  # nothing until a block is complete
+        elif not isinstance(kind, Source | SinkKind):
             push = push.then(traits[name].push)
     return push
 

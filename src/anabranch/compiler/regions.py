@@ -24,11 +24,12 @@ Refusals = Mapping[str, Refusal]  # operator -> why it is in no region
 
 
 class Chain(NamedTuple):
-    """The operators of a region, its key, and before what it ends and why."""
+    """The operators of a region, its key, before what it ends and why, its period."""
 
     operators: tuple[str, ...]
     key: tuple[str, ...]
     ends: str
+    period: int = 1
 
 
 class Found(NamedTuple):
@@ -115,8 +116,8 @@ class _Former:
         kept = self._cut(operators)
         if kept < len(operators):
             ends = f"{operators[kept]}: {self.refused[operators[kept]].text}"
-        key = fronts[kept - 1].key if kept else ()
-        return Chain(tuple(operators[:kept]), key, ends)
+        front = fronts[kept - 1] if kept else Front()
+        return Chain(tuple(operators[:kept]), front.key, ends, front.period)
 
     def _cut(self, operators: Sequence[str]) -> int:
         """Return how many operators of a region may stay; refuse what may not."""

@@ -37,13 +37,31 @@ def refusal_of(
     why = why_not_an_end(op, traits, target)
     if why is not None:
         return Refusal(why, "order" if _evidence(traits, "order") else None)
-    if (why := why_not_by_state(traits)) is not None:
+    in_groups = target.aligned and is_whole_block(op, traits)
+    if not in_groups and (why := why_not_by_state(traits)) is not None:
         return Refusal(why, "state")
     if (why := why_not_one_stream(graph, op)) is not None:
         return Refusal(why)
-    if (why := why_not_one_item(op, traits)) is not None:
+    if not in_groups and (why := why_not_one_item(op, traits)) is not None:
         return Refusal(why, "rate")
     return None
+
+
+def is_whole_block(op: Op, traits: Traits) -> bool:
+    """Tell whether an operator takes several items and keeps nothing between firings.
+
+    Whoever gets all items of a firing can do without those of another.
+
+    >>> pairs = Op("pairs", Block(sum, pop=2, push=1, peek=2))
+    >>> is_whole_block(pairs, Traits("global", pop=2))
+    True
+    """
+    return (
+        isinstance(op.kind, Block)
+        and op.kind.pop == op.kind.peek > 1
+        and not op.state_key
+        and not traits.effects
+    )
 
 
 def why_not_an_end(op: Op, traits: Traits, target: Target) -> str | None:

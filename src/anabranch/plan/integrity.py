@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from anabranch.errors import PlanError
+from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Graph
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
@@ -108,7 +109,8 @@ def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
             known = look.known.get(name)
             if known is None:
                 continue
-            if known.state == "global":
+            in_groups = region.period > 1 and isinstance(look.graph[name].kind, Block)
+            if known.state == "global" and not in_groups:
                 yield f"operator {name} of {region.name} has one state for all items"
             if known.state == "keyed" and not (key and key <= set(known.key)):
                 yield f"the key of {region.name} is not a part of the key of {name}"

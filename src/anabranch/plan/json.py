@@ -187,6 +187,7 @@ def _region_to(region: Region) -> dict[str, Any]:
         "last_joint": region.last_joint,
         "why": region.why,
         "ends": region.ends,
+        "period": region.period,
     }
 
 
@@ -201,4 +202,5 @@ def _region_from(data: Mapping[str, Any]) -> Region:
         last_joint=data["last_joint"],
         why=data["why"],
         ends=data["ends"],
+        period=data.get("period", 1),
     )

@@ -115,6 +115,7 @@ class Region:
 
     `push` is of the region alone, `why` tells why its ordering is the cheapest safe
     one, and `ends` which operator could not join and why ("" at the program's end).
+    Items are dealt out to its replicas `period` at a time.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Region:
     last_joint: LastJoint
     why: str
     ends: str = ""
+    period: int = 1
 
 
 @dataclass(frozen=True)

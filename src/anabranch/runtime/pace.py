@@ -35,17 +35,21 @@ class Pace:
         self._budget_s = budget_s
         self._most = most or _MOST
         self._fitted = most is not None
+        self._fixed = False
         self._recent_s: deque[float] = deque(maxlen=_REMEMBERED)
 
     @classmethod
     def fixed(cls, size: int) -> Pace:
         """Return a pace that takes so many items at a time, whatever they cost.
 
-        >>> Pace.fixed(100).limit
+        >>> pace = Pace.fixed(100)
+        >>> pace.observe(100, 10.0)
+        >>> pace.limit
         100
         """
-        made = cls(float("inf"), size)
+        made = cls(most=size)
         made.limit = size
+        made._fixed = True
         return made
 
     def fit(self, items: Sequence[Any]) -> None:
@@ -64,7 +68,7 @@ class Pace:
 
     def observe(self, items: int, elapsed_s: float) -> None:
         """Take note of how long a batch took."""
-        if items == 0:
+        if items == 0 or self._fixed:
             return
         self._recent_s.append(elapsed_s / items)
         item_s = sorted(self._recent_s)[len(self._recent_s) // 2]

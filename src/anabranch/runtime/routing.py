@@ -61,6 +61,45 @@ class RoundRobinRouter(Router):
         return parts
 
 
+class GroupRouter(Router):
+    """Deals items out in turn, a whole group at a time: for regions with blocks.
+
+    >>> router = GroupRouter(2, 3)
+    >>> [part for part, _ in router.divide(list("abcdefgh"), None)]
+    [['a', 'b', 'c', 'g', 'h'], ['d', 'e', 'f']]
+    """
+
+    def __init__(self, channels: int, size: int) -> None:
+        super().__init__(channels)
+        self._size = size
+        self._dealt = 0
+
+    def go_on(self, dealt: int) -> None:
+        """Begin with a group of which the first channel has so many items already."""
+        self._dealt = dealt
+
+    def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
+        mine: list[list[Any]] = [[] for _ in range(self.channels)]
+        own: list[list[list[int]]] = [
+            [[] for _ in columns or ()] for _ in range(self.channels)
+        ]
+        start = 0
+        while start < len(items):
+            group, place = divmod(self._dealt, self._size)
+            end = min(len(items), start + self._size - place)
+            channel = group % self.channels
+            mine[channel] += items[start:end]
+            for kept, column in zip(own[channel], columns or (), strict=True):
+                kept.extend(column[start:end])
+            self._dealt += end - start
+            start = end
+        self._dealt %= self._size * self.channels
+        return [
+            (part, None if columns is None else list(numbers))
+            for part, numbers in zip(mine, own, strict=True)
+        ]
+
+
 class KeyRouter(Router):
     """Sends all items of a key to the channel that has the key's bucket."""
 

@@ -102,7 +102,7 @@ class SplitOutlet(Outlet):
         punctuated: bool = False,
     ) -> None:
         super().__init__(slots)
-        self._router = router
+        self.router = router
         self._numbering = numbering
         self._punctuated = punctuated
 
@@ -114,7 +114,7 @@ class SplitOutlet(Outlet):
         if self._punctuated and any(item is WINDOW for item in batch.items):
             parts = self._divide_marked(batch.items, columns)
         else:
-            parts = self._router.divide(batch.items, columns)
+            parts = self.router.divide(batch.items, columns)
         for (inlet, queue), (items, own) in zip(self.slots, parts, strict=True):
             if items or mark is not None:
                 inlet.put(queue, Batch(items, own, mark, batch.origin))
@@ -136,7 +136,7 @@ class SplitOutlet(Outlet):
         places = [i for i, item in enumerate(items) if item is WINDOW]
         for place in (*places, len(items)):
             between = _part((items, columns), start, place)
-            for own, piece in zip(pieces, self._router.divide(*between), strict=True):
+            for own, piece in zip(pieces, self.router.divide(*between), strict=True):
                 own.append(piece)
             if place < len(items):
                 for own in pieces:

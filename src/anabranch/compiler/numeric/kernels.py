@@ -14,6 +14,7 @@ from typing import Any
 
 from anabranch.compiler.numeric.arithmetic import as_float
 from anabranch.compiler.numeric.calls import call, knows
+from anabranch.compiler.numeric.lanes import has_loop, in_lanes
 from anabranch.compiler.numeric.statements import Statements
 from anabranch.compiler.numeric.trace import Trace
 from anabranch.compiler.numeric.values import (
@@ -210,7 +211,11 @@ def _text(trace: Trace, inputs: int, outputs: int) -> str:
     arrays = [f"x{n}" for n in range(inputs)] + [f"o{n}" for n in range(outputs)]
     lines = [f"def kernel(count, {', '.join([*arrays, 'constants'])}):"]
     lines += [f"    k{n} = constants[{n}]" for n in trace.scalars]
-    lines += ["    bad = False", "    for j in range(count):"]
-    lines += [f"{'    ' * (2 + depth)}{text}" for depth, text in trace.lines]
+    lines.append("    bad = False")
+    if has_loop(trace.lines):
+        lines += in_lanes(trace.lines, trace.kinds)
+    else:
+        lines.append("    for j in range(count):")
+        lines += [f"        {text}" for _, text in trace.lines]
     lines += ["    return bad", ""]
     return "\n".join(lines)

@@ -36,6 +36,7 @@ class Carried:
             if kind_of(value) == "int":
                 continue  # carried on, it might leave 64 bits
             made = Symbol(trace.name(), kind_of(value))
+            trace.kinds[made.name] = made.kind
             trace.write(f"{made.name} = {trace.text(value)}")
             self._kept[name] = made
             frame.names[name] = made

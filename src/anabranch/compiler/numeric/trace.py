@@ -29,6 +29,7 @@ class Trace:
         self.lines: list[tuple[int, str]] = []  # depth, text
         self.constants: list[float] = []
         self.scalars: list[int] = []  # constants that are used by themselves
+        self.kinds: dict[str, Kind] = {}  # of the numbers that have a line
         self.loads: dict[str, tuple[str, int]] = {}  # symbol -> array and firing, place
         self.depth = 0
         self.path: list[str] = []  # conditions that hold here
@@ -64,6 +65,7 @@ class Trace:
         key = f"{kind}:{text}"
         if key not in self._known:
             made = Symbol(self.name(), kind, low, high)
+            self.kinds[made.name] = kind
             self.write(f"{made.name} = {text}")
             self._known[key] = made
         return self._known[key]

@@ -23,6 +23,7 @@ from anabranch.runtime.ports import Inlet
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
 from anabranch.runtime.routing import (
+    GroupRouter,
     KeyRouter,
     RoundRobinRouter,
     Router,
@@ -189,6 +190,8 @@ def _outlet(
 
 def _router(part: str, build: Build) -> Router:
     region = build.regions[part]
+    if region.period > 1:
+        return GroupRouter(build.configuration.degrees[part], region.period)
     if not region.key:
         return RoundRobinRouter(build.configuration.degrees[part])
     return KeyRouter(region.key, table_of(build.configuration, part))

@@ -85,7 +85,7 @@ def lay_out(
     `resilient` programs go on after errors, so that items may be missing anywhere.
     """
     punctuated = punctuated_operators(graph)
-    parts = parts_of(graph, plan, configuration, punctuated)
+    parts = parts_of(graph, plan, configuration, punctuated, resilient=resilient)
     threads = propagate_threads(graph, configuration.ports, parts)
     cut = [edge for edge in graph.edges if threads.cut(edge)]
     strategies = part_strategies(

@@ -13,11 +13,13 @@ from typing import Any, TypeAlias
 from anabranch.engines.local.build import Build, build_replicas
 from anabranch.engines.local.layout import Layout
 from anabranch.graph.graph import Edge
+from anabranch.plan.plan import Region
 from anabranch.runtime.batch import Batch
 from anabranch.runtime.element import Replica
 from anabranch.runtime.ordering.by_position import in_order_of_positions
 from anabranch.runtime.ports import AbortedError, End, Inlet
-from anabranch.runtime.split import Slot
+from anabranch.runtime.routing import Router
+from anabranch.runtime.split import Slot, SplitOutlet
 
 Fail: TypeAlias = Callable[
     [BaseException], None
@@ -119,6 +121,20 @@ class Network:
             producer = self.layout.element_of(edge.producer.operator)
             outlet = self.replicas[producer.name][0].outlets[edge]
             outlet.put(in_order_of_positions(batches))
+
+    def _edges_into(self, region: Region) -> list[Edge]:
+        elements = self.layout.elements.values()
+        edges = [edge for element in elements for edge in element.outputs]
+        return [e for e in edges if e.consumer.operator in region.operators]
+
+    def router_of(self, region: Region) -> Router | None:
+        """Return who deals the items of a region out, if it has replicas."""
+        for edge in self._edges_into(region):
+            producer = self.layout.element_of(edge.producer.operator)
+            outlet = self.replicas[producer.name][0].outlets.get(edge)
+            if isinstance(outlet, SplitOutlet):
+                return outlet.router
+        return None
 
     def limit(self, source: str) -> int:
         """Return how many items of a source should come at a time."""

@@ -46,15 +46,34 @@ def parts_of(
     plan: Plan,
     configuration: Configuration,
     punctuated: frozenset[str],
+    *,
+    resilient: bool = False,
 ) -> dict[str, str]:
     """Return for each operator that has several replicas the region it is in."""
-    return {
-        name: region.name
-        for region in plan.regions
-        if configuration.degrees.get(region.name, 1) > 1
-        and why_not_replicated(graph, region, punctuated) is None
-        for name in replicated_operators(graph, region)
-    }
+    parts: dict[str, str] = {}
+    for region in plan.regions:  # left to right, so what comes before is known
+        names = replicated_operators(graph, region)
+        if configuration.degrees.get(region.name, 1) == 1:
+            continue
+        if why_not_replicated(graph, region, punctuated) is not None:
+            continue
+        if why_not_in_groups(graph, region, parts, resilient=resilient) is None:
+            parts |= dict.fromkeys(names, region.name)
+    return parts
+
+
+def why_not_in_groups(
+    graph: Graph, region: Region, parts: Mapping[str, str], *, resilient: bool
+) -> str | None:
+    """Return why items cannot be dealt out in groups where a region needs that."""
+    if region.period == 1:
+        return None
+    if resilient:
+        return "an item that fails leaves a gap in its group"
+    (first, *_) = replicated_operators(graph, region)
+    if any(name in parts for name in graph.producers(first)):
+        return "replicas of another region deal its items out"
+    return None
 
 
 def part_strategies(

@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 from anabranch.engines.local.build import table_of
 from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.network import Network
+from anabranch.errors import EngineError
+from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Graph
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
 from anabranch.plan.plan import Region
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.routing import bucket_of
+from anabranch.runtime.routing import GroupRouter, bucket_of
 
 AllStates: TypeAlias = dict[str, dict[Any, Any]]  # operator -> states by key
 
@@ -35,8 +37,11 @@ def gathered(network: Network) -> AllStates:
     for replicas in network.replicas.values():
         for replica in replicas:
             for name, own in replica.states.items():
-                # Replicas that keep nothing per key are all alike: the first one stays.
-                states[name] = {**own, **states.get(name, {})}
+                # Replicas that keep nothing per key are all alike, but for the one that
+                # has the begun group of a region with blocks.
+                before = states.get(name, {})
+                begun = {k: s for k, s in own.items() if not before.get(k)}
+                states[name] = {**own, **before, **begun}
     return states
 
 
@@ -47,7 +52,10 @@ def hand_over(
     regions: Mapping[str, Region],
     configuration: Configuration,
 ) -> None:
-    """Put states into a network that has not begun; each goes where its bucket is."""
+    """Put states into a network that has not begun; each goes where its bucket is.
+
+    The first replica gets the begun group of a region with blocks, and the rest of it.
+    """
     for element in network.layout.elements.values():
         replicas = network.replicas[element.name]
         for name in replicas[0].states:
@@ -68,6 +76,39 @@ def hand_over(
                 for of_key, state in own.items():
                     channel = table[bucket_of(part_of(of_key))]
                     replicas[channel].states[name][of_key] = state
+    _go_on_with_groups(states, network, graph, regions)
+
+
+def _go_on_with_groups(
+    states: AllStates, network: Network, graph: Graph, regions: Mapping[str, Region]
+) -> None:
+    """Let regions with blocks go on with the group that had begun."""
+    for region in regions.values():
+        router = network.router_of(region) if region.period > 1 else None
+        if isinstance(router, GroupRouter):
+            router.go_on(begun_items(graph, region, states))
+
+
+def begun_items(graph: Graph, region: Region, states: AllStates) -> int:
+    """Return how many items of the group at hand have entered a region with blocks.
+
+    What waits in front of its blocks tells that: within a group no two places leave
+    the same behind.
+    """
+    kinds = [graph[name].kind for name in region.operators]
+    blocks = [kind for kind in kinds if isinstance(kind, Block)]
+    names = [n for n in region.operators if isinstance(graph[n].kind, Block)]
+    held = [len(states[name][()]) for name in names]
+    waiting = [0] * len(blocks)
+    for entered in range(region.period):
+        if waiting == held:
+            return entered
+        coming = 1
+        for number, block in enumerate(blocks):
+            fired, waiting[number] = divmod(waiting[number] + coming, block.pop)
+            coming = fired * block.push
+    msg = f"the blocks of {region.name} hold {held}; no group leaves that behind"
+    raise EngineError(msg)
 
 
 def key_projection(
