@@ -28,7 +28,7 @@ def decide(seen, degree, admits=500_000, goal=ONE_S, cores=4):
 def test_costs_are_found_from_epochs_of_different_sizes(degree):
     true = Costs(0.15, 0.0004)
 
-    found = costs_of(epochs(true, degree, 50, 300, 800, 500))
+    found = costs_of(epochs(true, degree, 50, 300, 800, 500, 100))
 
     assert 0.15 == pytest.approx(found.fixed_s)
     assert 0.0004 == pytest.approx(found.item_s)
@@ -38,8 +38,8 @@ def test_epochs_of_one_size_are_taken_for_fixed():
     assert Costs(0.3, 0.0) == costs_of([Epoch(100, 0.3, 1)] * 5)
 
 
-def test_two_epochs_say_nothing():
-    assert costs_of([Epoch(1, 0.1, 1)] * 2) is None
+def test_few_epochs_say_nothing():
+    assert costs_of([Epoch(1, 0.1, 1)] * 4) is None
 
 
 def test_replicas_are_those_with_which_two_epochs_fit_into_the_bound():
@@ -47,7 +47,7 @@ def test_replicas_are_those_with_which_two_epochs_fit_into_the_bound():
     At 1,000 items a second of 1 ms each, one replica has no time left, two need epochs of
     0.4 s, which is short enough.
     """
-    ran = epochs(Costs(0.2, 0.001), 1, 100, 300, 600)
+    ran = epochs(Costs(0.2, 0.001), 1, 100, 300, 600, 200, 400)
 
     found = decide(Observed(1.0, (1000.0,), 0, latencies(0.9), epochs=ran), degree=1)
 
@@ -56,7 +56,7 @@ def test_replicas_are_those_with_which_two_epochs_fit_into_the_bound():
 
 def test_an_epoch_admits_what_fits_into_half_of_the_bound():
     costs = Costs(0.2, 0.001)
-    ran = epochs(costs, 2, 100, 300, 600)
+    ran = epochs(costs, 2, 100, 300, 600, 200, 400)
 
     found = decide(Observed(1.0, (500.0,), 0, latencies(0.5), epochs=ran), degree=2)
 
@@ -66,7 +66,7 @@ def test_an_epoch_admits_what_fits_into_half_of_the_bound():
 
 def test_if_that_cannot_keep_up_it_admits_more_and_says_so():
     costs = Costs(0.45, 0.0005)
-    ran = epochs(costs, 4, 1000, 2000, 4000)
+    ran = epochs(costs, 4, 1000, 2000, 4000, 3000, 500)
     seen = Observed(1.0, (4000.0,), 9000, latencies(2.5), epochs=ran)
 
     found = decide(seen, degree=4, admits=100)
@@ -79,10 +79,27 @@ def test_if_that_cannot_keep_up_it_admits_more_and_says_so():
 def test_replicas_are_given_back_only_after_some_epochs():
     memory, changed = EpochMemory(), []
     for _ in range(6):
-        ran = epochs(Costs(0.1, 0.0001), 4, 50, 60)
+        ran = epochs(Costs(0.1, 0.0001), 4, 50, 90)
         seen = Observed(1.0, (100.0,), 0, latencies(0.2), epochs=ran)
         found, memory = admit(seen, {"all regions": 4}, ONE_S, Room(4), memory, 500_000)
         changed.append(bool(found and found.degrees))
 
     assert not any(changed[:2])
     assert any(changed)
+
+
+def test_what_an_epoch_admits_changes_only_if_it_is_far_from_right():
+    ran = epochs(Costs(0.2, 0.001), 2, 100, 300, 600, 200, 400)
+    seen = Observed(1.0, (700.0,), 0, latencies(0.5), epochs=ran)
+    right = decide(seen, degree=2).epoch_items
+
+    assert decide(seen, degree=2, admits=round(1.8 * right)) is None
+    assert decide(seen, degree=2, admits=round(0.6 * right)) is None
+    assert decide(seen, degree=2, admits=3 * right).epoch_items == right
+    assert decide(seen, degree=2, admits=right // 3).epoch_items == right
+
+
+def test_it_does_not_grow_while_nobody_knows_what_items_cost():
+    seen = Observed(1.0, (500.0,), 0, latencies(0.5), epochs=(Epoch(90, 0.2, 1),) * 5)
+
+    assert decide(seen, degree=1, admits=200) is None

@@ -22,9 +22,9 @@ from anabranch.metrics.observed import Epoch, Observed
 REMEMBERED = 30
 PATIENCE = 5  # epochs in which fewer would have done
 AHEAD = 1.2  # how much faster than the load an epoch must be, to catch up
-LEAST_CHANGE = 0.3  # of what an epoch admits
+LEAST_CHANGE = 2.0  # times what an epoch admits
 LEAST_ITEMS = 10
-FEW = 3  # epochs that say nothing yet
+FEW = 5  # epochs that say nothing yet
 NEVER = 1 << 62
 
 
@@ -65,7 +65,7 @@ class EpochMemory:
 def costs_of(epochs: Sequence[Epoch]) -> Costs | None:
     """Return what epochs cost: a line through what they took; None if too few ran.
 
-    >>> seen = [Epoch(n, 0.2 + n / 1000, 1) for n in (100, 200, 400, 400)]
+    >>> seen = [Epoch(n, 0.2 + n / 1000, 1) for n in (100, 200, 400, 400, 300)]
     >>> found = costs_of(seen)
     >>> round(found.fixed_s, 3), round(found.item_s, 6)
     (0.2, 0.001)
@@ -111,6 +111,8 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
     rate = max(seen.arrived_per_s, seen.latest_per_s)
     target_s = MARGIN * goal.bound_s / (1 + goal.quantile)
     wanted = _degree(costs, rate, seen.backlog, target_s, most)
+    if wanted < now:  # with room to spare
+        wanted = min(now, _degree(costs, AHEAD * rate, seen.backlog, target_s, most))
     memory, wanted = _patient(memory, wanted, now, seen, goal)
     items = _items(costs, rate, wanted, target_s)
     steady_s = costs.steady_s(rate, wanted)
@@ -119,7 +121,9 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
     if region is not None and wanted != now:
         changes[region] = wanted
     admits = None
-    if abs(items - epoch_items) > LEAST_CHANGE * min(items, epoch_items):
+    fewer = items * LEAST_CHANGE < epoch_items
+    more = epoch_items * LEAST_CHANGE < items and costs.item_s > 0  # it is known
+    if fewer or more:
         admits = items
     if not changes and admits is None:
         return said, memory
