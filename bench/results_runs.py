@@ -39,6 +39,7 @@ RUNS = (
     Run("spark_order", quick=("--rows", "20000", "--runs", "2")),
     Run("spark_epoch", quick=("--runs", "2", "--epochs", "5")),
     Run("spark_state", quick=("--runs", "2", "--touched", "500", "--epochs", "20")),
+    Run("spark_recovery", quick=("--keys", "20000", "--runs", "2")),
     Run("kill", quick=("--points", "5")),
     Run("recovery", quick=("--keys", "20000", "--epochs", "3")),
     Run(
