@@ -92,6 +92,7 @@ def keep(name: str, results: Mapping[str, Any]) -> None:
     text = json.dumps(results, indent=2)
     (OUT / f"{name}.json").write_text(text, encoding="utf-8")
     record(name, results, tables=_shown)
+    _shown.clear()
 
 
 _shown: list[Table] = []  # for the record
