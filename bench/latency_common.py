@@ -20,6 +20,7 @@ from typing import Any
 
 from anabranch.cli.programs import load_module
 from anabranch.control.latency_simulate import Machine, SimulatedQueue
+from timing import Table, record
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = Path("out")
@@ -81,6 +82,7 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Non
         for row in [head, *rows]
     ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    _shown.append(Table(title, list(head), cells[1:]))
     print(title)
     for row in cells:
         print("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)))
@@ -92,6 +94,11 @@ def keep(name: str, results: Mapping[str, Any]) -> None:
     OUT.mkdir(exist_ok=True)
     text = json.dumps(results, indent=2)
     (OUT / f"{name}.json").write_text(text, encoding="utf-8")
+    record(name, results, tables=_shown)
+    _shown.clear()
+
+
+_shown: list[Table] = []  # for the record
 
 
 def plot(

@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+from anabranch.cli.bench import benchmarks
 from results_page import FAILED, write_page
 from results_runs import RUNS, Run
 from timing import QUICK, RECORDS
@@ -25,7 +26,7 @@ from timing import QUICK, RECORDS
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "results.md"
-ITSELF = "results"
+ITSELF = {"all", "results"}
 
 
 def main() -> None:
@@ -61,14 +62,9 @@ def main() -> None:
 
 def all_runs() -> list[Run]:
     """Return what there is to run: all scripts, those with arguments as they are set."""
-    files = [*HERE.glob("*.py"), *HERE.glob("*/__main__.py")]
-    names = {
-        path.parent.name if path.name == "__main__.py" else path.stem
-        for path in files
-        if "\ndef main(" in path.read_text(encoding="utf-8")
-    }
+    names = set(benchmarks(HERE)) - ITSELF
     named = {run.bench for run in RUNS}
-    rest = [Run(name) for name in sorted(names - named - {ITSELF})]
+    rest = [Run(name) for name in sorted(names - named)]
     return [*rest, *(run for run in RUNS if run.bench in names)]
 
 

@@ -32,6 +32,7 @@ def write_page(page: Path, folder: Path) -> None:
         json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(folder.glob("*.json"))
     ]
+    records = [one for one in records if one["claims"] or one["tables"]]
     recorded = {record["bench"] for record in records}
     cores = max((record["cores"] for record in records), default=0)
     parts = [INTRO.format(cores=cores)]
@@ -78,9 +79,6 @@ def section(record: Mapping[str, Any]) -> str:
     for shown in record["tables"]:
         lines.append(f"{shown['title']}:\n")
         lines.append(table(shown["head"], shown["rows"]))
-    if not claims and not record["tables"]:
-        shown = json.dumps(record["results"], indent=1)
-        lines.append(f"```json\n{shown}\n```\n")
     return "\n".join(lines)
 
 

@@ -32,6 +32,13 @@ GROUPS = {  # what the name of a benchmark begins with -> heading
 }
 
 RUNS = (
+    Run("latency_fig2", quick=("simulated",)),
+    *(Run(f"latency_fig{number}", ("here",)) for number in (4, 5, 6, 7)),
+    Run(
+        "latency_burst",
+        ("simulated", "local", "local-fixed", "spark", "one-core"),
+        ("simulated",),
+    ),
     *(
         Run("spark_throughput", (job,), (job, "--rows", "20000", "--runs", "2"))
         for job in ("chain", "vwap", "window", "heavy")
@@ -39,6 +46,7 @@ RUNS = (
     Run("spark_order", quick=("--rows", "20000", "--runs", "2")),
     Run("spark_epoch", quick=("--runs", "2", "--epochs", "5")),
     Run("spark_state", quick=("--runs", "2", "--touched", "500", "--epochs", "20")),
+    Run("spark_recovery", quick=("--keys", "20000", "--runs", "2")),
     Run("kill", quick=("--points", "5")),
     Run("recovery", quick=("--keys", "20000", "--epochs", "3")),
     Run(

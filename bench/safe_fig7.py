@@ -66,8 +66,8 @@ def speedup(program, work: int) -> tuple[list[float], list[float]]:
         return program(work, ab.from_iterable(items, type(items[0]))).to_list()
 
     seen = speedups(sink, (2,))[2]
-    costs, regions = measured(partial(program, work))
     keyed = program is not PROGRAMS["stateless"]
+    costs, regions = measured(partial(program, work), keyed=keyed)
     model = []
     for channels in CHANNELS:
         shares = (

@@ -193,4 +193,6 @@ def cell_text(cell: Any) -> str:
     """Return a cell as it is shown: numbers short, nothing as a dash."""
     if cell is None:
         return "-"
-    return f"{cell:.3g}" if isinstance(cell, float) else str(cell)
+    if not isinstance(cell, float):
+        return str(cell)
+    return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}"

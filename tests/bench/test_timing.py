@@ -47,6 +47,16 @@ def test_ratios_become_claims_wherever_they_are():
     assert ["x: a", "x: b: c"] == [claim.what for claim in claims]
 
 
+def test_numbers_are_shown_short_and_in_full():
+    import timing
+
+    cells = [1234.6, 99.94, 0.12345, 2_000_000, None, "x"]
+
+    assert ["1,235", "99.9", "0.123", "2000000", "-", "x"] == [
+        timing.cell_text(cell) for cell in cells
+    ]
+
+
 def test_nothing_is_recorded_unless_asked(monkeypatch, tmp_path):
     import timing
 

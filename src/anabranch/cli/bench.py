@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,14 +51,21 @@ def bench(arguments: argparse.Namespace) -> int:
 def benchmarks(folder: Path) -> dict[str, Path]:
     """Return the scripts that can be run, by name: files, and folders with a main file.
 
-    What scripts share has no function `main`. `all` is another name of `results`.
+    What others import and has no function `main` of its own is shared, and no
+    benchmark. `all` is another name of `results`.
     """
     files = {path.stem: path for path in folder.glob("*.py")}
     folders = {path.parent.name: path for path in folder.glob("*/__main__.py")}
-    found = {
-        name: path
+    texts = {
+        name: path.read_text(encoding="utf-8")
         for name, path in sorted((files | folders).items())
-        if "\ndef main(" in path.read_text(encoding="utf-8")
+    }
+    whole = "\n".join(texts.values())
+    shared = set(re.findall(r"^\s*(?:from|import) (\w+)", whole, re.MULTILINE))
+    found = {
+        name: (files | folders)[name]
+        for name, text in texts.items()
+        if "\ndef main(" in text or ("__main__" in text and name not in shared)
     }
     return {"all": found["results"], **found} if "results" in found else found
 
