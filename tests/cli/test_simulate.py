@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from anabranch.cli.main import main
+from anabranch.control.model import Costs
 
 PROGRAM = """
 import itertools
@@ -50,11 +51,18 @@ def test_a_program_that_is_over_at_once_cannot_be_measured(folder, capsys):
     )
 
 
-def test_python_code_gains_by_processes_and_not_by_threads(folder, capsys):
+def test_python_code_gains_by_processes_and_not_by_threads(folder, capsys, monkeypatch):
     """
     Two operators of plain Python: threads would wait for the interpreter's lock.
     """
-    command = ["simulate", "busy.py", "--cores", "2", "--seconds", "1", "--json"]
+    costs = Costs(
+        {("read", "first"): 1e-3, ("read", "first", "second"): 1e-3}, locked_s=2e-3
+    )
+    monkeypatch.setattr(
+        sys.modules["anabranch.cli.simulate"], "measure", lambda *_: (costs, {})
+    )
+    command = ["simulate", "busy.py", "--cores", "2", "--json"]
+
     assert 0 == main(command)
     threads = json.loads(capsys.readouterr().out)["outcomes"][-1]["speedup"]
     assert 0 == main([*command, "--processes"])

@@ -68,9 +68,15 @@ def test_a_controller_changes_nothing_in_the_result():
 
 @pytest.mark.spark
 def test_workers_tell_which_operators_they_were_in():
-    sink = program(2_000_000).to_list()
+    """
+    Epochs are short, and looks at workers rare: some see them between two batches.
+    """
+    sink = program(20_000_000).to_list()
     job = ab.start(sink, on="spark", degree=2, epoch_items=200_000)
-    profile = actuator_of(job._running).profile()
+    actuator = actuator_of(job._running)
+    profile = actuator.profile()
+    while profile is not None and not profile.threads[0].ports:
+        profile = actuator.profile()
     job.stop()
 
     assert profile is not None
