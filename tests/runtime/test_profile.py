@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 import sys
 import threading
 import time
@@ -181,3 +182,24 @@ def test_it_tells_how_much_of_the_time_the_lock_is_taken():
             hashlib.sha256(block).digest()
 
     assert locked_while(outside) < 0.5 < locked_while(python)
+
+
+def test_a_thread_that_came_out_of_a_fork_is_watched_under_its_own_number():
+    """
+    Python 3.11 does not tell such a thread its new number; nor is the old one anybody's.
+    """
+    seen_s, tell_s = os.pipe()
+    child = os.fork()
+    if child == 0:
+        thread, task = threading.current_thread(), threading.get_native_id()
+        sampler = Sampler([Watched(thread, "read", [], task=task)], rate_hz=1000)
+        sampler.start()
+        until_s = time.monotonic() + 10
+        while sampler.looks < 20 and time.monotonic() < until_s:
+            sum(range(1000))
+        (found,) = sampler.stop()
+        os.write(tell_s, str(sum(found.at_work.values())).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert float(os.read(seen_s, 100)) > 0

@@ -49,7 +49,9 @@ class Watched:
     `begin` is the operator that it begins with. A thread may run several programs;
     `before` tells for each of them (by its file name) which operators of the thread
     lead there. `elsewhere` tells where a thread is by code outside all programs, such
-    as that of a sink.
+    as that of a sink. `task` is the kernel's number of the thread where the thread
+    itself does not know it: before Python 3.13, one that came out of a fork has the
+    number that it had in the other process.
     """
 
     thread: threading.Thread
@@ -59,6 +61,11 @@ class Watched:
     elsewhere: Mapping[CodeType, Callable[[FrameType], Route]] = field(
         default_factory=dict
     )
+    task: int | None = None
+
+    def clock(self) -> Clock | None:
+        """Return what the clocks of the thread say; None if it is gone."""
+        return cpu_clock(self.thread, self.task)
 
 
 class Sampler:
@@ -88,9 +95,10 @@ class Sampler:
 
     def start(self) -> None:
         """Begin to look."""
-        self._clocks = [cpu_clock(one.thread) for one in self._watched]
+        self._clocks = [one.clock() for one in self._watched]
         self._threads = [
-            (one.thread.ident or 0, clock_of(one.thread)) for one in self._watched
+            (one.thread.ident or 0, clock_of(one.task or one.thread.native_id or 0))
+            for one in self._watched
         ]
         self._last_s = [on_core_s(clock_id) for _, clock_id in self._threads]
         self._began_s = time.perf_counter()
@@ -103,7 +111,7 @@ class Sampler:
         elapsed_s = time.perf_counter() - self._began_s
         found = []
         for number, one in enumerate(self._watched):
-            before, after = self._clocks[number], cpu_clock(one.thread)
+            before, after = self._clocks[number], one.clock()
             if before is None or after is None:
                 continue
             found.append(
@@ -193,15 +201,16 @@ class Clock(NamedTuple):
     denied_s: float
 
 
-def cpu_clock(thread: threading.Thread) -> Clock | None:
-    """Return the clock of a thread; None if it is gone.
+def cpu_clock(thread: threading.Thread, task: int | None = None) -> Clock | None:
+    """Return the clock of a thread, whose number may be given; None if it is gone.
 
     `time.pthread_getcpuclockid` must not be asked about a thread that has ended, which
     nobody can know for sure; the kernel's books can be read at any time.
     """
-    if thread.native_id is None or not thread.is_alive():
+    task = task or thread.native_id
+    if task is None or not thread.is_alive():
         return None
-    books = Path(f"/proc/self/task/{thread.native_id}/schedstat")
+    books = Path(f"/proc/self/task/{task}/schedstat")
     try:
         cpu_ns, denied_ns, _ = books.read_bytes().split()
     except OSError:
@@ -209,11 +218,11 @@ def cpu_clock(thread: threading.Thread) -> Clock | None:
     return Clock(int(cpu_ns) / 1e9, int(denied_ns) / 1e9)
 
 
-def clock_of(thread: threading.Thread) -> int:
+def clock_of(task: int) -> int:
     """Return the clock of a thread: on Linux the one of its time on a core."""
     if not sys.platform.startswith("linux"):
         return time.CLOCK_MONOTONIC
-    return (~(thread.native_id or 0) << 3) | 6  # as the kernel names it
+    return (~task << 3) | 6  # as the kernel names it
 
 
 def on_core_s(clock_id: int) -> float:

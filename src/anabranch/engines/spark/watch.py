@@ -45,6 +45,7 @@ class Watch:
             whole[0],
             programs(task),
             elsewhere=dict.fromkeys(LEAVING, at_the_end),
+            task=threading.get_native_id(),  # workers are forked
         )
         self._sampler = Sampler([watched])
 
