@@ -160,3 +160,14 @@ def test_a_failure_tells_the_item(monkeypatch):
         texts[engine] = str(caught.value)
 
     assert texts["sequential"] == texts["local"]
+
+
+def test_an_operator_that_never_gives_anything(monkeypatch):
+    monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
+    source = ab.from_iterable([1.0] * 50, float).map(numeric.double)
+    out = source.flat_map(lambda x: []).to_list()
+    nothing = source.block(lambda window: [], pop=2, push=0).to_list()
+
+    ab.run(out, nothing, on="local")
+
+    assert ([], []) == (out.items, nothing.items)

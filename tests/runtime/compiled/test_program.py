@@ -92,3 +92,16 @@ def test_the_profiler_finds_the_operator_at_work():
 
     assert len(program.parts) > 2
     assert [("source", "map", "map_2", "map_3")] == [v.path_of([2]) for v in views]
+
+
+def test_whatever_fails_in_a_step_python_takes_over(monkeypatch):
+    program = made(["double", "smooth"], "at once")
+    program.run([1.0] * 100)
+    part = program._staged.stages.part
+    monkeypatch.setattr(part, "_run", lambda flow: flow.no_such_thing)
+    (left,) = program.exits.values()
+    before = left.items[:]
+    program.run([1.0] * 100)
+
+    assert len(before) + 100 == len(left.items)
+    assert set(before) == set(left.items)

@@ -40,9 +40,14 @@ def gathered(network: Network) -> AllStates:
                 # Replicas that keep nothing per key are all alike, but for the one that
                 # has the begun group of a region with blocks.
                 before = states.get(name, {})
-                begun = {k: s for k, s in own.items() if not before.get(k)}
+                begun = {k: s for k, s in own.items() if _is_empty(before.get(k))}
                 states[name] = {**own, **before, **begun}
     return states
+
+
+def _is_empty(state: Any) -> bool:
+    """Tell whether a state is a list with nothing in it; users' objects are not asked."""
+    return type(state) is list and not state
 
 
 def hand_over(
