@@ -542,6 +542,34 @@ REFUSED = {
         """,
         "buffer, which f_source may change",
     ),
+    "an object that the head gives again and changes": (
+        """
+        def f(items, out):
+            buffer = []
+            for n in items:  #!
+                buffer.append(n)
+                now = buffer
+                with ab.stage():
+                    total = sum(now)
+                with ab.stage():
+                    out.append(total)
+        """,
+        "gives the captured variable buffer again in every turn",
+    ),
+    "one of several": (
+        """
+        def f(items, out):
+            buffer = bytearray(1)
+            for n in items:  #!
+                buffer[0] = n
+                now = buffer
+                with ab.stage():
+                    total = now[0] + n
+                with ab.stage():
+                    out.append(total)
+        """,
+        "gives the captured variable buffer again in every turn",
+    ),
     "what the loop goes over": (
         """
         def f(items, out):

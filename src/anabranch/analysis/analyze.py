@@ -54,12 +54,12 @@ def analyze(graph: Graph) -> Mapping[str, Traits]:
 
 def learn(graph: Graph) -> Verdicts:
     """Return what the code of all operators does, weighed together."""
-    universe = Universe(_roots(graph))
+    universe = Universe(roots_of(graph))
     learner = _Learner(universe)
     return Verdicts(universe, {op.name: learner.about(graph, op) for op in graph})
 
 
-def _roots(graph: Graph) -> Iterator[Any]:
+def roots_of(graph: Graph) -> Iterator[Any]:
     """Yield whatever leads to the modules of a program."""
     for op in graph:
         yield op.type
@@ -80,7 +80,7 @@ def _roots(graph: Graph) -> Iterator[Any]:
         ):
             yield from {type(item) for item in op.kind.items}
         if isinstance(op.kind, Iterate):
-            yield from _roots(op.kind.body)
+            yield from roots_of(op.kind.body)
 
 
 def _cells(function: Any) -> Iterator[Any]:

@@ -11,12 +11,17 @@ import itertools
 import types
 from collections.abc import Mapping, Sequence
 
-from anabranch.analysis.analyze import learn
+from anabranch.analysis.analyze import learn, roots_of
 from anabranch.analysis.effects import Effect, Findings, Read
+from anabranch.analysis.interpret import follow
 from anabranch.analysis.objects import CALLABLES, is_scalar
 from anabranch.analysis.state import Verdicts
+from anabranch.analysis.universe import Universe
+from anabranch.analysis.values import ELEMENTS, Arguments, Fresh, Heap, Known, Value
 from anabranch.errors import LoopError
 from anabranch.graph.graph import Graph
+
+MOST_VARIABLES = 32  # that go from stage to stage and are looked at
 
 
 def why_shared(graph: Graph, operators: Sequence[str]) -> LoopError | None:
@@ -38,6 +43,41 @@ def why_shared(graph: Graph, operators: Sequence[str]) -> LoopError | None:
                 "of the stage that does not change anything"
             )
     return None
+
+
+def why_given_again(graph: Graph, source: str) -> LoopError | None:
+    """Return why what a source gives may change while a stage still works on it.
+
+    Code that gives the same object in every turn, and changes it in between, may do so
+    in a loop, where a turn is over before the next one begins; not in a stream.
+    """
+    (code,) = graph[source].kind.user_code
+    found, value = follow(Universe(roots_of(graph)), code.function, Arguments())
+    effect = _effect([found])
+    if effect is None:
+        return None
+    for root in _inside(found.heap, _inside(found.heap, value)):
+        if not isinstance(root, Known) or is_scalar(root.obj):
+            continue
+        if isinstance(root.obj, (*CALLABLES, types.ModuleType, type)):
+            continue
+        site = graph[source].site
+        return LoopError(
+            f"{site}: {source} gives {root.text} again in every turn, and may change it "
+            f"({effect.file}:{effect.line}: {effect.text}) while a stage still works "
+            "on it; give a copy of it"
+        )
+    return None
+
+
+def _inside(heap: Heap, value: Value) -> Value:
+    """Return what a value is, and what lies in the objects that were made here."""
+    found = set(value)
+    for root in value:
+        if isinstance(root, Fresh):
+            for place in (ELEMENTS, *(f"[{n}]" for n in range(MOST_VARIABLES))):
+                found |= heap.get(root.site, place)
+    return frozenset(found)
 
 
 def _effect(found: Sequence[Findings]) -> Effect | None:

@@ -19,7 +19,7 @@ from anabranch.frontend.read_loop import (
     read_loop,
 )
 from anabranch.frontend.rewrite import Parts, parts_maker
-from anabranch.frontend.sharing import why_shared
+from anabranch.frontend.sharing import why_given_again, why_shared
 from anabranch.frontend.types import type_of_items, type_of_outputs
 from anabranch.frontend.variables import Wires, Wiring, wire
 from anabranch.graph.declarations import declare
@@ -71,7 +71,10 @@ class Loop:
         parts = make(*self._first, *args, **keywords)
         names = names_of(self._function)
         whole = _Build(loop, wiring, replace(parts, items=None), names)  # all its code
-        refusal = why_shared(build_graph([whole.sink()]), whole.operators)
+        graph = build_graph([whole.sink()])
+        refusal = why_shared(graph, whole.operators) or why_given_again(
+            graph, whole.operators[0]
+        )
         if refusal is not None:
             raise refusal
         return _Build(loop, wiring, parts, names).sink()
