@@ -10,6 +10,7 @@ epochs that is compared, with what an epoch costs once.
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 from autopipe_common import endless, plot, rates_in_turn, spread, started
@@ -47,7 +48,10 @@ def on_spark(count: int, payload: int) -> list[float]:
 def measure(engine: str) -> None:
     one = local if engine == "local" else on_spark
     counts, payloads = COUNTS[engine], PAYLOADS[engine]
-    found = {(c, p): spread(one(c, p)) for c in counts for p in payloads}
+    found = {}
+    for count, payload in itertools.product(counts, payloads):
+        found[count, payload] = spread(one(count, payload))
+        print(count, payload, found[count, payload], file=sys.stderr, flush=True)
     rows = [[count, *(found[count, p][0] for p in payloads)] for count in counts]
     table = Table(
         f"speedup of a second thread at o5, {engine} (paper: below 1, then 2)",
