@@ -23,9 +23,7 @@ def test_what_runs_in_the_driver_may_hold_on_to_anything(tmp_path):
         def show(number):
             file.write(shown(number))
 
-        texts = ab.from_iterable([1, 2], int).map(
-            lambda number: shown(number), type=str
-        )
+        texts = ab.from_iterable([1, 2], int).map(lambda n: "" + shown(n), type=str)
         longest = texts.map(len).to_list()
         ab.run(texts.map(int).for_each(show), texts.for_each(shown), longest)
 
