@@ -90,10 +90,15 @@ def test_states_are_exported_as_parquet(directory, tmp_path):
         (["--export", "scan", "-o", "x.txt"], ".jsonl or .parquet"),
     ],
 )
-def test_what_cannot_be_done_is_told(directory, capsys, arguments, told):
+def test_what_cannot_be_done_is_told(
+    directory, tmp_path, monkeypatch, capsys, arguments, told
+):
+    monkeypatch.chdir(tmp_path)
+
     assert 1 == main(["checkpoint", directory, *arguments])
 
     assert told in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.glob("x.*"))
 
 
 def test_a_directory_that_is_no_checkpoint_is_told(tmp_path, capsys):

@@ -115,9 +115,9 @@ def export(contents: Contents, operator: str, path: Path) -> int:
     rows = ({"key": key, "state": state} for key, state in contents.states(operator))
     if path.suffix == ".jsonl":
         count = 0
-        with path.open("w", encoding="utf-8") as file:
+        with durably(path) as file:  # nothing is left behind if a state is missing
             for count, row in enumerate(rows, 1):  # noqa: B007 - the last one counts
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
         return count
     if path.suffix != ".parquet":
         msg = f"states are exported to .jsonl or .parquet; got {path}"
