@@ -82,6 +82,12 @@ def test_states_are_exported_as_parquet(directory, tmp_path):
     assert ["A", "B"] == pq.read_table(path).column("key").to_pylist()
 
 
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -90,15 +96,11 @@ def test_states_are_exported_as_parquet(directory, tmp_path):
         (["--export", "scan", "-o", "x.txt"], ".jsonl or .parquet"),
     ],
 )
-def test_what_cannot_be_done_is_told(
-    directory, tmp_path, monkeypatch, capsys, arguments, told
-):
-    monkeypatch.chdir(tmp_path)
-
+def test_what_cannot_be_done_is_told(directory, elsewhere, capsys, arguments, told):
     assert 1 == main(["checkpoint", directory, *arguments])
 
     assert told in " ".join(capsys.readouterr().err.split())
-    assert not list(tmp_path.glob("x.*"))
+    assert not list(elsewhere.glob("x.*"))
 
 
 def test_a_directory_that_is_no_checkpoint_is_told(tmp_path, capsys):

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from anabranch.cli.console import words
 from anabranch.cli.errors import CommandError
 from anabranch.engines.spark.checkpoint_contents import Contents
+from anabranch.engines.spark.durable import durably
 
 EXAMPLES = """\
 examples:
