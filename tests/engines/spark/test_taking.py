@@ -49,3 +49,10 @@ def test_rows_that_arrive_by_themselves_are_not_taken_ahead():
         taking.prepare(2, 1)
 
         assert {"s0": {"at": 1}, "late": {"at": 1}} == taking.take(1, 1).positions
+
+
+def test_rows_know_how_many_were_asked_for():
+    with closing(Taking(sources(SequenceIntake, 9))) as taking:
+        taking.prepare(2, 1)
+
+        assert [2, 3] == [taking.take(3, 1).asked, taking.take(3, 1).asked]

@@ -182,7 +182,8 @@ class SparkRun(RunningThread):
             self._backlog = taken.waiting
             self._arrivals.taken(intakes, taken.pieces, epochs.degree)
             taking.prepare(self._epoch_items, epochs.degree)
-            with self._epoch_log.epoch(epochs):
+            usual = taken.asked == self._epoch_items
+            with self._epoch_log.epoch(epochs, usual=usual):
                 epochs.run(taken.pieces)
             self._arrivals.delivered()
             if self._admits:

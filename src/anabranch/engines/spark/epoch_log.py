@@ -72,12 +72,17 @@ class EpochLog:
             self.started += 1
 
     @contextlib.contextmanager
-    def epoch(self, epochs: Reporting) -> Iterator[None]:
-        """Note what runs in the block: the epoch that began last."""
+    def epoch(self, epochs: Reporting, *, usual: bool = True) -> Iterator[None]:
+        """Note what runs in the block: the epoch that began last.
+
+        One that is not of the `usual` size is nothing to compare others with.
+        """
         began_s = time.monotonic()
         yield
         seconds = time.monotonic() - began_s
         self.seconds.append(seconds)
+        if not usual:
+            return
         with self._news:
             seen = Seen(self.started, seconds, epochs.profiling, epochs.reports)
             self._recent.append(seen)

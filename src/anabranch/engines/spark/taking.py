@@ -18,8 +18,12 @@ from anabranch.engines.spark.intake import Intake, Piece
 
 @dataclass(frozen=True)
 class Taken:
-    """The rows of an epoch; where each source stands behind them; what is left there."""
+    """The rows of an epoch; where each source stands behind them; what is left there.
 
+    `asked` is how many rows of each source were asked for.
+    """
+
+    asked: int
     pieces: Mapping[str, list[Piece]]
     positions: Mapping[str, Any]
     waiting: int | None
@@ -60,6 +64,7 @@ class Taking:
         known = [intake.waiting() for intake in self._intakes.values()]
         counts = [count for count in known if count is not None]
         return Taken(
+            rows,
             {name: found for name, found in pieces.items() if found},
             {name: intake.position() for name, intake in self._intakes.items()},
             sum(counts) if counts else None,
