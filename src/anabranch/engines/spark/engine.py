@@ -181,7 +181,8 @@ class SparkRun(RunningThread):
             reach("taken", epochs.stamp.epoch + 1)
             self._backlog = taken.waiting
             self._arrivals.taken(intakes, taken.pieces, epochs.degree)
-            taking.prepare(self._epoch_items, epochs.degree)
+            if self._epoch_log.seconds or not self._admits:  # the size is not a guess
+                taking.prepare(self._epoch_items, epochs.degree)
             usual = taken.asked == self._epoch_items
             with self._epoch_log.epoch(epochs, usual=usual):
                 epochs.run(taken.pieces)
