@@ -68,6 +68,7 @@ SAID: dict[str, dict[str, Any]] = {
     "vwap: anabranch over transformWithState": {"at_least": 8.0},
     "window: anabranch over two processes": {"at_least": 0.6},
     "window: anabranch over applyInPandasWithState": {"at_least": 8.0},
+    "window: anabranch over transformWithState": {"at_least": 8.0},
     "heavy: anabranch over two processes": {"at_least": 0.9},
     "heavy: anabranch over anabranch, degree 1": {"at_least": 1.7},
     "epoch: stateless over bare": {"at_most": 1.2},
