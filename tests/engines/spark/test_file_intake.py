@@ -1,14 +1,26 @@
 """What is left to be taken of files and lists, as the intakes tell."""
 
+import gzip
+from typing import NamedTuple
+
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+import anabranch as ab
 from anabranch.engines.spark import file_intake
 from anabranch.engines.spark.file_intake import FileIntake, ParquetIntake
-from anabranch.engines.spark.intake import SequenceIntake
+from anabranch.engines.spark.intake import FilePiece
+from anabranch.engines.spark.listed import ListedIntake
 from anabranch.engines.spark.pickling import Pickler
+from anabranch.errors import InputError
 from anabranch.graph.graph import Graph
 from anabranch.graph.sources import ReadFiles
+
+
+class Volume(NamedTuple):
+    symbol: str
+    volume: int
 
 
 def taken_and_left(intake, rows):
@@ -42,8 +54,9 @@ def test_parquet_files_know_how_much_is_left(tmp_path):
     assert [(4, 6), (4, 2), (2, 0)] == taken_and_left(ParquetIntake("n", [path]), 4)
 
 
-def test_lists_know_how_much_is_left():
-    intake = SequenceIntake("n", range(5), Pickler(Graph(())))
+def test_lists_know_how_much_is_left(spark):
+    share = spark.sparkContext.broadcast
+    intake = ListedIntake("n", range(5), Pickler(Graph(())), share)
 
     assert [(3, 2), (2, 0)] == taken_and_left(intake, 3)
 
@@ -60,3 +73,49 @@ def test_long_rows_make_an_epoch_of_fewer(tmp_path, monkeypatch):
         one_by_one.append(taken)
 
     assert [3, 3, 3, 1] == [rows for rows in one_by_one if rows]
+
+
+def compressed(path, lines):
+    path.write_bytes(gzip.compress("".join(lines).encode()))
+    return path
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_a_compressed_file_is_handed_out_in_ranges_of_its_content(tmp_path, rows):
+    lines = [f"{n}\n" for n in range(30)]
+    path = compressed(tmp_path / "n.txt.gz", lines)
+    intake = FileIntake("read", ReadFiles(str(path), "text", None), [path])
+    taken = []
+    while not intake.ended:
+        taken += intake.take(rows, 2, exactly=True)
+    intake.close()
+
+    content = "".join(lines).encode()
+    assert all(isinstance(piece, FilePiece) for piece in taken)
+    assert content == b"".join(content[piece.start : piece.end] for piece in taken)
+    assert [content[: piece.start].count(b"\n") + 1 for piece in taken] == [
+        piece.row for piece in taken
+    ]
+
+
+def test_rows_before_the_damage_are_handed_out_first(tmp_path):
+    whole = gzip.compress("".join(f"{n:06}\n" for n in range(90_000)).encode())
+    path = tmp_path / "cut.txt.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    intake = FileIntake("read", ReadFiles(str(path), "text", None), [path])
+    rows = sum(piece.rows for piece in intake.take(10**6, 2, exactly=False))
+
+    assert 10_000 < rows < 90_000
+    with pytest.raises(InputError, match="must be a whole gzip file"):
+        intake.take(1, 1, exactly=False)
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_compressed_files_are_read_like_elsewhere(tmp_path, degree):
+    for name in ("a", "b"):
+        rows = [f"{name}{n},{n}\n" for n in range(70)]
+        compressed(tmp_path / f"{name}.csv.gz", ["symbol,volume\n", *rows])
+    out = ab.read_csv(tmp_path, Volume).to_list()
+    ab.run(out, on="spark", degree=degree, epoch_items=33)
+
+    assert [Volume(f"{name}{n}", n) for name in "ab" for n in range(70)] == out.items

@@ -15,7 +15,7 @@ from typing import Any
 from anabranch.engines.spark.store import Stamp
 from anabranch.errors import CheckpointError
 
-FORMAT = 1  # of the directory
+FORMAT = 2  # of the directory
 
 
 @dataclass(frozen=True)

@@ -150,10 +150,13 @@ class SparkRun(RunningThread):
         self._warm_s = self.elapsed_s
         directory = None if checkpoint is None else checkpoint.directory
         pickler, on_error = epochs.runner.pickler, self._books.could_not_read
+        share = spark.sparkContext.broadcast
         intakes: dict[str, Intake] = {}
         try:
             for op in self._graph.sources:
-                intakes[op.name] = intake_of(op, pickler, on_error, scratch, directory)
+                intakes[op.name] = intake_of(
+                    op, pickler, on_error, share, scratch=scratch, checkpoint=directory
+                )
             for name, position in self._books.positions.items():
                 intakes[name].seek(position)
             with contextlib.closing(Taking(intakes)) as taking:
@@ -186,6 +189,9 @@ class SparkRun(RunningThread):
             usual = taken.asked == self._epoch_items
             with self._epoch_log.epoch(epochs, usual=usual):
                 epochs.run(taken.pieces)
+            for name in taken.pieces:
+                read = sum(report.read.get(name, 0) for report in epochs.reports)
+                intakes[name].gave(read)
             self._arrivals.delivered()
             if self._admits:
                 rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)

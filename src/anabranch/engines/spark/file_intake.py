@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,14 @@ from anabranch.engines.spark.intake import (
     Intake,
     ParquetPiece,
     Piece,
-    cuts_of,
+    cut,
     shrunk,
 )
-from anabranch.errors import CheckpointError
+from anabranch.errors import CheckpointError, InputError
 from anabranch.graph.sources import ReadFiles
-from anabranch.runtime.reading.files import opened
+from anabranch.runtime.reading.files import is_compressed
 from anabranch.runtime.reading.opening import opening_of
+from anabranch.runtime.reading.ranges import let_go, read_range
 from anabranch.runtime.reading.splits import (
     Layout,
     count_rows,
@@ -61,7 +61,12 @@ class FileIntake(Intake):
         pieces: list[Piece] = []
         missing = rows
         while missing > 0 and not self.ended:
-            data = self._read(missing)
+            try:
+                data = self._read(missing)
+            except InputError:
+                if pieces:  # which were whole; the next take comes by here again
+                    break
+                raise
             if not data:
                 self._file += 1
                 self._offset, self._line, self._row = self._start(self._file)
@@ -78,7 +83,7 @@ class FileIntake(Intake):
     def waiting(self) -> int | None:
         if self.ended:
             return 0
-        if not self._row_bytes:
+        if not self._row_bytes or any(map(is_compressed, self._files)):
             return None
         left = sum(self._sizes[self._file :]) - self._offset
         return max(0, int(left / self._row_bytes))
@@ -99,29 +104,38 @@ class FileIntake(Intake):
         path = None if self.ended else self._files[self._file]
         if position["path"] not in (None, str(path)):
             raise _moved(self._source, position["path"], path)
-        if path is not None and path.stat().st_size < position["offset"]:
+        if path is not None and not is_compressed(path):
             size = path.stat().st_size
-            raise shrunk(str(path), position["offset"], size, "bytes")
+            if size < position["offset"]:
+                raise shrunk(str(path), position["offset"], size, "bytes")
         self._offset, self._line = position["offset"], position["line"]
         self._row, self._number = position["row"], position["number"]
 
+    def close(self) -> None:
+        let_go(self._files)
+
     def _read(self, rows: int) -> bytes:
         """Return about so many whole rows from where the intake stands."""
-        with opened(self._files[self._file]) as file:
-            file.seek(self._offset)
-            if not self._row_bytes:
-                sample = file.read(_SAMPLE_BYTES)
-                count = count_rows(sample, self._layout)
-                self._row_bytes = len(sample) / max(1, count)
-                file.seek(self._offset)
-            size = min(max(1, int(rows * self._row_bytes)), 2 * _ENOUGH_BYTES)
-            data = b""
-            while block := file.read(size):
-                data += block
+        if not self._row_bytes:
+            sample = self._bytes(0, _SAMPLE_BYTES)
+            self._row_bytes = len(sample) / max(1, count_rows(sample, self._layout))
+        size = min(max(1, int(rows * self._row_bytes)), 2 * _ENOUGH_BYTES)
+        data = b""
+        while True:
+            try:
+                block = self._bytes(len(data), size)
+            except InputError:
                 if end := last_row_end(data, self._layout):
-                    at_end = len(block) < size
-                    return data if at_end else data[:end]
-            return data
+                    return data[:end]  # what comes before the damage
+                raise
+            if not block:
+                return data
+            data += block
+            if len(block) == size and (end := last_row_end(data, self._layout)):
+                return data[:end]
+
+    def _bytes(self, ahead: int, size: int) -> bytes:
+        return read_range(self._files[self._file], self._offset + ahead, size)
 
     def _cut(self, data: bytes, parts: int) -> list[FilePiece]:
         """Cut whole rows into pieces and move on behind them."""
@@ -179,13 +193,12 @@ class ParquetIntake(Intake):
         while missing and self._file < len(self._files):
             path, length = self._files[self._file]
             end = min(length, self._at + missing)
-            for start, stop in itertools.pairwise(cuts_of(self._at, end, parts)):
-                if stop > start:
-                    count = stop - start
-                    pieces.append(
-                        ParquetPiece(self._source, self._number, count, path, start)
-                    )
-                    self._number += count
+            for start, stop in cut(self._at, end, parts):
+                count = stop - start
+                pieces.append(
+                    ParquetPiece(self._source, self._number, count, path, start)
+                )
+                self._number += count
             missing -= end - self._at
             self._at = end
             if end == length:

@@ -1,8 +1,8 @@
 """What an epoch takes in: each source is cut into pieces that tasks read themselves.
 
 The driver decides which rows belong to an epoch, and hands out descriptors: a range
-of a file, rows of a Parquet file. Only what cannot be read from elsewhere (a generator,
-a compressed file) is read here and shipped.
+of a file, of the numbers of items, of offsets. Only what tasks cannot reach (the rows
+of a query, lines that arrive at the driver) is read here and shipped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class ShippedPiece(Piece):
 
 @dataclass(frozen=True)
 class FilePiece(Piece):
-    """The bytes `start` to `end` of a file; its first row is `row` of that file."""
+    """The bytes `start` to `end` of a file; its first row is `row` of that file.
+
+    Those of a compressed file are counted as they are when unpacked.
+    """
 
     path: str
     start: int
@@ -81,6 +84,9 @@ class Intake(ABC):
     def seek(self, position: Any) -> None:
         """Go on from where another intake of the same source stood."""
 
+    def gave(self, items: int) -> None:  # noqa: B027 - most know it beforehand
+        """Take note of how many items there were in what was last taken."""
+
     def waiting(self) -> int | None:
         """Return about how many rows are there to be taken; None: nobody knows."""
         return None
@@ -95,47 +101,6 @@ class Intake(ABC):
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
         """Let go of connections; nothing is taken any more."""
-
-
-class SequenceIntake(Intake):
-    """Slices of a list; a slice of a `range` is as small as the range itself."""
-
-    any_time = True
-
-    def __init__(self, source: str, items: Sequence[Any], pickler: Pickler) -> None:
-        self._source = source
-        self._items = items
-        self._pickler = pickler
-        self._at = 0
-
-    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
-        end = min(len(self._items), self._at + rows)
-        cuts = cuts_of(self._at, end, parts)
-        pieces: list[Piece] = [
-            ShippedPiece(
-                self._source,
-                start + 1,
-                stop - start,
-                self._pickler.dumps(self._items[start:stop]),
-            )
-            for start, stop in itertools.pairwise(cuts)
-            if stop > start
-        ]
-        self._at = end
-        self.ended = end == len(self._items)
-        return pieces
-
-    def waiting(self) -> int:
-        return len(self._items) - self._at
-
-    def position(self) -> Any:
-        return {"at": self._at}
-
-    def seek(self, position: Any) -> None:
-        if position["at"] > len(self._items):
-            raise shrunk(self._source, position["at"], len(self._items), "items")
-        self._at = position["at"]
-        self.ended = self._at == len(self._items)
 
 
 class ItemIntake(Intake):
@@ -165,19 +130,18 @@ class ItemIntake(Intake):
             end = taken[-1][1] + 1 if taken else first
         self._next = end
         pieces: list[Piece] = []
-        for start, stop in itertools.pairwise(cuts_of(0, len(taken), parts)):
-            if stop > start:
-                chosen = taken[start:stop]
-                numbers = np.array([n for _, n in chosen], np.int64)
-                pieces.append(
-                    ShippedPiece(
-                        self._source,
-                        int(numbers[0]),
-                        int(numbers[-1] - numbers[0]) + 1,
-                        self._pickler.dumps([item for item, _ in chosen]),
-                        numbers.tobytes(),
-                    )
+        for start, stop in cut(0, len(taken), parts):
+            chosen = taken[start:stop]
+            numbers = np.array([n for _, n in chosen], np.int64)
+            pieces.append(
+                ShippedPiece(
+                    self._source,
+                    int(numbers[0]),
+                    int(numbers[-1] - numbers[0]) + 1,
+                    self._pickler.dumps([item for item, _ in chosen]),
+                    numbers.tobytes(),
                 )
+            )
         return pieces
 
     def position(self) -> Any:
@@ -200,10 +164,13 @@ def shrunk(what: str, wanted: int, found: int, noun: str) -> CheckpointError:
     )
 
 
-def cuts_of(start: int, end: int, parts: int) -> list[int]:
-    """Return the ends of about equal parts of a range.
+def cut(start: int, end: int, parts: int) -> Iterator[tuple[int, int]]:
+    """Cut a range into about equal parts, without empty ones.
 
-    >>> cuts_of(0, 10, 3)
-    [0, 3, 6, 10]
+    >>> list(cut(0, 10, 3))
+    [(0, 3), (3, 6), (6, 10)]
+    >>> list(cut(0, 1, 3))
+    [(0, 1)]
     """
-    return [start + (end - start) * part // parts for part in range(parts + 1)]
+    ends = (start + (end - start) * part // parts for part in range(parts + 1))
+    return (pair for pair in itertools.pairwise(ends) if pair[0] < pair[1])

@@ -7,21 +7,25 @@ from pathlib import Path
 
 from anabranch.engines.spark.dataframes import FrameIntake, StreamingIntake
 from anabranch.engines.spark.file_intake import FileIntake, ParquetIntake
-from anabranch.engines.spark.intake import Intake, ItemIntake, SequenceIntake
+from anabranch.engines.spark.generated import GeneratedIntake
+from anabranch.engines.spark.intake import Intake, ItemIntake
+from anabranch.engines.spark.listed import ListedIntake, Share
 from anabranch.engines.spark.live import FollowIntake, KafkaIntake, SocketIntake
 from anabranch.engines.spark.offered import OfferedIntake
 from anabranch.engines.spark.pickling import Pickler
+from anabranch.engines.spark.ship import travels
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import (
     FromIterable,
     FromSpark,
+    Generate,
     Kafka,
     Offered,
     ReadFiles,
     Socket,
 )
 from anabranch.runtime.failures import OnError
-from anabranch.runtime.reading.files import input_files, is_compressed
+from anabranch.runtime.reading.files import input_files
 from anabranch.runtime.reading.open import open_reader
 
 
@@ -29,19 +33,27 @@ def intake_of(  # noqa: PLR0911 - one return for each kind of source
     op: Op,
     pickler: Pickler,
     on_error: OnError,
+    share: Share,
+    *,
     scratch: Path,
     checkpoint: Path | None = None,
 ) -> Intake:
-    """Return the intake of a source.
+    """Return the intake of a source; `share` brings items to all hosts.
 
     Rows that have to be put down somewhere go to `scratch`, or, where the job has a
     `checkpoint`, to that.
     """
     match op.kind:
-        case FromIterable(items=items) if isinstance(items, Sequence):
-            return SequenceIntake(op.name, items, pickler)
+        case FromIterable(items=Sequence() as items):
+            return ListedIntake(op.name, items, pickler, share)
+        case Generate() if travels(op.kind.factory):
+            return GeneratedIntake(op.name)
+        case FromIterable() | Generate():
+            return ListedIntake(
+                op.name, iter(open_reader(op, on_error)), pickler, share
+            )
         case ReadFiles():
-            return _of_files(op, op.kind, pickler, on_error)
+            return _of_files(op, op.kind, on_error)
         case Socket():
             return SocketIntake(op, on_error)
         case Kafka():
@@ -50,22 +62,16 @@ def intake_of(  # noqa: PLR0911 - one return for each kind of source
             return OfferedIntake(op.name, op.kind, pickler)
         case FromSpark():
             return _of_frame(op, op.kind, scratch, checkpoint)
-    return _of_items(op, pickler, on_error)
+    return ItemIntake(op.name, open_reader(op, on_error).numbered(), pickler)
 
 
-def _of_files(op: Op, kind: ReadFiles, pickler: Pickler, on_error: OnError) -> Intake:
+def _of_files(op: Op, kind: ReadFiles, on_error: OnError) -> Intake:
     if kind.follow:
-        return FollowIntake(op, pickler, on_error)
+        return FollowIntake(op, on_error)
     files = input_files(kind.path)
     if kind.format == "parquet":
         return ParquetIntake(op.name, files)
-    if any(map(is_compressed, files)):
-        return _of_items(op, pickler, on_error)
     return FileIntake(op.name, kind, files)
-
-
-def _of_items(op: Op, pickler: Pickler, on_error: OnError) -> Intake:
-    return ItemIntake(op.name, open_reader(op, on_error).numbered(), pickler)
 
 
 def _of_frame(

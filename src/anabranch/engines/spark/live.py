@@ -7,23 +7,19 @@ of a socket exist nowhere else: they are shipped as they came, and parsed by the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anabranch.engines.spark.file_intake import FileIntake, ParquetIntake
-from anabranch.engines.spark.intake import Intake, ItemIntake, Piece
-from anabranch.engines.spark.pickling import Pickler
+from anabranch.engines.spark.intake import Intake, Piece
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import Kafka, ReadFiles
-from anabranch.runtime.failures import Failure, OnError
-from anabranch.runtime.reading.files import is_compressed
-from anabranch.runtime.reading.follow import damage_of, read_to_damage
+from anabranch.runtime.failures import OnError
+from anabranch.runtime.reading.follow import damage_of
 from anabranch.runtime.reading.kafka import Topic
 from anabranch.runtime.reading.offsets import Range, Ranges
-from anabranch.runtime.reading.reader import FileReader
 from anabranch.runtime.reading.socket import Lines
 from anabranch.runtime.reading.splits import count_rows, last_row_end
 from anabranch.runtime.reading.watch import Watch
@@ -124,11 +120,10 @@ class FollowIntake(Intake):
 
     live = True
 
-    def __init__(self, op: Op, pickler: Pickler, on_error: OnError) -> None:
+    def __init__(self, op: Op, on_error: OnError) -> None:
         assert isinstance(op.kind, ReadFiles)  # noqa: S101
         self._op = op
         self._kind = op.kind
-        self._pickler = pickler
         self._on_error = on_error
         self._watch = Watch(op.kind.path)
         self._waiting: deque[Path] = deque()
@@ -147,13 +142,14 @@ class FollowIntake(Intake):
             except InputError as error:
                 assert self._path is not None  # noqa: S101
                 self._on_error(damage_of(self._op, self._path, error))
-                self._file, taken = None, []
+                self._close_file()
+                taken = []
             pieces += taken
             rows -= sum(piece.rows for piece in taken)
             if self._file is not None:
-                self._number = _next_number(self._file)
+                self._number = self._file.position()["number"]
                 if self._file.ended:
-                    self._file = None
+                    self._close_file()
         return pieces
 
     def waiting(self) -> int | None:
@@ -180,6 +176,14 @@ class FollowIntake(Intake):
             self._path, self._first = Path(position["path"]), position["first"]
             self._file = self._opened(self._path, position["within"])
 
+    def close(self) -> None:
+        self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
     def _next_file(self) -> Intake:
         if self._file is None:
             self._path, self._first = self._waiting.popleft(), self._number
@@ -190,26 +194,9 @@ class FollowIntake(Intake):
         """Return the intake of one file, from its beginning or from a position."""
         name = self._op.name
         intake: Intake
-        if is_compressed(path) and self._kind.format != "parquet":
-            intake = ItemIntake(name, self._rows(path), self._pickler)
-            intake.seek(within or {"next": self._first})
-            return intake
         if self._kind.format == "parquet":
             intake = ParquetIntake(name, [path])
         else:
             intake = FileIntake(name, self._kind, [path])
         intake.seek(within or {**intake.position(), "number": self._first})
         return intake
-
-    def _rows(self, path: Path) -> Iterator[tuple[Any, int]]:
-        reader = FileReader(self._op, self._on_error)
-        for item, number in read_to_damage(reader, path, self._first, self._op):
-            if isinstance(item, Failure):
-                self._on_error(item)
-            else:
-                yield item, number
-
-
-def _next_number(intake: Intake) -> int:
-    position = intake.position()
-    return int(position["next"] if "next" in position else position["number"])

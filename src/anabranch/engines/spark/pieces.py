@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from anabranch.engines.spark.dataframes import SpooledPiece, read_spooled
+from anabranch.engines.spark.generated import GeneratedPiece, read_generated
 from anabranch.engines.spark.intake import (
     FilePiece,
     ParquetPiece,
     Piece,
     ShippedPiece,
 )
+from anabranch.engines.spark.listed import ListedPiece, read_listed
 from anabranch.engines.spark.live import KafkaPiece, LinesPiece
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.wire import Batch
@@ -31,17 +33,17 @@ from anabranch.graph.graph import Op
 from anabranch.graph.sources import Kafka, ReadFiles, Socket
 from anabranch.runtime.columns import ARROW, Form, form_of
 from anabranch.runtime.failures import OnError
-from anabranch.runtime.reading.files import opened
 from anabranch.runtime.reading.follow import damage_of
-from anabranch.runtime.reading.kafka import Topic, read_range
+from anabranch.runtime.reading.kafka import Topic, read_messages
 from anabranch.runtime.reading.opening import row_parser
 from anabranch.runtime.reading.parquet import parse_parquet_rows, parse_table
+from anabranch.runtime.reading.ranges import read_range
 from anabranch.runtime.reading.reader import refusal, refusal_at
 from anabranch.runtime.reading.rows import BadRow, Position
 from anabranch.runtime.reading.rowtext import RowText
 
 
-def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> Batch:
+def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> Batch:  # noqa: PLR0911 - one return for each kind of piece
     """Return the rows of a piece; the first number of their positions is the row's."""
     form = form_of(op.type) if op.type is not None else None
     match piece:
@@ -53,6 +55,10 @@ def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> Bat
                 else np.frombuffer(piece.numbers, np.int64)
             )
             return Batch([numbers], form, None, items)
+        case ListedPiece():
+            return _in_a_row(piece, read_listed(piece, pickler), form)
+        case GeneratedPiece():
+            return _in_a_row(piece, read_generated(piece, op), form)
         case FilePiece():
             return _read_text(piece, op, form, on_error)
         case ParquetPiece():
@@ -61,12 +67,17 @@ def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> Bat
             return _batch(_lines(piece, op, on_error), form)
         case KafkaPiece():
             topic, text = _topic(op)
-            found = read_range(piece.range, piece.first, topic, text, on_error)
+            found = read_messages(piece.range, piece.first, topic, text, on_error)
             return _batch(found, form)
         case SpooledPiece():
             return _read_frame(piece, op, form, on_error)
     msg = f"no reader for {piece!r}"
     raise TypeError(msg)
+
+
+def _in_a_row(piece: Piece, items: list[Any], form: Form | None) -> Batch:
+    numbers = np.arange(piece.first, piece.first + len(items))
+    return Batch([numbers], form, None, items)
 
 
 def _read_text(piece: FilePiece, op: Op, form: Form | None, on_error: OnError) -> Batch:
@@ -98,9 +109,7 @@ def _batch(found: Iterable[tuple[Any, int]], form: Form | None) -> Batch:
 
 
 def _bytes_of(piece: FilePiece) -> bytes:
-    with opened(Path(piece.path)) as file:
-        file.seek(piece.start)
-        data = file.read(piece.end - piece.start)
+    data = read_range(Path(piece.path), piece.start, piece.end - piece.start)
     if len(data) < piece.end - piece.start:
         msg = (
             f"{piece.path} must not change while it is read; it had at least "

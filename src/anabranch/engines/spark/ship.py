@@ -49,12 +49,27 @@ def unpacked(data: bytes) -> Any:
     return cloudpickle.loads(spec)
 
 
+def travels(value: Any) -> bool:
+    """Tell whether a value can be sent to the workers.
+
+    >>> travels(lambda: iter("ab")), travels(sys.stdout)
+    (True, False)
+    """
+    try:
+        cloudpickle.dumps(value)
+    except Exception:  # noqa: BLE001 - whatever objects of the user's raise
+        return False
+    return True
+
+
 def _for_workers(layout: Layout) -> Layout:
     """Return the layout without what no worker ever calls or reads."""
     ops = []
     for op in layout.graph:
         unit = layout.unit_of.get(op.name)
-        here = unit is None or unit.in_driver or isinstance(op.kind, Generate)
+        here = unit is None or unit.in_driver
+        if isinstance(op.kind, Generate):
+            here = here or not travels(op.kind.factory)
         left_out: list[Any] = []
         if here:
             left_out += [code.function for code in op.kind.user_code]

@@ -63,13 +63,20 @@ def read_pieces(path: Path, layout: Layout, size: int = 1 << 20) -> Iterator[byt
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading; what goes wrong with it becomes an `InputError`."""
-    try:
+    with input_errors(path):
         if is_compressed(path):
             with gzip.open(path) as file:
-                yield cast("BinaryIO", _ToTheDamage(file))
+                yield cast("BinaryIO", ToTheDamage(file))
         else:
             with path.open("rb") as plain:
                 yield plain
+
+
+@contextmanager
+def input_errors(path: Path) -> Iterator[None]:
+    """Say in an `InputError` what is wrong with a file."""
+    try:
+        yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         msg = (
             f"{path} must be a whole gzip file; it is damaged or cut off ({error}); "
@@ -84,7 +91,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise InputError(msg) from error
 
 
-class _ToTheDamage:
+class ToTheDamage:
     """Reads a compressed file up to the place where it is damaged or cut off.
 
     `GzipFile.read` would keep back what it has read before the damage.

@@ -168,7 +168,7 @@ class KafkaReader(LiveReader):
             time.sleep(wait_s)
         found: list[tuple[Any, int]] = []
         for one in ranges:
-            found += read_range(
+            found += read_messages(
                 one, self._next, self._topic, self._text, self._on_error
             )
             self._next += one.end - one.start
@@ -182,7 +182,7 @@ class KafkaReader(LiveReader):
         self._topic.close()
 
 
-def read_range(
+def read_messages(
     wanted: Range, first: int, topic: Topic, text: RowText, on_error: OnError
 ) -> list[tuple[Any, int]]:
     """Return the items of a range of messages; the one at its start has number `first`."""

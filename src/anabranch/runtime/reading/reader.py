@@ -60,7 +60,7 @@ class ItemReader(Reader):
             except StopIteration:
                 return
             except Exception as error:
-                raise self._failed(number, error) from error
+                raise source_failed(self._op, number, error) from error
             number += 1
             yield item, number
 
@@ -71,13 +71,7 @@ class ItemReader(Reader):
         try:
             return iter(self._items())
         except Exception as error:
-            raise self._failed(0, error) from error
-
-    def _failed(self, number: int, error: Exception) -> InputError:
-        return InputError(
-            f"source {self._op.name!r} ({self._op.site}) must give items to its end; "
-            f"it failed after {number} of them: {type(error).__name__}: {error}"
-        )
+            raise source_failed(self._op, 0, error) from error
 
 
 class FileReader(Reader):
@@ -127,6 +121,14 @@ class FileReader(Reader):
         file = bisect.bisect_right(self._firsts, bad.at.row) - 1
         row = bad.at.row - self._firsts[file] + 1
         self._on_error(refusal(self._op, str(self._files[file]), row, bad))
+
+
+def source_failed(op: Op, given: int, error: Exception) -> InputError:
+    """Return the error of a collection or generator that failed after some items."""
+    return InputError(
+        f"source {op.name!r} ({op.site}) must give items to its end; "
+        f"it failed after {given} of them: {type(error).__name__}: {error}"
+    )
 
 
 def refusal(op: Op, path: str, row: int, bad: BadRow) -> Failure:
