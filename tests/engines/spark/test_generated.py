@@ -3,6 +3,7 @@
 import itertools
 import os
 import threading
+import time
 
 import pytest
 
@@ -106,3 +107,23 @@ def test_a_generator_that_fails_is_named_with_the_number_of_its_items(engine):
 
     with pytest.raises(InputError, match="it failed after 5 of them: LookupError: out"):
         ab.run(ab.generate(broken, int).to_list(), on=engine, epoch_items=10)
+
+
+def test_the_first_items_of_a_slow_generator_are_not_kept_waiting():
+    """
+    Without a number of items per epoch: nobody has said, and nobody knows the pace.
+    """
+
+    def slow():
+        for n in itertools.count():
+            time.sleep(0.001)
+            yield n
+
+    out = ab.generate(slow, int).to_list()
+    job = ab.start(out, on="spark")
+    while not out.items:
+        assert not job.wait(timeout=0.05)
+    job.stop()
+
+    assert list(range(len(out.items))) == out.items
+    assert len(out.items) < 20_000

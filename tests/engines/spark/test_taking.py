@@ -8,16 +8,10 @@ from anabranch.engines.spark.taking import Taking
 from anabranch.graph.graph import Graph
 
 
-class Arriving(ListedIntake):
-    """Items that can only be taken when they are needed."""
-
-    any_time = False
-
-
-def sources(kind, share, *lengths):
+def sources(share, *lengths):
     pickler = Pickler(Graph(()))
     return {
-        f"s{n}": kind(f"s{n}", range(length), pickler, share)
+        f"s{n}": ListedIntake(f"s{n}", range(length), pickler, share)
         for n, length in enumerate(lengths)
     }
 
@@ -28,7 +22,7 @@ def taken_rows(taken):
 
 def test_what_is_taken_ahead_is_what_comes_next(spark):
     share = spark.sparkContext.broadcast
-    with closing(Taking(sources(ListedIntake, share, 5, 2))) as taking:
+    with closing(Taking(sources(share, 5, 2))) as taking:
         found = []
         for _ in range(4):
             taken = taking.take(2, 1)
@@ -43,20 +37,19 @@ def test_what_is_taken_ahead_is_what_comes_next(spark):
     ] == found
 
 
-def test_rows_that_arrive_by_themselves_are_not_taken_ahead(spark):
+def test_what_is_made_when_it_is_asked_for_is_not_taken_ahead(spark):
     share = spark.sparkContext.broadcast
-    intakes = sources(ListedIntake, share, 4) | {
-        "late": sources(Arriving, share, 4)["s0"]
-    }
+    made = ListedIntake("made", iter(range(4)), Pickler(Graph(())), share)
+    intakes = sources(share, 4) | {"made": made}
     with closing(Taking(intakes)) as taking:
         taking.prepare(2, 1)
 
-        assert {"s0": {"at": 1}, "late": {"at": 1}} == taking.take(1, 1).positions
+        assert {"s0": {"at": 1}, "made": {"at": 1}} == taking.take(1, 1).positions
 
 
 def test_rows_know_how_many_were_asked_for(spark):
     share = spark.sparkContext.broadcast
-    with closing(Taking(sources(ListedIntake, share, 9))) as taking:
+    with closing(Taking(sources(share, 9))) as taking:
         taking.prepare(2, 1)
 
         assert [2, 3] == [taking.take(3, 1).asked, taking.take(3, 1).asked]

@@ -9,8 +9,9 @@ compared with each other.
 from __future__ import annotations
 
 FIRST_ITEMS = 250_000
+FIRST_TO_WAIT_FOR = 125  # of a source that makes items at a pace nobody knows
 MOST_ITEMS = 1_000_000  # tasks hold them in memory
-LEAST_ITEMS = MOST_ITEMS >> 10
+LEAST_ITEMS = 4
 SHORT_S, LONG_S = 2.5, 5.0
 _FILLED = 0.75  # of what an epoch was to take; less says little about its size
 

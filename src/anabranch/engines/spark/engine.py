@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Options
 from anabranch.engines.spark.actuator import SparkActuator
-from anabranch.engines.spark.admission import FIRST_ITEMS, next_items
+from anabranch.engines.spark.admission import FIRST_ITEMS, FIRST_TO_WAIT_FOR, next_items
 from anabranch.engines.spark.arrivals import Arrivals
 from anabranch.engines.spark.books import Books
 from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
@@ -159,6 +159,8 @@ class SparkRun(RunningThread):
                 )
             for name, position in self._books.positions.items():
                 intakes[name].seek(position)
+            if self._admits and any(one.own_pace for one in intakes.values()):
+                self._epoch_items = FIRST_TO_WAIT_FOR
             with contextlib.closing(Taking(intakes)) as taking:
                 self._all_epochs(epochs, intakes, taking)
         finally:

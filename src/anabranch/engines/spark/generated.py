@@ -31,6 +31,8 @@ class GeneratedPiece(Piece):
 class GeneratedIntake(Intake):
     """Ranges of numbers; where the generator ends is known once it was read so far."""
 
+    own_pace = True
+
     def __init__(self, source: str) -> None:
         self._source = source
         self._at = 0

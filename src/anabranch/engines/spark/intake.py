@@ -62,12 +62,14 @@ class ParquetPiece(Piece):
 class Intake(ABC):
     """Hands out the rows of a source, in order.
 
-    A `live` source has rows that arrived before they were asked for.
+    A `live` source has rows that arrived before they were asked for; one of its
+    `own_pace` makes them only then, and may take its time.
     """
 
     ended = False
     any_time = False  # whether the same rows can be taken at any time, without a word
     live = False
+    own_pace = False
 
     @abstractmethod
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:

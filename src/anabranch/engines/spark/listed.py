@@ -43,8 +43,6 @@ class _Section:
 class ListedIntake(Intake):
     """Items of a collection, section after section."""
 
-    any_time = True
-
     def __init__(
         self,
         source: str,
@@ -61,12 +59,15 @@ class ListedIntake(Intake):
         self._sections: list[_Section] = []
         self._sent = 0
         self._all_sent = False
+        self.any_time = isinstance(items, Sequence)
+        self.own_pace = not self.any_time
 
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         self._let_go(self._before)
         start = self._before = self._at
-        if not self._all_sent and self._sent < start + rows:
-            self._send(max(start + rows - self._sent, _SECTION_ITEMS))
+        missing = start + rows - self._sent
+        if missing > 0 and not self._all_sent:
+            self._send(missing if self.own_pace else max(missing, _SECTION_ITEMS))
         self._at = min(start + rows, self._sent)
         self.ended = self._all_sent and self._at == self._sent
         return [
