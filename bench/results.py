@@ -3,9 +3,9 @@
     anabranch bench all [--quick] [--only safe_*,spark_order] [--skip peers] [--page]
 
 Each benchmark is a process of its own. What it reports (see timing.py) is kept in
-out/results, beside what it prints; a later run replaces only what it runs again. `--page`
-runs nothing and writes the page from what is kept. `--quick` shows that everything works:
-its figures mean nothing, and its page goes to out/results/quick.
+bench/records, what it prints in out/results; a later run replaces only what it runs again.
+`--page` runs nothing and writes the page from what is kept. `--quick` shows that everything
+works: its figures mean nothing, and all of it goes to out/results/quick.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from anabranch.cli.bench import benchmarks
@@ -37,27 +38,37 @@ def main() -> None:
     parser.add_argument("--skip", default="", help="names or patterns, by commas")
     parser.add_argument("--timeout", type=float, default=7200.0, help="of one, s")
     arguments = parser.parse_args()
-    folder = ROOT / "out" / "results"
+    kept = Kept(HERE / "records", ROOT / "out" / "results", PAGE)
     if arguments.quick:
-        folder /= "quick"
-    folder.mkdir(parents=True, exist_ok=True)
+        quick = kept.printed / "quick"
+        kept = Kept(quick, quick, quick / "results.md")
+    kept.records.mkdir(parents=True, exist_ok=True)
+    kept.printed.mkdir(parents=True, exist_ok=True)
     chosen = [
         run
         for run in all_runs()
         if matches(run.bench, arguments.only) and not matches(run.bench, arguments.skip)
     ]
     if not arguments.page:
-        forget({run.bench for run in chosen}, folder)
+        forget({run.bench for run in chosen}, kept)
         failed = [
             run.bench
             for number, run in enumerate(chosen)
-            if not execute(run, folder, arguments, f"{number + 1} of {len(chosen)}")
+            if not execute(run, kept, arguments, f"{number + 1} of {len(chosen)}")
         ]
         if failed:
             print(f"results: failed: {', '.join(failed)}", file=sys.stderr)
-    page = folder / "results.md" if arguments.quick else PAGE
-    write_page(page, folder)
-    print(f"results: {page}", file=sys.stderr)
+    write_page(kept.page, kept.records, kept.printed)
+    print(f"results: {kept.page}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where records and printed words are kept, and the page that is made of them."""
+
+    records: Path
+    printed: Path
+    page: Path
 
 
 def all_runs() -> list[Run]:
@@ -76,29 +87,30 @@ def matches(name: str, patterns: str) -> bool:
     )
 
 
-def forget(benches: set[str], folder: Path) -> None:
+def forget(benches: set[str], kept: Kept) -> None:
     """Remove what earlier runs of these benchmarks left."""
     for bench in benches:
-        for path in [*folder.glob(f"{bench}-*.json"), *folder.glob(f"{bench}-*.txt")]:
+        records = kept.records.glob(f"{bench}-*.json")
+        for path in [*records, *kept.printed.glob(f"{bench}-*.txt")]:
             path.unlink()
 
 
-def execute(run: Run, folder: Path, arguments: argparse.Namespace, number: str) -> bool:
+def execute(run: Run, kept: Kept, arguments: argparse.Namespace, number: str) -> bool:
     """Run a benchmark; what it prints is shown and kept."""
     given = run.quick if arguments.quick else run.arguments
     print(f"results: {number}: {run.bench} {' '.join(given)}", file=sys.stderr)
     script = HERE / f"{run.bench}.py"
     if not script.exists():
         script = HERE / run.bench
-    variables = {**os.environ, RECORDS: str(folder)}
+    variables = {**os.environ, RECORDS: str(kept.records)}
     if arguments.quick:
         variables[QUICK] = "1"
     started_s = time.perf_counter()
     label = "-".join([run.bench, *given[:1]]).replace("/", "-").replace(" ", "-")
     if not given:
         label = f"{run.bench}-printed"
-    kept = folder / f"{label}.txt"
-    with kept.open("w", encoding="utf-8") as printed:
+    words = kept.printed / f"{label}.txt"
+    with words.open("w", encoding="utf-8") as printed:
         try:
             code = subprocess.run(
                 [sys.executable, str(script), *given],
@@ -111,9 +123,9 @@ def execute(run: Run, folder: Path, arguments: argparse.Namespace, number: str) 
         except subprocess.TimeoutExpired:
             code = 1
     if code != 0:
-        with kept.open("a", encoding="utf-8") as printed:
+        with words.open("a", encoding="utf-8") as printed:
             printed.write(f"{FAILED} (exit status {code})\n")
-    print(kept.read_text(encoding="utf-8"))
+    print(words.read_text(encoding="utf-8"))
     took_s = time.perf_counter() - started_s
     said = "done" if code == 0 else "FAILED"
     print(f"results: {run.bench}: {said} after {took_s:.0f} s", file=sys.stderr)

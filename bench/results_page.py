@@ -26,11 +26,11 @@ FAILED = "FAILED"  # the last line of what a benchmark printed that did
 HEAD = ("what", "paper", "measured", "spread", "target", "remark")
 
 
-def write_page(page: Path, folder: Path) -> None:
-    """Write the page from all records of a folder."""
+def write_page(page: Path, kept: Path, words: Path) -> None:
+    """Write the page from the records of one folder and the printed words of another."""
     records = [
         json.loads(path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("*.json"))
+        for path in sorted(kept.glob("*.json"))
     ]
     records = [one for one in records if one["claims"] or one["tables"]]
     recorded = {record["bench"] for record in records}
@@ -45,7 +45,7 @@ def write_page(page: Path, folder: Path) -> None:
         mine = [one for one in records if group_of(one["bench"]) == prefix]
         printed = [
             path
-            for path in sorted(folder.glob("*.txt"))
+            for path in sorted(words.glob("*.txt"))
             if group_of(path.stem) == prefix and is_wanted(path, recorded)
         ]
         if mine or printed:

@@ -135,7 +135,7 @@ def report(
         print(f"{name}: {one.what}: {said_of(one)}")
     if path is not None:
         Path(path).write_text(json.dumps(results, indent=2), encoding="utf-8")
-    record(name, results, claims or claims_in(name, results), tables)
+    record(name, claims or claims_in(name, results), tables)
 
 
 def said_of(one: Claim) -> str:
@@ -147,10 +147,7 @@ def said_of(one: Claim) -> str:
 
 
 def record(
-    name: str,
-    results: Mapping[str, Any],
-    claims: Sequence[Claim] = (),
-    tables: Sequence[Table] = (),
+    name: str, claims: Sequence[Claim] = (), tables: Sequence[Table] = ()
 ) -> None:
     """Write what was found where `anabranch bench all` collects it, if it runs us.
 
@@ -171,7 +168,6 @@ def record(
         "cores": os.cpu_count(),
         "claims": [asdict(one) for one in claims],
         "tables": [asdict(one) for one in tables],
-        "results": results,
     }
     file = "-".join(f"{bench}-{name}".split()).replace("/", "-")
     text = json.dumps(kept, indent=2, default=str)

@@ -66,7 +66,7 @@ def test_the_page_has_every_record_under_its_heading(tmp_path):
     (tmp_path / "spark_order-3.txt").write_text("half\nFAILED (exit status 1)\n")
     page = tmp_path / "page.md"
 
-    write_page(page, tmp_path)
+    write_page(page, tmp_path, tmp_path)
 
     text = page.read_text()
     assert "Of 2 claims with a target 1 are missed." in text
