@@ -59,8 +59,7 @@ def order_regions(
     ('split', 'strict', 'merge')
     """
     target, rules = target or Target(), rules or Rules()
-    # Groups are dealt out by one splitter: no shuffle leads to a region that needs them.
-    heads = frozenset(chain.operators[0] for chain in chains if chain.period == 1)
+    heads = frozenset(c.operators[0] for c in chains if _may_be_shuffled_to(c, target))
     carried: dict[str, Push] = {}  # last operator of a region -> push since numbered
     regions: list[plan.Region] = []
     for serial, chain in enumerate(chains):
@@ -68,7 +67,7 @@ def order_regions(
         push = push_of(graph, traits, chain)
         numbered = push
         first = _first_joint(graph, head, carried, rules)
-        if first == "shuffle" and chain.period > 1:
+        if first == "shuffle" and not _may_be_shuffled_to(chain, target):
             first = "split"
         if first == "shuffle":
             numbered = carried[graph.producers(head)[0]].then(push)
@@ -184,6 +183,14 @@ def _last_joint(
 
 def _may_shuffle(numbered: Push, rules: Rules) -> bool:
     return rules.shuffle_after_prolific or not is_prolific(numbered)
+
+
+def _may_be_shuffled_to(chain: Chain, target: Target) -> bool:
+    """Tell whether replicas of another region may send to a region.
+
+    Groups are dealt out by one splitter, unless there is an epoch to count them in.
+    """
+    return chain.period == 1 or target.batched
 
 
 def _shown(push: Push) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from anabranch.engines.spark.cuts import halves_of
 from anabranch.engines.spark.exits import Exits
 from anabranch.engines.spark.faults import reach
+from anabranch.engines.spark.groups import UnitGroups, without_counts
 from anabranch.engines.spark.layout import Unit
 from anabranch.engines.spark.pieces import read_piece
 from anabranch.engines.spark.routing import Rows
@@ -66,11 +67,15 @@ class UnitRunner:
         self._stored: dict[str, StoredStates] = {}
         self._states: dict[str, dict[Any, Any]] = {}
         for number, name in enumerate(stateful):
-            if unit.in_driver:  # this process stays, and so do its states
+            # This process stays, and so do its states; or the driver keeps them.
+            if unit.in_driver or unit.period > 1:
                 self._states[name] = States(graph[name], kernels[name])
             else:
                 stored = StoredStates(number, graph[name], kernels[name], unit.key)
                 self._states[name] = self._stored[name] = stored
+        self._groups = None
+        if unit.period > 1:
+            self._groups = UnitGroups(unit, graph, self._states)
         self._failures: list[Failure] = []
         self._exits = Exits(job, self._on_error)
         self._all: list[Program] = []
@@ -117,7 +122,7 @@ class UnitRunner:
         received: list[list[pa.Buffer]],
         rows: Rows,
     ) -> Report:
-        read, streams = self._streams(share, received)
+        read, streams = self._taken(task, channel, share, received)
         written: dict[str, int] = {}
         if not self._unit.operators:  # only writes what it is given
             (stream,) = streams
@@ -139,6 +144,7 @@ class UnitRunner:
             parts={sink: self._exits.part(sink, task, channel) for sink in written},
             logs=saved.logs,
             snapshots=saved.snapshots,
+            begun=self._groups and self._groups.left(self._job.pickler),
         )
 
     def first_half(
@@ -268,6 +274,23 @@ class UnitRunner:
             failures=tuple(self._failures),
             finished=tuple((key, outputs) for key, outputs in finished if outputs),
         )
+
+    def _taken(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+    ) -> tuple[dict[str, int], list[Batch]]:
+        """Return what came in and is for this channel to run."""
+        if self._groups is None:
+            return self._streams(share, received)
+        channels = task.channels[self._unit.number]
+        (blobs,) = received
+        items, counts = without_counts(blobs, channels)
+        read, (stream,) = self._streams(share, [items])
+        pickler = self._job.pickler
+        return read, [self._groups.begin(task, channel, counts, stream, pickler)]
 
     def _streams(
         self, share: Share, received: list[list[pa.Buffer]]
