@@ -133,6 +133,7 @@ class UnitRunner:
             left = {e: [b] for e, b in self._processed(task, share, streams)}
             written, _ = self._exits.leave(left, task, channel, rows)
         reach("processed", task.epoch)
+        pickler = self._job.pickler
         changes = self._saved.changes(self._unit.operators)
         saved = self._saved.save(task, channel, changes)
         return Report(
@@ -144,7 +145,7 @@ class UnitRunner:
             parts={sink: self._exits.part(sink, task, channel) for sink in written},
             logs=saved.logs,
             snapshots=saved.snapshots,
-            begun=self._groups and self._groups.left(self._job.pickler),
+            begun=None if self._groups is None else self._groups.left(pickler),
         )
 
     def first_half(
