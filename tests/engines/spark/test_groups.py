@@ -47,7 +47,16 @@ def first_two(n: int) -> list[int]:
     return [n, -n][: n % 3]
 
 
+seen = []
+
+
+def note(n: int) -> int:
+    seen.append(n)  # so it runs in the driver
+    return n
+
+
 STEPS = {
+    "note": lambda s: s.map(note),
     "add": lambda s: s.map(add),
     "pairs": lambda s: s.block(pairs, pop=2, push=2),
     "triples": lambda s: s.block(triples, pop=3, push=1),
@@ -133,6 +142,7 @@ PROGRAMS = {  # with degree, items in an epoch, items
     "some spread triples peek pairs": [(3, 7, 30), (4, 1000, 331)],
     "meet pairs": [(4, 1, 9), (2, 7, 60)],
     "sum triples some spread": [(3, 100, 331)],
+    "note triples note pairs": [(2, 20, 50)],
 }
 
 
@@ -150,7 +160,7 @@ def test_any_degree_and_epoch_size_gives_the_sequential_result(program):
 @pytest.mark.parametrize("seed", range(3))
 def test_generated_chains_of_blocks_give_the_sequential_result(seed):
     rng = Random(seed)
-    names = rng.choices(sorted(STEPS), k=rng.randint(2, 5))
+    names = rng.choices(sorted(STEPS.keys() - {"note"}), k=rng.randint(2, 5))
     sink = stream_of(names, range(150)).to_list()
     ab.run(sink, on="spark", degree=rng.randint(2, 4), epoch_items=40)
 
@@ -244,6 +254,25 @@ def test_a_begun_group_survives_a_restart(tmp_path, degree):
     rows = [int(row) for p in parts for row in p.read_text().splitlines()[1:]]
     wanted = [(sum(range(n, n + 7)), n) for n in range(0, 91, 7)]
     assert [value for pair in wanted for value in pair] == rows
+
+
+def no_fifties(window: list[Number]) -> list[Number]:
+    if any(item.n == 52 for item in window):
+        raise ValueError(window)
+    return window[:1]
+
+
+@spark
+@pytest.mark.parametrize("on", ["sequential", "spark"])
+def test_an_error_names_the_item_that_completed_the_group(tmp_path, on):
+    source = ab.from_iterable([Number(n) for n in range(90)], Number)
+    with pytest.raises(OperatorError, match="item 56 of from_iterable"):
+        ab.run(
+            source.block(no_fifties, pop=7, push=1).write_csv(tmp_path / "out"),
+            on=on,
+            degree=2,
+            epoch_items=40,
+        )
 
 
 def layout(sink, **options):

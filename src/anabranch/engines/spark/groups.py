@@ -109,6 +109,8 @@ class UnitGroups:
         self._kernels = {name: kernel_of(graph[name]) for name in states}
         self._states = states
         self._entered = 0
+        self._held = b""  # what waited when the epoch began, pickled; nothing if empty
+        self._taken = Batch([], None, None, [])
 
     def begin(
         self,
@@ -121,15 +123,21 @@ class UnitGroups:
         """Begin an epoch; return the items that this channel runs."""
         begun = task.begun.get(self._unit.name)
         entered = 0 if begun is None else begun.entered
+        self._held = begun.states if begun is not None and channel == 0 else b""
+        taken = portion(counts, channel, self._unit.period, entered, len(stream))
+        self._entered = taken.entered
+        self._taken = stream.slice(taken.start, taken.end)
+        return self.again(pickler)
+
+    def again(self, pickler: Pickler) -> Batch:
+        """Go back to where the epoch began; return the items that this channel runs."""
         held = {name: kernel.open() for name, kernel in self._kernels.items()}
-        if begun is not None and channel == 0:
-            held = pickler.loads(begun.states)
+        if self._held:
+            held = pickler.loads(self._held)
         for name, state in held.items():
             self._states[name].clear()
             self._states[name][()] = state
-        taken = portion(counts, channel, self._unit.period, entered, len(stream))
-        self._entered = taken.entered
-        return stream.slice(taken.start, taken.end)
+        return self._taken
 
     def left(self, pickler: Pickler) -> Begun | None:
         """Return the group that this channel leaves incomplete, if it does."""

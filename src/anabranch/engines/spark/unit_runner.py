@@ -85,7 +85,10 @@ class UnitRunner:
         self._shortcut = None
         if not job.spec.resilient:
             self._shortcut = shortcut_of(
-                self._layout, unit, lambda: self._made(unit.entries, None), self._ran_on
+                self._layout,
+                unit,
+                lambda: self._made(unit.entries, None),
+                self._ran_on if self._groups is None else self._ran_again,
             )
         self._saved = UnitStates(
             unit, self._stored, job.spec.states, job.spec.checkpoint
@@ -342,6 +345,11 @@ class UnitRunner:
                 left.setdefault(edge, []).append(batch.compact())
         for edge, batches in left.items():
             yield edge, end_to_end(batches)
+
+    def _ran_again(self, _: list[Batch]) -> Iterator[tuple[Edge, Batch]]:
+        """Run all that this channel has taken, once more from the beginning."""
+        assert self._groups is not None  # noqa: S101 - else part of it is enough
+        yield from self._ran_on([self._groups.again(self._job.pickler)])
 
     def _fed(
         self, streams: list[Batch], entries_of: tuple[Entry, ...] | None = None
