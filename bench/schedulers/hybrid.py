@@ -130,13 +130,16 @@ class _Chain:
         waiting = iter(enumerate(starts))  # next() of it is one step for all threads
 
         def work(thread: int) -> None:
+            own = [replicas[thread : thread + 1] for replicas in programs]
             for number, start in waiting:
                 taken = items[start : start + batch]
-                own = [replicas[thread : thread + 1] for replicas in programs]
                 self._through(own, taken, made[number], None)
 
-        with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(work, range(self.threads)))
+        if self.threads == 1:
+            work(0)
+        else:
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(work, range(self.threads)))
         return [item for part in made for item in part]
 
     def _through(
