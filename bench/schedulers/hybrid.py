@@ -5,7 +5,9 @@ comes of them straight to the next one; there is no master. A queue between two 
 that grows with what an operator gives and is empty again afterwards. What an operator
 has begun (half a run of equal items, a window) stays in its state until more items come.
 One subgraph, the last unless another is named, may be data-parallel: each thread has a
-contiguous part of a batch.
+contiguous part of a batch. Where no operator keeps anything all subgraphs may be, also
+those of dynamic rates: then a thread takes the next batch through all of them, and what
+comes of the batches is laid end to end.
 """
 
 from __future__ import annotations
@@ -51,6 +53,20 @@ def make(
 
     def run() -> list[Any]:
         return chain.run(batch)
+
+    return run
+
+
+def make_whole(
+    row: Row, subgraphs: Sequence[int], batch: int = 100, threads: int = 1
+) -> Any:
+    """Return a function that runs a program without state, every part data-parallel."""
+    assert not any(kernel_of(row.graph[name]).stateful for name in row.names)
+    replicas = dict.fromkeys(range(len(subgraphs)), threads)
+    chain = _Chain(row, subgraphs, replicas, compiled=False)
+
+    def run() -> list[Any]:
+        return chain.run_whole(batch)
 
     return run
 
@@ -105,6 +121,26 @@ class _Chain:
             if pool is not None:
                 pool.shutdown()
         return results
+
+    def run_whole(self, batch: int) -> list[Any]:
+        programs = self._programs()
+        items = self.row.items
+        starts = range(0, len(items), batch)
+        made: list[list[Any]] = [[] for _ in starts]
+        waiting = iter(enumerate(starts))  # next() of it is one step for all threads
+
+        def work(thread: int) -> None:
+            own = [replicas[thread : thread + 1] for replicas in programs]
+            for number, start in waiting:
+                taken = items[start : start + batch]
+                self._through(own, taken, made[number], None)
+
+        if self.threads == 1:
+            work(0)
+        else:
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(work, range(self.threads)))
+        return [item for part in made for item in part]
 
     def _through(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from anabranch.graph.custom import Apply
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kinds import FlatMap, Map
 from anabranch.graph.sinks import SinkKind
@@ -61,6 +62,14 @@ def stage_of(op: Op) -> Stage:
         return Stage(op.name, lambda item: list(prolific(item)), list)
     if not kernel.stateful:
         return Stage(op.name, lambda item: kernel.process(None, item, 0), list)
+    if isinstance(op.kind, Apply) and not op.state_key:
+        instance = kernel.open()
+        process = instance.process
+        return Stage(
+            op.name,
+            lambda item: [*process(item)],
+            lambda: list(kernel.finish(instance)),
+        )
     states = States(op, kernel)
     key = key_getter(op.state_key) if op.state_key else lambda _: ()
 

@@ -105,7 +105,8 @@ def compile_sinks(*sinks: Sink, on: EngineName = "spark") -> Compilation:
     [('from_iterable', 'map')]
     """
     graph = graph_of(sinks)
-    return compile_graph(graph, Target(batched=on == "spark", aligned=on == "local"))
+    target = Target(batched=on == "spark", aligned=on != "sequential")
+    return compile_graph(graph, target)
 
 
 def explain(*sinks: Sink, on: EngineName = "spark") -> str:

@@ -123,3 +123,16 @@ def _half(x: float) -> float:
 
 def _is_large(x: float) -> bool:
     return x > 20
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_hybrid_with_every_part_parallel(threads):
+    from schedulers import hybrid
+    from schedulers.stages import row_of
+
+    assert (
+        expected(selective)
+        == hybrid.make_whole(row_of(selective()), [2, 2], 7, threads)()
+    )
+    with pytest.raises(AssertionError):
+        hybrid.make_whole(row_of(prolific()), [1, 2])

@@ -69,8 +69,8 @@ def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str 
         return "acts on punctuations, of which every replica would get a copy"
     if isinstance(op.kind, Source):
         return None
-    if is_whole_block(op, traits) and (front.key or not front.paced):
-        return "takes several items at a time, and what comes to a replica may vary"
+    if is_whole_block(op, traits) and (why := _why_not_in_groups(front, target)):
+        return f"takes several items at a time, and {why}"
     if traits.state == "keyed" and (why := _why_not_by_key(front, traits)):
         return why
     if isinstance(op.kind, SinkKind) and traits.needs_order:
@@ -108,6 +108,20 @@ def _paced(front: Front, op: Op) -> tuple[int, Fraction]:
     entering = int(front.period * front.gain)
     rounds = op.kind.pop // gcd(entering, op.kind.pop)
     return front.period * rounds, front.gain * op.kind.push / op.kind.pop
+
+
+def _why_not_in_groups(front: Front, target: Target) -> str | None:
+    """Return why a block cannot get its items in whole groups at the end of a region.
+
+    Where epochs are cut into ranges, groups are counted where items enter a region.
+    """
+    if front.key or not front.paced:
+        return "what comes to a replica may vary"
+    if target.batched and front.by_range:
+        return "a source is cut into ranges anywhere"
+    if target.batched and front.marked:
+        return "punctuations come between them"
+    return None
 
 
 def _why_not_by_key(front: Front, traits: Traits) -> str | None:

@@ -13,18 +13,22 @@ between went to other replicas.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from math import prod
 from typing import NamedTuple
 
 from anabranch.analysis.traits import Push, Traits
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.regions import Chain
 from anabranch.graph.blocks import Block
-from anabranch.graph.graph import Graph
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kinds import Map
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
 from anabranch.plan import plan
 
 ONE_TO_ONE = Push(1, 1)
+LONGEST_PERIOD = 10_000  # items to count through
 
 
 class Joints(NamedTuple):
@@ -59,8 +63,7 @@ def order_regions(
     ('split', 'strict', 'merge')
     """
     target, rules = target or Target(), rules or Rules()
-    # Groups are dealt out by one splitter: no shuffle leads to a region that needs them.
-    heads = frozenset(chain.operators[0] for chain in chains if chain.period == 1)
+    heads = frozenset(c.operators[0] for c in chains if _may_be_shuffled_to(c, target))
     carried: dict[str, Push] = {}  # last operator of a region -> push since numbered
     regions: list[plan.Region] = []
     for serial, chain in enumerate(chains):
@@ -68,7 +71,7 @@ def order_regions(
         push = push_of(graph, traits, chain)
         numbered = push
         first = _first_joint(graph, head, carried, rules)
-        if first == "shuffle" and chain.period > 1:
+        if first == "shuffle" and not _may_be_shuffled_to(chain, target):
             first = "split"
         if first == "shuffle":
             numbered = carried[graph.producers(head)[0]].then(push)
@@ -149,14 +152,36 @@ def _one_to_one(key: tuple[str, ...], joints: Joints) -> Strategy:
 
 def push_of(graph: Graph, traits: Mapping[str, Traits], chain: Chain) -> Push:
     """Return how many items leave a region for one that enters it."""
-    push = ONE_TO_ONE
-    for name in chain.operators:
-        kind = graph[name].kind
-        if isinstance(kind, Block) and kind.pop > 1:
-            push = push.then(Push(0, kind.push))  # nothing until a block is complete
-        elif not isinstance(kind, Source | SinkKind):
-            push = push.then(traits[name].push)
+    inner = [n for n in chain.operators if not _is_end(graph[n])]
+    paced = list(takewhile(lambda n: isinstance(graph[n].kind, Map | Block), inner))
+    kinds = [graph[name].kind for name in paced]
+    blocks = [kind for kind in kinds if isinstance(kind, Block)]
+    push = _push_in_groups(blocks, chain.period)
+    for name in inner[len(paced) :]:
+        push = push.then(traits[name].push)
     return push
+
+
+def _push_in_groups(blocks: Sequence[Block], period: int) -> Push:
+    """Return how many items leave maps and blocks for one that enters them.
+
+    After `period` items all blocks are complete, and it begins anew.
+    """
+    if period > LONGEST_PERIOD:
+        return Push(0, prod(block.push for block in blocks))
+    waiting = [0] * len(blocks)
+    given: set[int] = set()
+    for _ in range(period):
+        coming = 1
+        for number, block in enumerate(blocks):
+            fired, waiting[number] = divmod(waiting[number] + coming, block.pop)
+            coming = fired * block.push
+        given.add(coming)
+    return Push(min(given), max(given))
+
+
+def _is_end(op: Op) -> bool:
+    return isinstance(op.kind, Source | SinkKind)
 
 
 def is_prolific(push: Push) -> bool:
@@ -184,6 +209,14 @@ def _last_joint(
 
 def _may_shuffle(numbered: Push, rules: Rules) -> bool:
     return rules.shuffle_after_prolific or not is_prolific(numbered)
+
+
+def _may_be_shuffled_to(chain: Chain, target: Target) -> bool:
+    """Tell whether replicas of another region may send to a region.
+
+    Groups are dealt out by one splitter, unless there is an epoch to count them in.
+    """
+    return chain.period == 1 or target.batched
 
 
 def _shown(push: Push) -> str:

@@ -38,6 +38,8 @@ def refusal_of(
     if why is not None:
         return Refusal(why, "order" if _evidence(traits, "order") else None)
     in_groups = target.aligned and is_whole_block(op, traits)
+    if target.aligned and (why := why_not_ahead(op, traits)) is not None:
+        return Refusal(why, "rate")
     if not in_groups and (why := why_not_by_state(traits)) is not None:
         return Refusal(why, "state")
     if (why := why_not_one_stream(graph, op)) is not None:
@@ -61,6 +63,24 @@ def is_whole_block(op: Op, traits: Traits) -> bool:
         and op.kind.pop == op.kind.peek > 1
         and not op.state_key
         and not traits.effects
+    )
+
+
+def why_not_ahead(op: Op, traits: Traits) -> str | None:
+    """Return why an operator that looks ahead has one worker, or None.
+
+    >>> mean = Op("mean", Block(sum, pop=1, push=1, peek=3))
+    >>> why_not_ahead(mean, Traits("global"))
+    'sees 3 items and takes 1: replicas would need the items of one another'
+    """
+    kind = op.kind
+    if not isinstance(kind, Block) or kind.peek == kind.pop:
+        return None
+    if op.state_key or traits.effects:
+        return None
+    return (
+        f"sees {kind.peek} items and takes {kind.pop}: "
+        f"replicas would need the items of one another"
     )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from anabranch.graph.custom import Scan
+from anabranch.graph.custom import Apply, Scan
 from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kinds import Filter, FlatMap, Map, Union
 from anabranch.graph.sinks import SinkKind
@@ -38,7 +38,7 @@ class Text:
 
     Its names are `f<n>` for the user's function of operator n, `k<n>` for its kernel,
     `g<n>` for its kernel on a stream with punctuations, `S<n>` for its states,
-    `key<n>` for its key, and `out<m>` for the lists of exit m.
+    `key<n>` for its key, `finite<n>` for the check of its outputs, and `out<m>` for the lists of exit m.
     """
 
     source: str
@@ -104,7 +104,10 @@ class _Writer:
         """Count the places from which each operator is reached."""
         ways = dict.fromkeys(self.inside, 0)
         for edge in self.graph.edges:
-            reached = edge.producer.operator in self.inside or edge in self.entries
+            producer = edge.producer.operator
+            reached = producer in self.inside or {edge, producer}.intersection(
+                self.entries
+            )
             if reached and edge.consumer.operator in self.inside:
                 ways[edge.consumer.operator] += 1
         return ways
@@ -242,6 +245,8 @@ class _Writer:
                 self._loop(op, f"list({self._use('f', op)}({place.item}))", place)
             case Scan() if not self.resilient:
                 self._scan(op, place)
+            case Apply() if not self.resilient:
+                self._apply(op, place)
             case Aggregate(window=window) if (
                 window.count is not None and window.every is None and not self.resilient
             ):
@@ -289,6 +294,14 @@ class _Writer:
         step = f"{self._use('f', op)}({state}[0], {place.item})"
         self._step(op, f"{state}[0], {made} = {step}", place)
         self._emit(op.name, _Place(place.depth, made, place.position))
+
+    def _apply(self, op: Op, place: _Place) -> None:
+        """Write the call of the user's own method, without the kernel around it."""
+        outputs = self._variable("y")
+        state = self._state(op, place)
+        self._step(op, f"{outputs} = {state}.process({place.item})", place)
+        given = f"{self._use('finite', op)}({outputs}, {state}.process)"
+        self._loop(op, f"[*{outputs}] if {outputs} is not None else {given}", place)
 
     def _count_window(self, op: Op, count: int, place: _Place) -> None:
         made, depth = self._variable("x"), place.depth

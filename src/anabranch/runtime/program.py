@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeAlias
 
+from anabranch.graph.custom import Apply
 from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.sinks import SinkKind
 from anabranch.graph.sources import Source
@@ -26,6 +27,7 @@ from anabranch.runtime.failures import Failure, OnError, failure_of, stop
 from anabranch.runtime.fusion import Entry, write_program
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.kernels.kernel import Kernel, State
+from anabranch.runtime.kernels.stateless import finite
 from anabranch.runtime.kernels.windows import summary_of
 from anabranch.runtime.keys import in_key_order, key_getter
 from anabranch.runtime.positions import Positions
@@ -218,6 +220,8 @@ class Program:
             names[f"S{number}"] = states
             if op.state_key:
                 names[f"key{number}"] = key_getter(op.state_key)
+            if isinstance(op.kind, Apply):
+                names[f"finite{number}"] = finite
             if isinstance(op.kind, Aggregate):
                 names[f"f{number}"] = summary_of(op.kind)
             elif op.kind.user_code:

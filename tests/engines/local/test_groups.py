@@ -114,7 +114,7 @@ def test_maps_and_blocks_are_one_region():
     (region,) = made.plan.regions
 
     assert region.period == 6
-    assert region.push == (0, 2)
+    assert region.push == (0, 1)  # three of the pairs, every third item
     assert "6 items at a time" in made.explain()
 
 
@@ -134,3 +134,16 @@ def test_what_waits_tells_how_far_a_group_has_come():
             while len(held) >= pop:
                 del held[:pop]
                 coming += [0] * push
+
+
+def test_what_a_region_gives_for_an_item_is_counted_through():
+    for names, wanted in (
+        (["pairs", "spread"], (0, 6)),
+        (["spread", "pairs"], (0, 6)),
+        (["triples", "triples"], (0, 1)),
+    ):
+        (region,) = compile_sinks(program(names, []), on="local").plan.regions
+        assert wanted == region.push
+    long = ab.from_iterable([1]).block(pairs, pop=10_001, push=2)
+    made = compile_sinks(long.block(pairs, pop=3, push=2).to_list(), on="local")
+    assert (0, 4) == made.plan.regions[0].push

@@ -7,12 +7,12 @@ of a killed one first does what was left to do of the last epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anabranch.engines.spark.checkpoint import Checkpoint
-from anabranch.engines.spark.checkpoint_record import Record
+from anabranch.engines.spark.checkpoint_record import Begun, Record
 from anabranch.engines.spark.checkpoint_upkeep import Place, Upkeep, tidied
 from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.file_outputs import stage_of
@@ -29,7 +29,8 @@ class Done:
     """An epoch that has run: what its tasks report, and items for sinks in the driver.
 
     `finished` is the operator whose last words it carried, if any, and `ended` the
-    number that the next such words begin with.
+    number that the next such words begin with. `begun` are the groups, by unit, that
+    it leaves incomplete.
     """
 
     stamp: Stamp
@@ -37,6 +38,7 @@ class Done:
     sunk: dict[str, list[Any]]
     finished: str | None
     ended: int
+    begun: Mapping[str, Begun] = field(default_factory=dict)
 
 
 class Books:
@@ -144,6 +146,7 @@ class Books:
             logs=last.logs
             + tuple(log for report in done.reports for log in report.logs),
             snapshots=last.snapshots,
+            begun=done.begun,
         )
         return tidied(record, (s for report in done.reports for s in report.snapshots))
 

@@ -67,6 +67,9 @@ class Contents:
             )
             msg = f"there is no state of {operator!r} in {self.directory}; have: {have}"
             raise CheckpointError(msg)
+        begun = self.record.begun.get(place["unit"])
+        if begun is not None:
+            yield [], plain(self._loaded(begun.states)[name])
         prefix = b"%04d/" % place["number"]
         for bucket in range(self.program["buckets"]):
             held = dict(self._entries(place["unit"], bucket))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from anabranch.engines.spark.layout import Layout
+from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.states import BUCKETS
 from anabranch.errors import CheckpointError
@@ -34,12 +34,18 @@ def program_of(layout: Layout) -> dict[str, Any]:
         "buckets": BUCKETS,
         "operators": {op.name: _described(layout.graph, op) for op in kept},
         "states": {
-            name: {"unit": unit.name, "number": number, "region_key": list(unit.key)}
+            name: _place(unit, number)
             for unit in layout.units
             for number, name in enumerate(stateful_operators(layout, unit.operators))
         },
         "types": [_type_text(one) for one in Pickler(layout.graph).classes],
     }
+
+
+def _place(unit: Unit, number: int) -> dict[str, Any]:
+    """Return where the state of an operator is; what groups leave is in the records."""
+    place = {"unit": unit.name, "number": number, "region_key": list(unit.key)}
+    return place if unit.period == 1 else {**place, "period": unit.period}
 
 
 def stateful_operators(layout: Layout, operators: tuple[str, ...]) -> list[str]:

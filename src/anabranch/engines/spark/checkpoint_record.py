@@ -7,6 +7,7 @@ enough to go on from, and every file that it does not name can go.
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,12 +42,24 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """A group of a unit with blocks that an epoch has left incomplete.
+
+    So many of its items have entered; `states` is what waits before each block, pickled.
+    """
+
+    entered: int
+    states: bytes
+
+
+@dataclass(frozen=True)
 class Record:
     """The job after an epoch.
 
     `turns` are the turns that made the epochs since the oldest log. `finished` are the
     operators that have finished, and `ended` numbers what they gave. `parts` are the
     files that this epoch adds to each sink, `part_counts` how many there are with them.
+    `begun` are the groups of items, by unit, that have not come to their end.
     When `complete` there is nothing left to do but to round the outputs off.
     """
 
@@ -63,6 +76,7 @@ class Record:
     part_counts: Mapping[str, int] = field(default_factory=dict)
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
+    begun: Mapping[str, Begun] = field(default_factory=dict)
 
     @property
     def stamp(self) -> Stamp:
@@ -101,6 +115,10 @@ def to_json(record: Record) -> bytes:
         **vars(record),
         "logs": [vars(log) for log in record.logs],
         "snapshots": [vars(snapshot) for snapshot in record.snapshots],
+        "begun": {
+            unit: {"entered": one.entered, "states": b64encode(one.states).decode()}
+            for unit, one in record.begun.items()
+        },
     }
     return json.dumps(data, separators=(",", ":")).encode()
 
@@ -108,7 +126,8 @@ def to_json(record: Record) -> bytes:
 def from_json(data: bytes) -> Record:
     """Return the record that `to_json` made.
 
-    >>> record = Record(3, 7, turns={3: 7}, logs=(Log("u0", "f", 3, {1: 10}),))
+    >>> logs = (Log("u0", "f", 3, {1: 10}),)
+    >>> record = Record(3, 7, turns={3: 7}, logs=logs, begun={"u1": Begun(2, b"...")})
     >>> from_json(to_json(record)) == record
     True
     """
@@ -121,6 +140,10 @@ def from_json(data: bytes) -> Record:
         sizes = {int(bucket): size for bucket, size in log["sizes"].items()}
         logs.append(Log(log["unit"], log["file"], log["epoch"], sizes))
     found["logs"] = tuple(logs)
+    found["begun"] = {
+        unit: Begun(one["entered"], b64decode(one["states"]))
+        for unit, one in found.get("begun", {}).items()
+    }
     found["snapshots"] = tuple(Snapshot(**one) for one in found["snapshots"])
     return Record(**found)
 

@@ -46,6 +46,8 @@ def why_not_cut(layout: Layout, operator: str) -> str | None:
         return f"there is no operator {operator} that runs in a worker"
     if unit.in_driver:
         return f"{operator} runs in the driver"
+    if unit.period > 1:
+        return f"{operator} is in an element that takes {unit.period} items at a time"
     graph = layout.graph
     if not set(graph.producers(operator)).intersection(unit.operators):
         return f"{operator} begins its element: there is nothing before it"

@@ -64,7 +64,8 @@ class SparkRun(RunningThread):
         super().__init__("anabranch-spark")
         self._graph = graph
         self._options = options
-        self._layout = lay_out(graph, plan)
+        resilient = options.on_error is not stop
+        self._layout = lay_out(graph, plan, resilient=resilient)
         self._checkpoint = self._opened(plan)
         try:
             self._outputs = self._sinks()

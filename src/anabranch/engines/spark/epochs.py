@@ -17,7 +17,7 @@ from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
 from anabranch.engines.spark.books import Books, Done
-from anabranch.engines.spark.checkpoint_record import Record
+from anabranch.engines.spark.checkpoint_record import Begun, Record
 from anabranch.engines.spark.cuts import why_not_cut
 from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
@@ -68,6 +68,7 @@ class Epochs:
         self._ended = END
         self._finished: set[str] = set()
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
+        self._begun: Mapping[str, Begun] = {}
 
     @property
     def stamp(self) -> Stamp:
@@ -86,6 +87,7 @@ class Epochs:
             self._base = record.stamp
             self._ended = END if record.ended is None else record.ended
             self._finished = set(record.finished)
+            self._begun = record.begun
 
     def warm_up(self) -> None:
         """Start the workers and have them load the program, before any data comes."""
@@ -193,6 +195,7 @@ class Epochs:
             snapshots=self._snapshots,
             cuts=self._cuts() if finishing is None and after is None else {},
             profiling=self.profiling,
+            begun=self._begun,
         )
 
     def _cuts(self) -> dict[int, str]:
@@ -219,9 +222,13 @@ class Epochs:
             return self._levels(replace(task, stage=stage), shares)
 
         rows = self._tried(go)
-        self.reports = reports = [*asked, *self._reports(rows)]
+        ran = self._reports(rows)
+        self.reports = reports = [*asked, *ran]
+        units = self._layout.units
+        self._begun = {units[r.unit].name: r.begun for r in ran if r.begun is not None}
         self._base = Stamp(self._base.epoch + 1, self._turn)
-        done = Done(self._base, reports, self._sunk(rows), after, self._ended)
+        sunk = self._sunk(rows)
+        done = Done(self._base, reports, sunk, after, self._ended, self._begun)
         self._snapshots = self._books.took(done)
 
     def _tried(self, run: Callable[[], list[Row]]) -> list[Row]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.engines.spark.durable import sync
+from anabranch.engines.spark.groups import in_groups
 from anabranch.engines.spark.layout import Route
 from anabranch.engines.spark.parts import write_part
 from anabranch.engines.spark.routing import Rows, by_key, by_range
@@ -68,12 +69,15 @@ class Exits:
         if route.how == "one":
             rows.add_batch(route.unit, 0, route.entry, batch, pickler)
             return
-        key = self._layout.units[route.unit].key
-        divided = (
-            by_key(batch, key, task, route.unit)
-            if route.how == "key"
-            else by_range(batch, task, route.unit)
-        )
+        unit = self._layout.units[route.unit]
+        if route.how == "key":
+            divided = by_key(batch, unit.key, task, unit.number)
+        elif route.how == "group":
+            counts, divided = in_groups(batch, task, unit)
+            for channel in range(task.channels[unit.number]):
+                rows.add(unit.number, channel, route.entry, counts)
+        else:
+            divided = by_range(batch, task, unit.number)
         for channel, part in divided:
             rows.add_batch(route.unit, channel, route.entry, part, pickler)
 

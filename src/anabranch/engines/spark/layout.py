@@ -24,12 +24,15 @@ from anabranch.runtime.compiled.program import NOTHING, Choice, choice_of
 from anabranch.runtime.fusion import Entry
 from anabranch.runtime.positions import Positions, positions_of
 
-How = Literal["key", "range", "one", "write", "driver"]
+How = Literal["key", "range", "group", "one", "write", "driver"]
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A fused program and where it runs; `writes` are the file sinks that it fills."""
+    """A fused program and where it runs; `writes` are the file sinks that it fills.
+
+    A unit with blocks gets its items `period` at a time.
+    """
 
     name: str
     number: int
@@ -40,14 +43,16 @@ class Unit:
     replicated: bool = False
     in_driver: bool = False
     writes: tuple[str, ...] = ()
+    period: int = 1
 
 
 @dataclass(frozen=True)
 class Route:
     """Where a stream that leaves a unit goes, and how it is divided on the way.
 
-    By `key` to the channel that has the key's state; by `range` of positions; to the
-    `one` task of a unit; to files that are written on the spot; or to the `driver`.
+    By `key` to the channel that has the key's state; by `range` of positions, or by
+    range but in whole groups; to the `one` task of a unit; to files that are written on
+    the spot; or to the `driver`.
     """
 
     how: How
@@ -81,8 +86,12 @@ class Layout:
         return {name: unit for unit in self.units for name in unit.operators}
 
 
-def lay_out(graph: Graph, plan: Plan) -> Layout:
-    """Return the layout of a plan."""
+def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> Layout:
+    """Return the layout of a plan.
+
+    Where items may fail and the program goes on, a region with blocks has one task: an
+    item that fails would shift the groups of all others.
+    """
     planned = {op.name: op for op in plan.operators}
     prolific = frozenset(
         op.name
@@ -96,12 +105,15 @@ def lay_out(graph: Graph, plan: Plan) -> Layout:
         if not inside:
             continue
         region = regions.get(element.region) if element.region else None
+        if resilient and region is not None and region.period > 1:
+            region = None
         drafts.append(
             _Draft(
                 inside,
                 key=region.key if region else (),
                 replicated=region is not None,
                 in_driver=any(planned[n].effects for n in inside),
+                period=region.period if region else 1,
             )
         )
     one_to_one = frozenset(
@@ -118,6 +130,7 @@ class _Draft:
     replicated: bool = False
     in_driver: bool = False
     writes: tuple[str, ...] = ()
+    period: int = 1
     edge: Edge | None = None  # of a unit that only writes files
     level: int = 0
 
@@ -147,6 +160,8 @@ def _connected(
                 entries[id(consumer)] = []
         elif consumer.key:
             how = "key"
+        elif consumer.period > 1:
+            how = "group"
         else:
             how = "range" if consumer.replicated else "one"
         hows[edge] = how, consumer
@@ -165,6 +180,7 @@ def _connected(
             replicated=draft.replicated,
             in_driver=draft.in_driver,
             writes=draft.writes,
+            period=draft.period,
         )
         for index, draft in enumerate(ordered)
     )

@@ -162,11 +162,16 @@ def _channels(batch: Batch, key: tuple[str, ...], owner: _Owner) -> Numbers:
 
 def by_range(batch: Batch, task: EpochTask, unit: int) -> Iterator[tuple[int, Batch]]:
     """Divide by the first number of the position, into about equal ranges."""
-    count = task.channels[unit]
     batch.as_table()  # once for the whole, not once for each part
-    span = task.end - task.first
-    bounds = [task.first + span * channel // count for channel in range(1, count)]
-    ends = [0, *np.searchsorted(batch.positions[0], bounds).tolist(), len(batch)]
-    for channel in range(count):
+    ends = ends_of(batch, task, unit)
+    for channel in range(task.channels[unit]):
         if ends[channel + 1] > ends[channel]:
             yield channel, batch.slice(ends[channel], ends[channel + 1])
+
+
+def ends_of(batch: Batch, task: EpochTask, unit: int) -> list[int]:
+    """Return where the items of each range begin, and where those of the last end."""
+    count = task.channels[unit]
+    span = task.end - task.first
+    bounds = [task.first + span * channel // count for channel in range(1, count)]
+    return [0, *np.searchsorted(batch.positions[0], bounds).tolist(), len(batch)]

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from anabranch.engines.spark.checkpoint_record import Log, Snapshot
+from anabranch.engines.spark.checkpoint_record import Begun, Log, Snapshot
 from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.states import BUCKETS
@@ -64,6 +64,7 @@ class EpochTask:
 
     Units in `cuts` are run by two workers of a task: the first does what comes before
     the operator named, the second the rest, and all other units only in the first.
+    `begun` are the groups, by unit, that the epoch before has left incomplete.
     When `profiling`, the workers watch themselves and report what they have seen.
     """
 
@@ -82,6 +83,7 @@ class EpochTask:
     stage: str = ""
     cuts: Mapping[int, str] = field(default_factory=dict)
     half: Half = "whole"
+    begun: Mapping[str, Begun] = field(default_factory=dict)
     profiling: bool = False
 
     def channel_of_bucket(self, unit: int, bucket: int) -> int:
@@ -123,3 +125,4 @@ class Report:
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     samples: tuple[ThreadSamples, ...] = ()
+    begun: Begun | None = None

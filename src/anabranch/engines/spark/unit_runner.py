@@ -15,6 +15,7 @@ import pyarrow as pa
 from anabranch.engines.spark.cuts import halves_of
 from anabranch.engines.spark.exits import Exits
 from anabranch.engines.spark.faults import reach
+from anabranch.engines.spark.groups import UnitGroups, without_counts
 from anabranch.engines.spark.layout import Unit
 from anabranch.engines.spark.pieces import read_piece
 from anabranch.engines.spark.routing import Rows
@@ -66,11 +67,15 @@ class UnitRunner:
         self._stored: dict[str, StoredStates] = {}
         self._states: dict[str, dict[Any, Any]] = {}
         for number, name in enumerate(stateful):
-            if unit.in_driver:  # this process stays, and so do its states
+            # This process stays, and so do its states; or the driver keeps them.
+            if unit.in_driver or unit.period > 1:
                 self._states[name] = States(graph[name], kernels[name])
             else:
                 stored = StoredStates(number, graph[name], kernels[name], unit.key)
                 self._states[name] = self._stored[name] = stored
+        self._groups = None
+        if unit.period > 1:
+            self._groups = UnitGroups(unit, graph, self._states)
         self._failures: list[Failure] = []
         self._exits = Exits(job, self._on_error)
         self._all: list[Program] = []
@@ -80,7 +85,10 @@ class UnitRunner:
         self._shortcut = None
         if not job.spec.resilient:
             self._shortcut = shortcut_of(
-                self._layout, unit, lambda: self._made(unit.entries, None), self._ran_on
+                self._layout,
+                unit,
+                lambda: self._made(unit.entries, None),
+                self._ran_on if self._groups is None else self._ran_again,
             )
         self._saved = UnitStates(
             unit, self._stored, job.spec.states, job.spec.checkpoint
@@ -117,7 +125,7 @@ class UnitRunner:
         received: list[list[pa.Buffer]],
         rows: Rows,
     ) -> Report:
-        read, streams = self._streams(share, received)
+        read, streams = self._taken(task, channel, share, received)
         written: dict[str, int] = {}
         if not self._unit.operators:  # only writes what it is given
             (stream,) = streams
@@ -128,6 +136,7 @@ class UnitRunner:
             left = {e: [b] for e, b in self._processed(task, share, streams)}
             written, _ = self._exits.leave(left, task, channel, rows)
         reach("processed", task.epoch)
+        pickler = self._job.pickler
         changes = self._saved.changes(self._unit.operators)
         saved = self._saved.save(task, channel, changes)
         return Report(
@@ -139,6 +148,7 @@ class UnitRunner:
             parts={sink: self._exits.part(sink, task, channel) for sink in written},
             logs=saved.logs,
             snapshots=saved.snapshots,
+            begun=None if self._groups is None else self._groups.left(pickler),
         )
 
     def first_half(
@@ -269,6 +279,23 @@ class UnitRunner:
             finished=tuple((key, outputs) for key, outputs in finished if outputs),
         )
 
+    def _taken(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+    ) -> tuple[dict[str, int], list[Batch]]:
+        """Return what came in and is for this channel to run."""
+        if self._groups is None:
+            return self._streams(share, received)
+        channels = task.channels[self._unit.number]
+        (blobs,) = received
+        items, counts = without_counts(blobs, channels)
+        read, (stream,) = self._streams(share, [items])
+        pickler = self._job.pickler
+        return read, [self._groups.begin(task, channel, counts, stream, pickler)]
+
     def _streams(
         self, share: Share, received: list[list[pa.Buffer]]
     ) -> tuple[dict[str, int], list[Batch]]:
@@ -318,6 +345,11 @@ class UnitRunner:
                 left.setdefault(edge, []).append(batch.compact())
         for edge, batches in left.items():
             yield edge, end_to_end(batches)
+
+    def _ran_again(self, _: list[Batch]) -> Iterator[tuple[Edge, Batch]]:
+        """Run all that this channel has taken, once more from the beginning."""
+        assert self._groups is not None  # noqa: S101 - else part of it is enough
+        yield from self._ran_on([self._groups.again(self._job.pickler)])
 
     def _fed(
         self, streams: list[Batch], entries_of: tuple[Entry, ...] | None = None
