@@ -10,7 +10,7 @@ from anabranch.control.controller import Step
 from anabranch.control.goals import Latency
 from anabranch.control.latency_closed import climb
 from anabranch.control.latency_decision import Decision, Degrees, Room, ms
-from anabranch.control.latency_epochs import EpochMemory, admit
+from anabranch.control.latency_epochs import FIRST_ITEMS, EpochMemory, admit
 from anabranch.control.latency_predictive import Memory, predict
 from anabranch.control.latency_reactive import regulate
 from anabranch.metrics.observed import Observed
@@ -80,6 +80,9 @@ class LatencyController:
 
     def run(self) -> None:
         """Adapt the program until it ends."""
+        admits = self._actuator.epoch_items
+        if admits is not None and self._goal.policy == "predictive":
+            self._actuator.resize({}, min(admits, FIRST_ITEMS))
         while self.advance():
             pass
 
