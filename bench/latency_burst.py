@@ -74,7 +74,7 @@ def simulated() -> dict:
     return {"runs": found}
 
 
-def unseen_trace(seed: int, bound_s: float) -> Trace:
+def unseen_trace(seed: int, bound_s: float, scale: float) -> Trace:
     """Return a load by chance that one replica can begin with: steps and bursts."""
     chance = random.Random(seed)
     rate = chance.uniform(30, 70)
@@ -90,22 +90,22 @@ def unseen_trace(seed: int, bound_s: float) -> Trace:
         else:
             rate = chance.uniform(50, 400)
         parts.append((rate, chance.uniform(12, 25)))
-    return Trace(tuple(parts), bound_s)
+    return Trace(tuple((scale * of, s) for of, s in parts), bound_s)
 
 
 def unseen() -> dict:
     """Traces by chance, on which nothing was tuned."""
     results = {}
-    for title, run, bound_s in (
-        ("threads, simulated, bound 50 ms", on_threads, 0.05),
-        ("epochs, simulated, bound 1 s", in_epochs, 1.0),
+    for title, run, bound_s, scale in (
+        ("threads, simulated, bound 50 ms", on_threads, 0.05, 0.6),
+        ("epochs, simulated, bound 1 s", in_epochs, 1.0, 0.5),
     ):
         rows, met = [], []
         for seed in SEEDS:
-            trace = unseen_trace(seed, bound_s)
+            trace = unseen_trace(seed, bound_s, scale)
             ours, theirs = (run(trace, policy, 1, seed) for policy in POLICIES)
             fixed = [run(trace, None, degree, seed) for degree in range(1, SLOTS + 1)]
-            held = bars(trace, ours, theirs, fixed)
+            held = bars(trace, ours, theirs, fixed, enough=fixed)
             met.append([bar.met for bar in held])
             rows.append([seed, *(bar.found for bar in held), held[3].most - 1])
             heads = [bar.what for bar in held]

@@ -2,7 +2,7 @@
 
 An item waits for the epoch that runs when it arrives and then for its own, so that all
 but few take less than two epochs: with as few replicas as that allows. An epoch that has
-too much to do, after a burst, admits what fits into half of the bound, or, if that is too
+too much to do, after a burst, admits what fits into most of the bound, or, if that is too
 little to keep up with the load, as little as keeps up: so a change, which begins with the
 next epoch, is never far away.
 """
@@ -16,21 +16,23 @@ from statistics import median
 from anabranch.control.goals import Latency
 from anabranch.control.latency_decision import Decision, Degrees, Room, in_words, ms
 from anabranch.control.latency_epoch_costs import Costs, costs_of
-from anabranch.control.latency_need import CATCH_UP_S, MARGIN
+from anabranch.control.latency_need import CATCH_UP_S
 from anabranch.metrics.observed import Epoch, Observed
 
+MARGIN = 0.85  # of the bound, for two epochs
+LONGEST = 0.7  # of the bound, for an epoch that has much to do
 FIRST_ITEMS = 1000  # in an epoch, until it is known what they cost
 REMEMBERED = 10  # epochs
 PATIENCE_S = 6.0  # for which fewer would have done
 MOST_PATIENCE_S = 24.0
 REGRET_S = 12.0  # within which more again means that they were given back too soon
 AHEAD = 1.2  # how much faster than the load an epoch must be, to catch up
-ROOM = 1.0  # times the load, where replicas are added: so that there is no second time
 RISEN = 1.25  # times the load of late
 ENOUGH = 1.2  # times the shortest epoch, where none is short enough
 LEAST_CHANGE = 2.0  # times what an epoch admits
-LEAST_GAIN = 0.05
+USELESS = 0.95  # if an item takes so many times longer as there are more replicas
 SHIFT = 0.25
+AWHILE_S = 3.0  # after which latency is that of the replicas there are
 LEAST_ITEMS = 10
 NEAR = 0.8  # of the bound
 NEVER = 1 << 62
@@ -41,7 +43,7 @@ class EpochMemory:
     """The epochs of late, and how it went.
 
     More replicas than `ceiling` did not help when an item took `ceiling_item_s`; `trial`
-    is from how many some were added, and what could be done a second with them.
+    is from how many some were added, and how long an item took with them.
     """
 
     epochs: tuple[Epoch, ...] = ()
@@ -51,6 +53,7 @@ class EpochMemory:
     low: int = 0  # enough in all of the calm time
     patience_s: float = PATIENCE_S
     since_fewer_s: float = math.inf
+    since_more_s: float = math.inf
     trial: tuple[int, float] | None = None
     ceiling: int = NEVER
     ceiling_item_s: float = 0.0
@@ -72,7 +75,7 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
     if costs is None:
         return None, memory
     most = room.replicas or room.cores if region is not None else 1
-    target_s = 0.95 * goal.bound_s / (1 if seen.closed else 1 + goal.quantile)
+    target_s = MARGIN * goal.bound_s / (1 if seen.closed else 1 + goal.quantile)
     memory, back = _judged(memory, costs, now)
     if back is not None:
         wanted = back
@@ -81,8 +84,9 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
     else:
         memory, wanted = _wanted(memory, seen, goal, costs, now, most, target_s)
     if wanted > now:
-        memory = replace(memory, trial=(now, 1 / max(costs.each_s(now), 1e-9)))
-    admits = _admitted(costs, seen, memory, wanted, target_s, epoch_items)
+        memory = replace(memory, trial=(now, costs.item_s), since_more_s=0.0)
+    longest_s = LONGEST * goal.bound_s
+    admits = _admitted(costs, seen, memory, wanted, longest_s, epoch_items)
     said, memory = _unmet(seen, goal, costs.steady_s(rate_of(seen), wanted), memory)
     if wanted == now and admits is None:
         return said, memory
@@ -113,8 +117,12 @@ def rate_of(seen: Observed) -> float:
 
 def _later(memory: EpochMemory, seen: Observed) -> EpochMemory:
     epochs = (*memory.epochs, *seen.epochs)[-REMEMBERED:]
-    since_s = memory.since_fewer_s + seen.seconds
-    return replace(memory, epochs=epochs, since_fewer_s=since_s)
+    return replace(
+        memory,
+        epochs=epochs,
+        since_fewer_s=memory.since_fewer_s + seen.seconds,
+        since_more_s=memory.since_more_s + seen.seconds,
+    )
 
 
 def _judged(
@@ -125,14 +133,12 @@ def _judged(
         abs(costs.item_s / max(memory.ceiling_item_s, 1e-9) - 1) > SHIFT
     ):
         memory = replace(memory, ceiling=NEVER)
-    ran = [one for one in memory.epochs if one.degree == now and one.items]
-    if memory.trial is None or len(ran) < 2 or memory.trial[0] >= now:  # noqa: PLR2004
+    found = costs_of([one for one in memory.epochs if one.degree == now and one.items])
+    if memory.trial is None or found is None:
         return memory, None
-    (before, could), memory = memory.trial, replace(memory, trial=None)
-    found = costs_of(ran)
-    if found is None or 1 / max(found.each_s(now), 1e-9) >= could * (1 + LEAST_GAIN):
+    (before, item_s), memory = memory.trial, replace(memory, trial=None)
+    if found.item_s < max(1 + SHIFT, USELESS * now / before) * item_s:
         return memory, None
-    item_s = found.item_s * before / now  # as it will be again
     return replace(memory, ceiling=before, ceiling_item_s=item_s), before
 
 
@@ -150,13 +156,15 @@ def _wanted(  # noqa: PLR0917
     rate = rate_of(seen)
     need = degree_for(costs, rate, seen.backlog, target_s, most)
     late_s = seen.sojourns.quantile_s(goal.quantile)
+    if need == now + 1 and memory.since_more_s < AWHILE_S:
+        return replace(memory, calm_s=0.0, low=0), now
     if need > now:
         if late_s < NEAR * goal.bound_s and not memory.rising:
             return replace(memory, rising=1, calm_s=0.0, low=0), now
         regretted = memory.since_fewer_s <= REGRET_S
         patience_s = min(MOST_PATIENCE_S, memory.patience_s * (2 if regretted else 1))
         memory = replace(memory, rising=0, calm_s=0.0, low=0, patience_s=patience_s)
-        return memory, degree_for(costs, ROOM * rate, seen.backlog, target_s, most)
+        return memory, need
     memory = replace(memory, rising=0)
     spare = degree_for(costs, AHEAD * rate, seen.backlog, target_s, most)
     if spare >= now or late_s > goal.bound_s:
@@ -194,11 +202,11 @@ def _admitted(  # noqa: PLR0917
     seen: Observed,
     memory: EpochMemory,
     degree: int,
-    target_s: float,
+    longest_s: float,
     epoch_items: int,
 ) -> int | None:
     """Return how many items an epoch is to admit, if that is to change."""
-    items = _items(costs, seen, degree, target_s)
+    items = _items(costs, seen, degree, longest_s)
     took = memory.epochs[-1].items
     too_long = max(seen.backlog, took) > items or seen.closed
     if items * LEAST_CHANGE < epoch_items and too_long:
@@ -209,9 +217,9 @@ def _admitted(  # noqa: PLR0917
     return None
 
 
-def _items(costs: Costs, seen: Observed, degree: int, target_s: float) -> int:
+def _items(costs: Costs, seen: Observed, degree: int, longest_s: float) -> int:
     rate, each_s = rate_of(seen), costs.each_s(degree)
-    fitting = (target_s - costs.fixed_s) / each_s if each_s > 0 else NEVER
+    fitting = (longest_s - costs.fixed_s) / each_s if each_s > 0 else NEVER
     busy = AHEAD * rate * each_s
     keeping = AHEAD * rate * costs.fixed_s / (1 - busy) if busy < 1 else NEVER
     if seen.closed:  # it keeps up by itself

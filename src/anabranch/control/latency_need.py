@@ -23,7 +23,7 @@ CATCH_UP_S = 5.0  # how soon a backlog should be gone
 class Stance:
     """How busy replicas may be, and how variable the load is taken to be."""
 
-    full: float = 0.93
+    full: float = 0.85
     variability: float = VARIABILITY
 
 

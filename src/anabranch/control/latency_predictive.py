@@ -24,7 +24,7 @@ from anabranch.control.latency_need import (
 )
 from anabranch.metrics.observed import Observed
 
-ROOMY = 0.9  # how busy replicas may be where some are added: no second time soon
+ROOMY = 0.82  # how busy replicas may be where some are added: no second time soon
 SPARE = 0.7  # how busy replicas may be after some have been given back
 LEARNT = 0.3  # how much a step counts for what is known of the load
 PATIENCE = 6  # steps in which fewer would have done, before some are given back
