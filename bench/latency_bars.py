@@ -92,7 +92,9 @@ class Run:
 
     def degree_at(self, at_s: float) -> int:
         """Return how many replicas there were at a moment."""
-        return [d for when_s, d in [(0.0, self.first), *self.changes] if when_s <= at_s][-1]
+        return [
+            d for when_s, d in [(0.0, self.first), *self.changes] if when_s <= at_s
+        ][-1]
 
     def seen(self, trace: Trace, fixed: Sequence[Run] = ()) -> float:
         """Return after how many seconds, or epochs, the slowest answer to a rise came.
@@ -111,7 +113,9 @@ class Run:
         return max(found, default=0.0)
 
     def _seen(self, begin_s: float, end_s: float) -> float:
-        answer_s = min((at_s for at_s, _ in self.changes if begin_s < at_s < end_s), default=None)
+        answer_s = min(
+            (at_s for at_s, _ in self.changes if begin_s < at_s < end_s), default=None
+        )
         if answer_s is None:
             return float("inf")
         if self.epochs_s:

@@ -64,7 +64,7 @@ def in_epochs(trace: Trace, policy: str | None, degree: int, seed: int) -> Run:
 
 
 def simulated() -> dict:
-    """The trace of the local engine, on the paper's machine."""
+    """Run the trace of the local engine on the paper's machine."""
     found = []
     for seed in range(5):
         ours, theirs = (on_threads(LOCAL, policy, 1, seed) for policy in POLICIES)
@@ -94,7 +94,7 @@ def unseen_trace(seed: int, bound_s: float, scale: float) -> Trace:
 
 
 def unseen() -> dict:
-    """Traces by chance, on which nothing was tuned."""
+    """Run traces by chance."""
     results = {}
     for title, run, bound_s, scale in (
         ("threads, simulated, bound 50 ms", on_threads, 0.05, 0.6),

@@ -50,7 +50,7 @@ def costs_of(epochs: Sequence[Epoch]) -> Costs | None:
     """Return what epochs cost; None if too few ran.
 
     >>> costs_of([Epoch(100, 0.4, 2, work_s=0.2, longest_s=0.1)] * 2)
-    Costs(fixed_s=0.3, item_s=0.001, alone_s=0.0)
+    Costs(fixed_s=0.3, item_s=0.002, alone_s=0.0)
     """
     items = sum(one.items for one in epochs)
     if len(epochs) < FEW or not items:

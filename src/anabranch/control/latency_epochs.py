@@ -27,6 +27,7 @@ PATIENCE_S = 6.0  # for which fewer would have done
 MOST_PATIENCE_S = 24.0
 REGRET_S = 12.0  # within which more again means that they were given back too soon
 AHEAD = 1.2  # how much faster than the load an epoch must be, to catch up
+ROOM = 1.03  # times the load, for what was not measured well
 RISEN = 1.25  # times the load of late
 ENOUGH = 1.2  # times the shortest epoch, where none is short enough
 LEAST_CHANGE = 2.0  # times what an epoch admits
@@ -154,7 +155,7 @@ def _wanted(  # noqa: PLR0917
     """Return how many replicas there are to be: more soon, fewer only after a while."""
     most = max(1, min(most, memory.ceiling))
     rate = rate_of(seen)
-    need = degree_for(costs, rate, seen.backlog, target_s, most)
+    need = degree_for(costs, ROOM * rate, seen.backlog, target_s, most)
     late_s = seen.sojourns.quantile_s(goal.quantile)
     if need == now + 1 and memory.since_more_s < AWHILE_S:
         return replace(memory, calm_s=0.0, low=0), now

@@ -65,9 +65,6 @@ class Memory:
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
     variability: float = VARIABILITY
     told: str = ""  # why the bound cannot be met, as last said
-    throughput: float = 0.0  # of a closed program, before its last trial
-    gave: tuple[str, int, float] | None = None  # region, degree and latency before
-    hold: int = 0  # steps in which a closed program gives nothing back
 
 
 def predict(

@@ -80,9 +80,7 @@ class Arrivals:
             self.latencies.record_each(now_s - np.asarray(due_s))
         seconds = now_s - self._began_s
         degree = self.degree or 1
-        self.epochs.append(
-            Epoch(self._epoch_items, seconds, degree, work_s, longest_s)
-        )
+        self.epochs.append(Epoch(self._epoch_items, seconds, degree, work_s, longest_s))
 
     @property
     def live(self) -> bool:
