@@ -27,7 +27,7 @@ PATIENCE_S = 6.0  # for which fewer would have done
 MOST_PATIENCE_S = 24.0
 REGRET_S = 12.0  # within which more again means that they were given back too soon
 AHEAD = 1.2  # how much faster than the load an epoch must be, to catch up
-ROOM = 1.03  # times the load, for what was not measured well
+ROOM = 1.05  # times the load, for what was not measured well
 RISEN = 1.25  # times the load of late
 ENOUGH = 1.2  # times the shortest epoch, where none is short enough
 LEAST_CHANGE = 2.0  # times what an epoch admits
@@ -170,9 +170,9 @@ def _wanted(  # noqa: PLR0917
     spare = degree_for(costs, AHEAD * rate, seen.backlog, target_s, most)
     if spare >= now or late_s > goal.bound_s:
         return replace(memory, calm_s=0.0, low=0), now
-    low, calm_s = max(memory.low, spare), memory.calm_s + seen.seconds
-    if spare < low - 1:  # the load still falls
-        low, calm_s = spare, seen.seconds
+    falling = memory.calm_s < memory.patience_s / 3  # the load may still do so
+    low = spare if falling else max(memory.low, spare)
+    calm_s = memory.calm_s + seen.seconds
     if calm_s < memory.patience_s:
         return replace(memory, calm_s=calm_s, low=low), now
     return replace(memory, calm_s=0.0, low=0, since_fewer_s=0.0), low

@@ -194,12 +194,11 @@ def _spare(
     )
     if not fewer or late_s > goal.bound_s or waiting_s > goal.bound_s / 2:
         return None, replace(memory, calm=0, low={})
-    low = {n: max(d, memory.low.get(n, 0)) for n, d in fewer.items()}
+    falling = memory.calm < memory.patience / 3  # the load may still do so
+    low = dict(fewer)
+    if not falling:
+        low = {n: max(d, fewer[n]) for n, d in memory.low.items() if n in fewer}
     calm = memory.calm + 1
-    if memory.calm:
-        low = {n: d for n, d in low.items() if n in memory.low}
-    if any(fewer[n] < low[n] - 1 for n in low):  # the load still falls
-        low, calm = dict(fewer), 1
     memory = replace(memory, calm=calm, low=low)
     if not low or memory.calm < memory.patience:
         return None, memory
