@@ -222,10 +222,10 @@ def _items(costs: Costs, seen: Observed, degree: int, longest_s: float) -> int:
     rate, each_s = rate_of(seen), costs.each_s(degree)
     fitting = (longest_s - costs.fixed_s) / each_s if each_s > 0 else NEVER
     busy = AHEAD * rate * each_s
-    keeping = AHEAD * rate * costs.fixed_s / (1 - busy) if busy < 1 else NEVER
+    most = 3 * max(fitting, rate * costs.fixed_s)  # an epoch of minutes helps nobody
+    keeping = AHEAD * rate * costs.fixed_s / (1 - busy) if busy < 1 else most
     if seen.closed:  # it keeps up by itself
         keeping = 0.0
-    most = 50 * max(rate, 1.0)  # an epoch of minutes is no help to anybody
     return max(LEAST_ITEMS, int(min(max(fitting, keeping), most)))
 
 
