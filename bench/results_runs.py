@@ -36,7 +36,7 @@ RUNS = (
     *(Run(f"latency_fig{number}", ("here",)) for number in (4, 5, 6, 7)),
     Run(
         "latency_burst",
-        ("simulated", "local", "local-fixed", "spark", "one-core"),
+        ("simulated", "unseen", "local", "spark", "one-core"),
         ("simulated",),
     ),
     *(

@@ -70,3 +70,35 @@ def test_lanes_of_a_film_are_those_that_people_saw(lane_detection, data):
             for lane, row in zip(sink.items, wanted, strict=True)
         ]
         assert sum(near) >= 0.95 * len(near), (side, y)
+
+
+def as_it_stands(lane_detection, film):
+    """Run the loop as the function that it is; return what its last stage gave."""
+    found, remembered = [], lane_detection.remembered
+
+    def noted(before, now):
+        found.append(remembered(before, now))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lane_detection, "remembered", noted)
+        lane_detection.lanes(film)
+    return found
+
+
+@pytest.mark.parametrize("on", ENGINES)
+def test_every_engine_finds_what_the_function_finds(lane_detection, on):
+    sink = lane_detection.lanes.stream(None)
+
+    ab.run(sink, on=on, degree=None if on == "sequential" else 3)
+
+    assert as_it_stands(lane_detection, None) == sink.items
+
+
+def test_a_film_under_a_latency_goal_has_the_same_lanes(lane_detection, data):
+    film = data / "lane" / "solidWhiteRight.mp4"
+    sink = lane_detection.program(film)
+
+    ab.run(sink, on="local", goal=ab.latency("50 ms", step="100 ms", replicas=4))
+
+    assert as_it_stands(lane_detection, film) == sink.items

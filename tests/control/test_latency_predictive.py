@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from anabranch.control.goals import Latency
-from anabranch.control.latency_closed import climb
 from anabranch.control.latency_decision import Room
 from anabranch.control.latency_need import Stance, need_of, needs
 from anabranch.control.latency_predictive import PATIENCE, Memory, predict
@@ -52,7 +51,7 @@ def test_a_load_that_rose_within_the_step_counts_as_it_is_now():
 
     (found,) = decide(seen)
 
-    assert {"r0": 6} == found.degrees
+    assert {"r0": 7} == found.degrees  # 5 busy ones, each at most for 82% of the time
 
 
 def test_one_more_is_added_only_if_it_is_needed_twice_in_a_row():
@@ -183,42 +182,3 @@ def test_a_variable_load_needs_no_fewer_replicas(variability):
 
     assert calm.degree <= wild.degree
     assert 5 == calm.degree
-
-
-def closed(throughput, degree, latency_s):
-    load = RegionLoad(degree, 0.01, throughput)
-    return Observed(
-        1.0, (throughput,), 0, latencies(latency_s), {"r0": load}, closed=True
-    )
-
-
-def test_a_source_that_is_always_ready_gets_replicas_while_they_help():
-    found = decide(
-        closed(100, 1, 0.01),
-        closed(195, 2, 0.02),
-        closed(200, 3, 0.03),
-        closed(195, 2, 0.02),
-        policy=climb,
-    )
-
-    assert [{"r0": 2}, {"r0": 3}, {"r0": 2}, None] == [d and d.degrees for d in found]
-    assert "did not help: 1.03 times the throughput" in found[2].why
-
-
-def test_and_loses_them_when_the_bound_is_not_kept():
-    (found,) = decide(closed(500, 6, 0.08), policy=climb)
-
-    assert {"r0": 5} == found.degrees
-
-
-def test_but_gets_them_back_if_that_did_not_help():
-    found = decide(closed(500, 6, 0.08), closed(420, 5, 0.08), policy=climb)
-
-    assert [{"r0": 5}, {"r0": 6}] == [decision.degrees for decision in found]
-    assert "without it latency is no better" in found[1].why
-
-
-def test_one_replica_that_is_too_slow_is_told():
-    found = decide(*[closed(10, 1, 0.08)] * 3, policy=climb)
-
-    assert ["50 ms cannot be kept", None, None] == [d and d.what for d in found]

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from anabranch.control.controller import Step
 from anabranch.control.goals import Latency
-from anabranch.control.latency_closed import climb
+from anabranch.control.latency_closed import ClosedMemory, climb
 from anabranch.control.latency_decision import Decision, Degrees, Room, ms
-from anabranch.control.latency_epochs import EpochMemory, admit
+from anabranch.control.latency_epochs import FIRST_ITEMS, EpochMemory, admit
 from anabranch.control.latency_predictive import Memory, predict
 from anabranch.control.latency_reactive import regulate
 from anabranch.metrics.observed import Observed
@@ -70,6 +70,7 @@ class LatencyController:
         self._goal = goal
         self._memory = Memory()
         self._epochs = EpochMemory()
+        self._closed = ClosedMemory()
         self._alarm_per_s = math.inf
         self._pending: tuple[Step, float] | None = None  # and the latency before it
 
@@ -80,6 +81,9 @@ class LatencyController:
 
     def run(self) -> None:
         """Adapt the program until it ends."""
+        admits = self._actuator.epoch_items
+        if admits is not None and self._goal.policy == "predictive":
+            self._actuator.resize({}, min(admits, FIRST_ITEMS))
         while self.advance():
             pass
 
@@ -116,7 +120,7 @@ class LatencyController:
                 seen, degrees, goal, room, self._epochs, actuator.epoch_items
             )
         elif seen.closed:
-            decision, self._memory = climb(seen, degrees, goal, room, self._memory)
+            decision, self._closed = climb(seen, degrees, goal, room, self._closed)
         else:
             decision, self._memory = predict(seen, degrees, goal, room, self._memory)
         return decision

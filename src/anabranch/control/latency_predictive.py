@@ -24,6 +24,7 @@ from anabranch.control.latency_need import (
 )
 from anabranch.metrics.observed import Observed
 
+ROOMY = 0.82  # how busy replicas may be where some are added: no second time soon
 SPARE = 0.7  # how busy replicas may be after some have been given back
 LEARNT = 0.3  # how much a step counts for what is known of the load
 PATIENCE = 6  # steps in which fewer would have done, before some are given back
@@ -64,9 +65,6 @@ class Memory:
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
     variability: float = VARIABILITY
     told: str = ""  # why the bound cannot be met, as last said
-    throughput: float = 0.0  # of a closed program, before its last trial
-    gave: tuple[str, int, float] | None = None  # region, degree and latency before
-    hold: int = 0  # steps in which a closed program gives nothing back
 
 
 def predict(
@@ -87,6 +85,8 @@ def predict(
     found = needs(seen, goal, most, ceilings, stance)
     more = {n: d for n, d in trimmed(degrees, found).items() if d > degrees[n]}
     if more:
+        found = needs(seen, goal, most, ceilings, replace(stance, full=ROOMY))
+        more = {n: found[n].degree for n in more}
         if not _urgent(seen, degrees, more, goal) and memory.rising < 1:
             return None, replace(memory, rising=memory.rising + 1, calm=0)
         return _add(more, found, seen, memory)
@@ -194,10 +194,12 @@ def _spare(
     )
     if not fewer or late_s > goal.bound_s or waiting_s > goal.bound_s / 2:
         return None, replace(memory, calm=0, low={})
-    low = {n: max(d, memory.low.get(n, 0)) for n, d in fewer.items()}
-    if memory.calm:
-        low = {n: d for n, d in low.items() if n in memory.low}
-    memory = replace(memory, calm=memory.calm + 1, low=low)
+    falling = memory.calm < memory.patience / 3  # the load may still do so
+    low = dict(fewer)
+    if not falling:
+        low = {n: max(d, fewer[n]) for n, d in memory.low.items() if n in fewer}
+    calm = memory.calm + 1
+    memory = replace(memory, calm=calm, low=low)
     if not low or memory.calm < memory.patience:
         return None, memory
     why = (

@@ -37,11 +37,17 @@ class RegionLoad:
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch that has run: its items, how long it took, and with which degree."""
+    """An epoch that has run: its items, how long it took, and with which degree.
+
+    `work_s` is what all replicas did for the items, and `longest_s` how long the tasks
+    took that the epoch had to wait for, one level after the other.
+    """
 
     items: int
     seconds: float
     degree: int
+    work_s: float = 0.0
+    longest_s: float = 0.0
 
 
 @dataclass(frozen=True)

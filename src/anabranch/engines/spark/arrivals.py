@@ -8,11 +8,13 @@ knows better.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from anabranch.engines.spark.intake import Intake, Piece
+from anabranch.engines.spark.layout import Layout
+from anabranch.engines.spark.task import Report
 from anabranch.metrics.latency import Latencies
 from anabranch.metrics.observed import Epoch
 
@@ -69,17 +71,29 @@ class Arrivals:
                 self._born.append((now_s, rows))
         self._asked_s.update(dict.fromkeys(intakes, now_s))
 
-    def delivered(self) -> None:
-        """Take note that all of the epoch has come out."""
+    def delivered(self, work_s: float, longest_s: float) -> None:
+        """Take note that all of the epoch has come out, and of what its tasks did."""
         now_s = time.perf_counter()
         for born_s, rows in self._born:
             self.latencies.record(now_s - born_s, rows)
         for due_s in self._each:
             self.latencies.record_each(now_s - np.asarray(due_s))
         seconds = now_s - self._began_s
-        self.epochs.append(Epoch(self._epoch_items, seconds, self.degree or 1))
+        degree = self.degree or 1
+        self.epochs.append(Epoch(self._epoch_items, seconds, degree, work_s, longest_s))
 
     @property
     def live(self) -> bool:
         """Whether rows arrive by themselves at some source."""
         return any(intake.live for intake in dict(self._intakes).values())
+
+
+def tasks_of(layout: Layout, reports: Iterable[Report]) -> tuple[float, float]:
+    """Return what all replicas did, and how long the longest tasks of all levels took."""
+    work_s, longest_s = 0.0, dict.fromkeys(range(len(layout.levels)), 0.0)
+    for report in reports:
+        unit = layout.units[report.unit]
+        longest_s[unit.level] = max(longest_s[unit.level], report.seconds)
+        if unit.replicated:
+            work_s += report.seconds
+    return work_s, sum(longest_s.values())

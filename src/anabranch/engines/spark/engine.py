@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from anabranch.engines.engine import Options
 from anabranch.engines.spark.actuator import SparkActuator
 from anabranch.engines.spark.admission import FIRST_ITEMS, FIRST_TO_WAIT_FOR, next_items
-from anabranch.engines.spark.arrivals import Arrivals
+from anabranch.engines.spark.arrivals import Arrivals, tasks_of
 from anabranch.engines.spark.books import Books
 from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
 from anabranch.engines.spark.checkpoint_program import program_of, refuse_hidden_state
@@ -195,7 +195,7 @@ class SparkRun(RunningThread):
             for name in taken.pieces:
                 read = sum(report.read.get(name, 0) for report in epochs.reports)
                 intakes[name].gave(read)
-            self._arrivals.delivered()
+            self._arrivals.delivered(*tasks_of(self._layout, epochs.reports))
             if self._admits:
                 rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
                 seconds = self._epoch_log.seconds[-1]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
-from collections import deque
 from collections.abc import Mapping
 from time import perf_counter, sleep
 from typing import Protocol
 
 from anabranch.engines.spark.arrivals import Arrivals
 from anabranch.engines.spark.layout import Layout
+from anabranch.metrics.arriving import RecentArrivals
 from anabranch.metrics.latency import sojourns
 from anabranch.metrics.observed import Observed, RegionLoad
 
 LOOK_S = 0.02
-RECENT_S = 2.0  # over which the load is measured
 REGIONS = "all regions"  # they have one degree
 
 
@@ -24,6 +22,10 @@ class Resizable(Protocol):
     """A run whose epochs can be changed."""
 
     epoch_items: int
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
 
     @property
     def elapsed_s(self) -> float:
@@ -38,7 +40,10 @@ class Resizable(Protocol):
 
 
 class SparkLatencyActuator:
-    """Watches one program and changes its epochs; used by one thread."""
+    """Watches one program and changes its epochs; used by one thread.
+
+    A program begins with one replica.
+    """
 
     def __init__(self, run: Resizable, layout: Layout, arrivals: Arrivals) -> None:
         self._run = run
@@ -46,9 +51,9 @@ class SparkLatencyActuator:
         self._arrivals = arrivals
         self._seen = 0  # epochs
         self._last = sojourns([arrivals.latencies])
-        self._recent: deque[tuple[float, int]] = deque()  # when, how many had arrived
-        self._degree: int | None = None  # as was asked for
-        self._cores: int | None = None
+        self._recent = RecentArrivals()
+        self._degree = 1  # as was asked for
+        run.set_degree(1)
 
     @property
     def now_s(self) -> float:
@@ -56,8 +61,8 @@ class SparkLatencyActuator:
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time: as many as the first epoch had."""
-        return self._cores or os.cpu_count() or 1
+        """How many tasks run at a time."""
+        return self._run.cores
 
     @property
     def others(self) -> int:
@@ -67,7 +72,7 @@ class SparkLatencyActuator:
     def degrees(self) -> Mapping[str, int]:
         if not any(unit.replicated for unit in self._layout.units):
             return {}
-        return {REGIONS: self._degree or self._arrivals.degree or self.cores}
+        return {REGIONS: self._degree}
 
     @property
     def epoch_items(self) -> int:
@@ -95,11 +100,9 @@ class SparkLatencyActuator:
             sleep(LOOK_S)
         epochs = tuple(arrivals.epochs[self._seen :])
         self._seen += len(epochs)
-        if self._cores is None and epochs:
-            self._cores = epochs[0].degree
         now = sojourns([arrivals.latencies])
         came_out, self._last = now.since(self._last), now
-        rates = self._rates()
+        rates = self._recent.look(perf_counter(), arrivals.arrived())
         return Observed(
             perf_counter() - started_s,
             rates,
@@ -112,19 +115,3 @@ class SparkLatencyActuator:
             closed=not arrivals.live,
             epochs=epochs,
         )
-
-    def _rates(self) -> tuple[float, ...]:
-        """Return how many items a second arrived of late, and since the last look."""
-        now_s, arrived = perf_counter(), self._arrivals.arrived()
-        self._recent.append((now_s, arrived))
-        while len(self._recent) > 2 and now_s - self._recent[1][0] >= RECENT_S:  # noqa: PLR2004
-            self._recent.popleft()
-        halves = []
-        middle = self._recent[len(self._recent) // 2]
-        for (from_s, before), (to_s, after) in (
-            (self._recent[0], middle),
-            (middle, (now_s, arrived)),
-        ):
-            if to_s > from_s:
-                halves.append((after - before) / (to_s - from_s))
-        return tuple(halves) or (0.0,)
