@@ -169,16 +169,16 @@ def _generous(
         )
         if found is None:
             return best
-        others = [
-            load.utilization
-            for load in profile.threads
-            if load.thread not in found.places
-        ]
-        busiest = max([found.utility, *others])
+        others = [load for load in profile.threads if load.thread not in found.places]
+        busiest = max([found.utility, *(load.utilization for load in others)])
         if busiest >= least * (1 - ALIKE):
             return best
         best, least = found, busiest
-        next_in_line = [use for use in others if found.utility < use < beta]
+        next_in_line = [
+            load.wanted
+            for load in others
+            if found.utility < load.utilization and load.wanted < beta
+        ]
         if not next_in_line:
             return best
         beta = min(next_in_line)

@@ -17,7 +17,8 @@ class ThreadLoad:
 
     `ports` holds every operator in the thread's path that could have a threaded port,
     so not the one that the thread begins with. `own` is what the thread uses at each
-    operator alone. A thread of a region stands for all its `replicas`.
+    operator alone. A thread of a region stands for all its `replicas`. `held_up` is the
+    share of the time in which it had work to do but waited for the interpreter's lock.
     """
 
     thread: str
@@ -25,6 +26,16 @@ class ThreadLoad:
     ports: Mapping[str, float]
     own: Mapping[str, float] = field(default_factory=dict)
     replicas: int = 1
+    held_up: float = 0.0
+
+    @property
+    def wanted(self) -> float:
+        """The share of the time in which it had work to do.
+
+        >>> ThreadLoad("a", 0.5, {}, held_up=0.25).wanted
+        0.75
+        """
+        return min(1.0, self.utilization + self.held_up)
 
 
 @dataclass(frozen=True)
