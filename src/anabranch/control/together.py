@@ -92,7 +92,7 @@ def _one_more(
         return Stay(
             f"no thread is a bottleneck; the busiest uses {busiest:.0%} of a core"
         )
-    free = scope.cores - profile.busy_cores
+    free = scope.cores - profile.wanted_cores
     if free < settings.least_free_cores:
         return Stay(f"all {scope.cores} cores are busy")
     if profile.locked * (1 + settings.least_promise) >= 1:

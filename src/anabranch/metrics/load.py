@@ -61,6 +61,11 @@ class Profile:
         """How many cores the program keeps busy."""
         return sum(load.utilization * load.replicas for load in self.threads)
 
+    @property
+    def wanted_cores(self) -> float:
+        """How many it would keep busy if no thread waited for a lock."""
+        return sum(load.wanted * load.replicas for load in self.threads)
+
     def sharing(self, port: str) -> tuple[ThreadLoad, ...]:
         """Return the threads that come by a port: T(o)."""
         return tuple(load for load in self.threads if load.ports.get(port, 0.0) > 0)
