@@ -20,7 +20,10 @@ PROMPT_S = 0.0002
 EVERY_S = 2.0
 LOOKS = 25
 PAUSE_S = 0.002  # between two looks
-SELDOM, OFTEN = 0.7, 0.85  # of the time: below the one it is prompt, above the other not
+SELDOM, OFTEN = (
+    0.7,
+    0.85,
+)  # of the time: below the one it is prompt, above the other not
 
 
 class LockWatch:
