@@ -142,6 +142,19 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
     return 1 / max(pace_s, costs.serial_s, costs.locked_s)
 
 
+def lost_by_two(costs: Costs) -> float:
+    """Return the share of the time that two threads, half the work each, would wait.
+
+    >>> costs = Costs({("read",): 0.5, ("read", "a"): 0.5}, locked_s=0.1)
+    >>> split = threads_of(costs, Arrangement(frozenset({"a"})), {})
+    >>> round(lost_by_two(calibrated(costs, split, 1.6)), 3)
+    0.2
+    """
+    pace_s = costs.whole_s / 2
+    lost = 2 * costs.waiting_s * costs.locked_s
+    return 1 - 2 * pace_s / (pace_s + (pace_s**2 + lost) ** 0.5)
+
+
 def held_up(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float:
     """Return how long threads wait for the lock, compared with how long they work.
 
