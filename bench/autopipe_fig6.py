@@ -1,11 +1,12 @@
 """Figure 6: the speedup that one more thread brings, by what a tuple costs.
 
-    anabranch bench autopipe-fig6 [local|spark]
+    anabranch bench autopipe-fig6 [local|spark] [--full]
 
 The paper: below 1 for cheap tuples, 2 for costly ones, and the larger the tuple the
 later the crossover, since a tuple is copied into the port's buffer. Threads of the local
 engine hand over references; the workers of Spark copy. On Spark it is the time of whole
-epochs that is compared, with what an epoch costs once.
+epochs that is compared, with what an epoch costs once. Each engine takes about two minutes;
+`--full` has more costs and sizes.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from autopipe_common import endless, plot, rates_in_turn, spread, started
 from autopipe_spark import endless_on_spark, epoch
 from timing import Claim, Table, report, sized
 
-COUNTS = {
-    "local": (2**4, 2**8, 2**12, 2**14, 2**16, 2**18),
-    "spark": (2**4, 2**12, 2**14, 2**16),
-}
-PAYLOADS = {"local": (8, 1024, 65536), "spark": (8, 4096)}
+COUNTS = {"local": (2**4, 2**8, 2**12, 2**16, 2**18), "spark": (2**4, 2**12, 2**16)}
+PAYLOADS = {"local": (8, 65536), "spark": (8, 4096)}
+ALL_COUNTS = tuple(2**power for power in (4, 8, 10, 12, 14, 16, 18))
+ALL_PAYLOADS = (8, 1024, 4096, 65536)
 TURNS = 5
 ITEM_S = 8 * 1.8e-9  # about, for each multiplication of the eight operators
 
@@ -48,6 +48,8 @@ def on_spark(count: int, payload: int) -> list[float]:
 def measure(engine: str) -> None:
     one = local if engine == "local" else on_spark
     counts, payloads = COUNTS[engine], PAYLOADS[engine]
+    if "--full" in sys.argv:
+        counts, payloads = ALL_COUNTS, ALL_PAYLOADS
     found = {}
     for count, payload in itertools.product(counts, payloads):
         found[count, payload] = spread(one(count, payload))
@@ -84,7 +86,8 @@ def measure(engine: str) -> None:
 
 
 def main() -> None:
-    for engine in sys.argv[1:2] or ("local", "spark"):
+    asked = [one for one in sys.argv[1:] if one != "--full"]
+    for engine in asked or ("local", "spark"):
         measure(engine)
 
 

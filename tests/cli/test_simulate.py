@@ -69,3 +69,21 @@ def test_python_code_gains_by_processes_and_not_by_threads(folder, capsys, monke
     processes = json.loads(capsys.readouterr().out)["outcomes"][-1]["speedup"]
 
     assert threads < 1.5 < processes
+
+
+@pytest.mark.parametrize(("waiting_s", "sure"), [(0.0, True), (5e-3, False)])
+def test_it_says_when_the_lock_makes_it_a_guess(
+    folder, capsys, monkeypatch, waiting_s, sure
+):
+    costs = Costs(
+        {("read", "first"): 1e-3, ("read", "first", "second"): 1e-3},
+        locked_s=5e-4,
+        waiting_s=waiting_s,
+    )
+    monkeypatch.setattr(
+        sys.modules["anabranch.cli.simulate"], "measure", lambda *_: (costs, {})
+    )
+
+    assert 0 == main(["simulate", "busy.py", "--cores", "2"])
+
+    assert sure == ("a guess" not in capsys.readouterr().out)

@@ -33,3 +33,12 @@ def test_a_thread_at_the_threshold_is_a_bottleneck():
     loads = ThreadLoad("a", 0.8, {}), ThreadLoad("b", 0.79, {})
 
     assert (loads[0],) == select_bottlenecks(Profile(loads), beta=0.8)
+
+
+def test_a_thread_that_waits_for_the_lock_is_a_bottleneck():
+    """
+    It is on a core for half of the time, but has work to do for all of it.
+    """
+    loads = ThreadLoad("t0", 0.5, {}, held_up=0.5), ThreadLoad("t1", 0.5, {})
+
+    assert loads[:1] == select_bottlenecks(Profile(loads), beta=0.8)

@@ -77,3 +77,26 @@ def test_a_place_where_a_thread_stood_without_a_core_weighs_nothing():
     load = load_of({("read", "a"): 0.0, ("read", "b"): 0.5})
 
     assert {"a": 0.0, "b": 1.0} == load.ports
+
+
+def side_by_side(*, locked: float) -> list[float]:
+    """Both are on a core for half of the time; the second waits for items in the rest."""
+    hungry = ThreadSamples("read", 1.0, 0.5, {}, looks=100, locked=locked)
+    idle = ThreadSamples("b", 1.0, 0.5, {}, waiting=50, looks=100, locked=locked)
+    return [load.held_up for load in profile_of([hungry, idle]).threads]
+
+
+def test_a_thread_that_neither_works_nor_waits_for_items_waits_for_the_lock():
+    assert [0.5, 0.0] == side_by_side(locked=0.4)
+
+
+def test_nobody_waits_for_a_lock_that_is_free():
+    assert [0.0, 0.0] == side_by_side(locked=0.05)
+
+
+def test_one_thread_does_not_wait_for_its_own_lock():
+    seen = ThreadSamples("read", 1.0, 0.5, {}, looks=100, locked=0.5)
+
+    (load,) = profile_of([seen]).threads
+
+    assert load.held_up == 0.0

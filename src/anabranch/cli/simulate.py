@@ -15,7 +15,13 @@ from anabranch.cli.arguments import add_target, at_least
 from anabranch.cli.errors import CommandError
 from anabranch.cli.programs import load_sinks
 from anabranch.compiler.compile import Compilation, Target, compile_graph
-from anabranch.control.model import Costs, calibrated, costs_of, threads_of
+from anabranch.control.model import (
+    Costs,
+    calibrated,
+    costs_of,
+    lost_by_two,
+    threads_of,
+)
 from anabranch.control.pipelining import choose_ports
 from anabranch.control.simulate import SimulatedProgram, settle
 from anabranch.engines.engine import Options
@@ -30,6 +36,7 @@ from anabranch.plan.arrangement import Arrangement
 
 LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
 PORT_S = 0.15e-6  # for handing an item to another thread, on either side
+SURE = 0.15  # of the time lost by two threads: beyond it, more are a guess
 EXAMPLES = """\
 examples:
   anabranch simulate vwap.py --cores 32
@@ -87,7 +94,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     compilation = compile_graph(graph, Target(batched=False))
     costs, regions = measure(compilation, arguments.seconds)
     if arguments.processes:
-        costs = replace(costs, locked_s=0.0)
+        costs = replace(costs, locked_s=0.0, waiting_s=0.0)
     powers = itertools.takewhile(
         lambda n: n < arguments.cores, (2**n for n in itertools.count())
     )
@@ -184,6 +191,11 @@ def as_table(costs: Costs, found: list[Outcome]) -> str:
     if costs.locked_s:
         share = costs.locked_s / costs.whole_s
         lines.append(f"{share:.0%} of it needs the interpreter's lock")
+    if not is_sure(costs):
+        lines.append(
+            f"two threads lose {lost_by_two(costs):.0%} of their time by waiting for it: "
+            "what further threads would do is a guess, not within 10%"
+        )
     lines.append(f"{'cores':>5} {'items/s':>12} {'speedup':>8} {'changes':>8}")
     lines += [
         f"{one.cores:>5} {one.items_per_s:>12.0f} {one.speedup:>7.2f}x "
@@ -193,11 +205,21 @@ def as_table(costs: Costs, found: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def is_sure(costs: Costs) -> bool:
+    """Tell whether the model was found to hold for such costs (docs/auto-pipelining.md).
+
+    >>> is_sure(Costs({("read",): 1.0}, locked_s=0.1, waiting_s=10.0))
+    False
+    """
+    return lost_by_two(costs) <= SURE
+
+
 def as_json(costs: Costs, found: list[Outcome]) -> str:
     """Return the outcomes as data."""
     data: dict[str, Any] = {
         "item_s": costs.whole_s,
         "locked_s": costs.locked_s,
+        "sure": is_sure(costs),
         "costs_s": {" > ".join(route): cost for route, cost in costs.at.items()},
         "outcomes": [vars(one) for one in found],
     }

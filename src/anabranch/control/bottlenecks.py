@@ -12,13 +12,16 @@ from anabranch.metrics.load import Profile, ThreadLoad
 
 
 def select_bottlenecks(profile: Profile, beta: float) -> tuple[ThreadLoad, ...]:
-    """Return the threads whose utilization is not below `beta`.
+    """Return the threads that have work to do for `beta` of the time or more.
+
+    In the paper that is their utilization. Where threads share an interpreter, one that
+    waits for its lock is not on a core, but everybody else waits for it.
 
     >>> loads = ThreadLoad("t0", 0.9, {}), ThreadLoad("t1", 1.0, {})
     >>> [load.thread for load in select_bottlenecks(Profile(loads), beta=0.92)]
     ['t1']
     """
-    return tuple(load for load in profile.threads if load.utilization >= beta)
+    return tuple(load for load in profile.threads if load.wanted >= beta)
 
 
 def dependent_groups(

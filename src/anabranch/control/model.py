@@ -133,14 +133,38 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
     >>> throughput(Costs(at, locked_s=0.8), split, cores=2)
     1.25
     """
-    all_s = _all_s(threads)
-    pace_s = max(_busiest_s(threads), all_s / cores)
+    pace_s = _pace_s(threads, cores)
     if cores > 1:
         # T = pace + collisions * waiting * locked / T: an item waits for the lock as
         # often as others have it, and the longer it takes the less often that is.
         lost = 4 * _collisions(threads) * costs.waiting_s * costs.locked_s
         pace_s = (pace_s + (pace_s**2 + lost) ** 0.5) / 2
     return 1 / max(pace_s, costs.serial_s, costs.locked_s)
+
+
+def lost_by_two(costs: Costs) -> float:
+    """Return the share of the time that two threads, half the work each, would wait.
+
+    >>> costs = Costs({("read",): 0.5, ("read", "a"): 0.5}, locked_s=0.1)
+    >>> split = threads_of(costs, Arrangement(frozenset({"a"})), {})
+    >>> round(lost_by_two(calibrated(costs, split, 1.6)), 3)
+    0.2
+    """
+    pace_s = costs.whole_s / 2
+    lost = 2 * costs.waiting_s * costs.locked_s
+    return 1 - 2 * pace_s / (pace_s + (pace_s**2 + lost) ** 0.5)
+
+
+def held_up(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float:
+    """Return how long threads wait for the lock, compared with how long they work.
+
+    >>> costs = Costs({("read",): 0.5, ("read", "a"): 0.5}, locked_s=0.1)
+    >>> split = threads_of(costs, Arrangement(frozenset({"a"})), {})
+    >>> round(held_up(calibrated(costs, split, 1.6), split, cores=2), 3)
+    0.25
+    """
+    period_s = 1 / throughput(replace(costs, serial_s=0.0), threads, cores)
+    return period_s / _pace_s(threads, cores) - 1
 
 
 def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Costs:
@@ -157,6 +181,11 @@ def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Cost
         return costs
     waited = period_s**2 - _busiest_s(threads) * period_s
     return replace(costs, waiting_s=max(0.0, waited / (costs.locked_s * collisions)))
+
+
+def _pace_s(threads: Mapping[str, Thread], cores: int) -> float:
+    """Return how long an item takes if nobody waits for the lock."""
+    return max(_busiest_s(threads), _all_s(threads) / cores)
 
 
 def _busiest_s(threads: Mapping[str, Thread]) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from anabranch.control.controller import Controller
-from anabranch.control.model import Costs, Thread, threads_of, throughput
+from anabranch.control.model import Costs, Thread, held_up, threads_of, throughput
 from anabranch.control.settings import Settings
 from anabranch.metrics.load import Profile, ThreadLoad
 from anabranch.metrics.rates import Rates
@@ -63,9 +63,10 @@ class SimulatedProgram:
         if self._over:
             return None
         self._pass_time()
-        rate = self.items_per_s
+        rate, threads = self.items_per_s, self._threads()
+        waited = held_up(self.costs, threads, self.cores)
         return Profile(
-            tuple(_load(name, one, rate) for name, one in self._threads().items()),
+            tuple(_load(name, one, rate, waited) for name, one in threads.items()),
             locked=min(1.0, self.costs.locked_s * rate),
         )
 
@@ -108,7 +109,7 @@ def settle(program: SimulatedProgram, settings: Settings | None = None) -> Contr
     return controller
 
 
-def _load(name: str, thread: Thread, rate: float) -> ThreadLoad:
+def _load(name: str, thread: Thread, rate: float, waited: float) -> ThreadLoad:
     scale = rate / thread.replicas
     ports: dict[str, float] = {}
     own: dict[str, float] = {name: thread.handing_s * scale}
@@ -116,4 +117,5 @@ def _load(name: str, thread: Thread, rate: float) -> ThreadLoad:
         own[route[-1]] = own.get(route[-1], 0.0) + cost_s * scale
         for operator in dict.fromkeys(route[1:]):
             ports[operator] = ports.get(operator, 0.0) + cost_s * scale
-    return ThreadLoad(name, thread.each_s * rate, ports, own, thread.replicas)
+    use = thread.each_s * rate
+    return ThreadLoad(name, use, ports, own, thread.replicas, use * waited)

@@ -92,7 +92,7 @@ def _one_more(
         return Stay(
             f"no thread is a bottleneck; the busiest uses {busiest:.0%} of a core"
         )
-    free = scope.cores - profile.busy_cores
+    free = scope.cores - profile.wanted_cores
     if free < settings.least_free_cores:
         return Stay(f"all {scope.cores} cores are busy")
     if profile.locked * (1 + settings.least_promise) >= 1:
@@ -169,16 +169,16 @@ def _generous(
         )
         if found is None:
             return best
-        others = [
-            load.utilization
-            for load in profile.threads
-            if load.thread not in found.places
-        ]
-        busiest = max([found.utility, *others])
+        others = [load for load in profile.threads if load.thread not in found.places]
+        busiest = max([found.utility, *(load.utilization for load in others)])
         if busiest >= least * (1 - ALIKE):
             return best
         best, least = found, busiest
-        next_in_line = [use for use in others if found.utility < use < beta]
+        next_in_line = [
+            load.wanted
+            for load in others
+            if found.utility < load.utilization and load.wanted < beta
+        ]
         if not next_in_line:
             return best
         beta = min(next_in_line)

@@ -17,7 +17,8 @@ class ThreadLoad:
 
     `ports` holds every operator in the thread's path that could have a threaded port,
     so not the one that the thread begins with. `own` is what the thread uses at each
-    operator alone. A thread of a region stands for all its `replicas`.
+    operator alone. A thread of a region stands for all its `replicas`. `held_up` is the
+    share of the time in which it had work to do but waited for the interpreter's lock.
     """
 
     thread: str
@@ -25,6 +26,16 @@ class ThreadLoad:
     ports: Mapping[str, float]
     own: Mapping[str, float] = field(default_factory=dict)
     replicas: int = 1
+    held_up: float = 0.0
+
+    @property
+    def wanted(self) -> float:
+        """The share of the time in which it had work to do.
+
+        >>> ThreadLoad("a", 0.5, {}, held_up=0.25).wanted
+        0.75
+        """
+        return min(1.0, self.utilization + self.held_up)
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,11 @@ class Profile:
     def busy_cores(self) -> float:
         """How many cores the program keeps busy."""
         return sum(load.utilization * load.replicas for load in self.threads)
+
+    @property
+    def wanted_cores(self) -> float:
+        """How many it would keep busy if no thread waited for a lock."""
+        return sum(load.wanted * load.replicas for load in self.threads)
 
     def sharing(self, port: str) -> tuple[ThreadLoad, ...]:
         """Return the threads that come by a port: T(o)."""

@@ -123,6 +123,8 @@ class Sampler:
                     waiting=self._waiting[number],
                     denied_s=after.denied_s - before.denied_s,
                     locked=self._locked / max(1, self.looks),
+                    looks=self.looks,
+                    sampler_s=self.cpu_s,
                 )
             )
         return tuple(found)

@@ -17,6 +17,7 @@ from anabranch.engines.local.build import Build
 from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.gate import Gate
 from anabranch.engines.local.layout import Layout, lay_out
+from anabranch.engines.local.lock_watch import LockWatch
 from anabranch.engines.local.network import Network
 from anabranch.engines.local.source import Flusher, SourceThread
 from anabranch.engines.local.state import AllStates, first_states, gathered, hand_over
@@ -65,6 +66,7 @@ class Flow:
         self._failing = threading.Lock()
         self._drained = False
         self._flusher = Flusher(self.fail)
+        self._lock_watch = LockWatch()
         self.network = self._built(configuration)
         self._hand_over(first_states(graph), self.network)
         self._turns = turns_of(graph)
@@ -90,6 +92,7 @@ class Flow:
         self._flusher.start()
         for source in self.sources:
             source.start()
+        self._attend()
 
     @property
     def ended(self) -> bool:
@@ -153,6 +156,7 @@ class Flow:
                         after.close(source.op.name, final=True)
                 self.configuration, self.network = configuration, after
                 after.start()
+            self._attend()
             pause_s = perf_counter() - started_s
             if self.failure is not None:
                 after.abort()
@@ -165,6 +169,7 @@ class Flow:
         with self._changing:
             self._drained = True
             self._flusher.stop()
+            self._lock_watch.stop()
             with self._suspended():
                 for source in self.sources:
                     source.stopping = True
@@ -174,6 +179,9 @@ class Flow:
             if self.failure is not None:
                 raise self.failure
             return gathered(self.network)
+
+    def _attend(self) -> None:
+        self._lock_watch.attend(len(self.sources) + len(self.network.threads))
 
     def _let_through(self, network: Network) -> None:
         """Cut the streams of all sources off, and wait until a network is at rest.

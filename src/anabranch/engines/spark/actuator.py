@@ -181,7 +181,8 @@ class SparkActuator:
             for name in unit.operators
             if name in self._possible
         }
-        return replace(load, ports={n: use for n, use in moved.items() if use > 0})
+        ports = {name: use for name, use in moved.items() if use > 0}
+        return replace(load, ports=ports, held_up=0.0)  # no lock in common
 
     def rates(self) -> Rates | None:
         seen = [] if self._warm else [self._first_warm()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 from anabranch.engines.spark.books import Books, Done
 from anabranch.engines.spark.checkpoint_record import Begun, Record
 from anabranch.engines.spark.cuts import why_not_cut
+from anabranch.engines.spark.handing import row_by_row
 from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.losses import TRIES, is_loss
@@ -289,7 +291,8 @@ class Epochs:
     ) -> list[Row]:
         """Run some levels as one Spark job and return the rows that come out."""
         count = len(task.places(self._layout, first))
-        frame = self._spark.range(0, count, 1, count)
+        spark = self._row_by_row if task.cuts else self._spark
+        frame = spark.range(0, count, 1, count)
         for level in range(first, last + 1):
             units = {unit.number for unit in self._layout.levels[level]}
             own = {place: share for place, share in shares.items() if place[0] in units}
@@ -304,6 +307,10 @@ class Epochs:
                 run = self._stage(replace(here, half=half))
                 frame = frame.mapInArrow(run, ROW_SCHEMA)
         return _rows(frame.toArrow())
+
+    @cached_property
+    def _row_by_row(self) -> SparkSession:
+        return row_by_row(self._spark)
 
     def _stage(self, task: EpochTask) -> Callable[..., Any]:
         job, shipped = self._spec.job, self._shipped

@@ -32,6 +32,7 @@ Half: TypeAlias = Literal["whole", "first", "second"]
 REPORT = -1  # instead of a unit: what a task has to say to the driver
 ALONG = -3  # instead of a unit: items on their way to the second half of a unit
 ALONG_CHUNK = -5  # the same: there is nothing more of this chunk on any stream
+ALONG_FILLER = -6  # the same: pushes what came before out of a buffer
 ALONG_END = -4  # the same, and the last: what the first half has changed and reports
 TO_DRIVER = -2  # instead of a unit: items of a sink that the driver serves
 

@@ -7,7 +7,7 @@ changes with the epoch comes with the task.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from anabranch.engines.spark.cuts import halves_of
 from anabranch.engines.spark.exits import Exits
 from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.groups import UnitGroups, without_counts
+from anabranch.engines.spark.handing import Fed, in_chunks
 from anabranch.engines.spark.layout import Unit
 from anabranch.engines.spark.pieces import read_piece
 from anabranch.engines.spark.routing import Rows
@@ -44,10 +45,7 @@ from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
 from anabranch.runtime.state import States
 
-CHUNK_ITEMS = 8192  # handed from half to half at a time
 END_OF_HALF = -1  # instead of the number of a stream
-
-Fed: TypeAlias = tuple[list[Any], list[list[int]], list[int] | None]
 
 
 class UnitRunner:
@@ -170,7 +168,7 @@ class UnitRunner:
             read, streams = self._streams(share, received)
             program = self._half(halves.first, self._unit.entries)
             left: dict[Edge, list[Batch]] = {}
-            for items, positions, entries in _in_chunks(self._fed(streams)):
+            for items, positions, entries in in_chunks(self._fed(streams)):
                 given = dict(self._ran(program, items, positions, entries))
                 yield [given.pop(edge) for edge in halves.between]
                 for edge, batch in given.items():
@@ -422,18 +420,6 @@ class UnitRunner:
         if place is None or len(sources) > 1:
             return "an item" if place is None else f"item {place} of the sources"
         return f"item {place} of {sources[0].name}"
-
-
-def _in_chunks(fed: Iterator[Fed]) -> Iterator[Fed]:
-    """Cut what a program takes into parts that are handed on one by one."""
-    for items, positions, entries in fed:
-        for start in range(0, len(items), CHUNK_ITEMS):
-            part = slice(start, start + CHUNK_ITEMS)
-            yield (
-                items[part],
-                [column[part] for column in positions],
-                None if entries is None else entries[part],
-            )
 
 
 def _picklable(failure: Failure) -> Failure:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
 from anabranch.engines.spark.cuts import halves_of
+from anabranch.engines.spark.handing import filler
 from anabranch.engines.spark.layout import Unit
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.routing import Rows
@@ -22,6 +23,7 @@ from anabranch.engines.spark.task import (
     ALONG,
     ALONG_CHUNK,
     ALONG_END,
+    ALONG_FILLER,
     REPORT,
     EpochTask,
     Report,
@@ -115,6 +117,7 @@ class Runner:
                         yield from along.batches(task, self.spec.layout)
                     end = Rows()
                     end.add(ALONG_CHUNK, channel, 0, b"")
+                    end.add(ALONG_FILLER, channel, 0, filler())
                     yield from end.batches(task, self.spec.layout)
                 changes, report = runner.half_done
                 ended = changes, replace(report, samples=watch.seen())
@@ -219,7 +222,7 @@ def _along(
                 chunk = []
             elif unit == ALONG_END:
                 yield [(END_OF_HALF, payload)]
-            else:
+            elif unit != ALONG_FILLER:
                 rows.add(unit, channels[index], entries[index], payload)
 
 
