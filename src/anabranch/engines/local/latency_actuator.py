@@ -95,7 +95,9 @@ class LocalLatencyActuator:
         before, seen_before = _work(network), sojourns(self._latencies)
         read_before, started_s = self._read(), perf_counter()
         sampler = None
-        if 1 in self.degrees.values():  # a region may share a thread with others
+        # A region may share a thread with others. On one core there is no room for another
+        # thread whatever it does, and none for a profiler.
+        if self.cores > 1 and 1 in self.degrees.values():
             sampler = Sampler(watched_threads(self._flow))
             sampler.start()
         over, arrivals = self._arrivals(seconds, alarm_per_s)
