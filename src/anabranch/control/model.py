@@ -10,6 +10,7 @@ finds out what it costs from one measurement with two.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -157,7 +158,7 @@ def _waiting_s(work_s: float, wait_s2: float) -> float:
     An item waits for the lock as often as others have it, and the longer it takes the
     less often that is.
     """
-    return (work_s + (work_s**2 + 4 * wait_s2) ** 0.5) / 2
+    return (work_s + math.sqrt(work_s**2 + 4 * wait_s2)) / 2
 
 
 def lost_by_two(costs: Costs) -> float:
