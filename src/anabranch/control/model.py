@@ -134,31 +134,13 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
     >>> throughput(Costs(at, locked_s=0.8), split, cores=2)
     1.25
     """
-    if cores == 1:
-        pace_s = _pace_s(threads, cores)
-    else:
-        wait_s2 = costs.waiting_s * costs.locked_s
-        meet = _collisions(threads)
-        # No faster than the thread that takes longest, and not before all cores together
-        # have done the work: to wait, and to be woken up, takes time of a core as well.
-        together = sum(meet[name] * one.replicas for name, one in threads.items())
-        pace_s = max(
-            _waiting_s(_all_s(threads) / cores, together * wait_s2 / cores),
-            *(
-                _waiting_s(one.each_s, meet[name] * wait_s2)
-                for name, one in threads.items()
-            ),
-        )
+    pace_s = _pace_s(threads, cores)
+    if cores > 1:
+        # T = pace + collisions * waiting * locked / T: an item waits for the lock as
+        # often as others have it, and the longer it takes the less often that is.
+        lost = 4 * _collisions(threads) * costs.waiting_s * costs.locked_s
+        pace_s = (pace_s + math.sqrt(pace_s**2 + lost)) / 2
     return 1 / max(pace_s, costs.serial_s, costs.locked_s)
-
-
-def _waiting_s(work_s: float, wait_s2: float) -> float:
-    """Return T = work + wait / T.
-
-    An item waits for the lock as often as others have it, and the longer it takes the
-    less often that is.
-    """
-    return (work_s + math.sqrt(work_s**2 + 4 * wait_s2)) / 2
 
 
 def lost_by_two(costs: Costs) -> float:
@@ -170,7 +152,8 @@ def lost_by_two(costs: Costs) -> float:
     0.2
     """
     pace_s = costs.whole_s / 2
-    return 1 - pace_s / _waiting_s(pace_s, costs.waiting_s * costs.locked_s / 4)
+    lost = 2 * costs.waiting_s * costs.locked_s
+    return 1 - 2 * pace_s / (pace_s + math.sqrt(pace_s**2 + lost))
 
 
 def held_up(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float:
@@ -194,15 +177,11 @@ def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Cost
     >>> round(throughput(calibrated(costs, split, 1.6), split, cores=2), 3)
     1.6
     """
-    period_s, meet = 1 / rate, _collisions(threads)
-    if not (costs.locked_s and any(meet.values())):
+    period_s, collisions = 1 / rate, _collisions(threads)
+    if not (costs.locked_s and collisions):
         return costs
-    waited_s = min(
-        (period_s**2 - one.each_s * period_s) / (costs.locked_s * meet[name])
-        for name, one in threads.items()
-        if meet[name]
-    )
-    return replace(costs, waiting_s=max(0.0, waited_s))
+    waited = period_s**2 - _busiest_s(threads) * period_s
+    return replace(costs, waiting_s=max(0.0, waited / (costs.locked_s * collisions)))
 
 
 def _pace_s(threads: Mapping[str, Thread], cores: int) -> float:
@@ -218,11 +197,11 @@ def _all_s(threads: Mapping[str, Thread]) -> float:
     return sum(thread.each_s * thread.replicas for thread in threads.values())
 
 
-def _collisions(threads: Mapping[str, Thread]) -> dict[str, float]:
-    """Return how likely each thread wants the lock while another has it.
-
-    That is 0 for one thread, and a quarter for each of two that have the same work.
-    """
+def _collisions(threads: Mapping[str, Thread]) -> float:
+    """Return how likely two threads want the lock at once: 0 for one, 1/2 for two."""
     all_s = _all_s(threads)
-    shares = {name: thread.each_s / all_s for name, thread in threads.items()}
-    return {name: share * (1 - share) for name, share in shares.items()}
+    return sum(
+        thread.replicas * share * (1 - share)
+        for thread in threads.values()
+        for share in (thread.each_s / all_s,)
+    )
