@@ -35,7 +35,7 @@ def local(count: int, payload: int) -> list[float]:
 
 def on_spark(count: int, payload: int) -> list[float]:
     """Return the ratios of uncut epochs to epochs with a cut, measured in turn."""
-    items = int(min(sized(100_000, 2000), max(200, 1.0 / (ITEM_S * count))))
+    items = int(min(sized(20_000, 2000), max(200, 0.5 / (ITEM_S * count))))
     with endless_on_spark(count, payload, items) as run:
         epoch(run, ("o5",))
         epoch(run)

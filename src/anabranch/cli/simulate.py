@@ -36,7 +36,8 @@ from anabranch.plan.arrangement import Arrangement
 
 LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
 PORT_S = 0.15e-6  # for handing an item to another thread, on either side
-SURE = 0.15  # of the time lost by two threads: beyond it, more are a guess
+TWO = 2
+SURE = 0.15  # of the time lost by two threads: beyond it, more than two are a guess
 EXAMPLES = """\
 examples:
   anabranch simulate vwap.py --cores 32
@@ -79,13 +80,17 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the controller made of a program on so many cores."""
+    """What the controller made of a program on so many cores.
+
+    It is not `sure` where the model was not found to hold (docs/auto-pipelining.md).
+    """
 
     cores: int
     items_per_s: float
     speedup: float
     changes: int
     arrangement: str
+    sure: bool = True
 
 
 def simulate(arguments: argparse.Namespace) -> int:
@@ -171,6 +176,7 @@ def outcome(costs: Costs, regions: dict[str, tuple[str, ...]], cores: int) -> Ou
         program.items_per_s * costs.whole_s,
         sum(step.what != "halt" for step in controller.history),
         str(program.arrangement),
+        is_sure(costs, program.threads, cores),
     )
 
 
@@ -191,27 +197,27 @@ def as_table(costs: Costs, found: list[Outcome]) -> str:
     if costs.locked_s:
         share = costs.locked_s / costs.whole_s
         lines.append(f"{share:.0%} of it needs the interpreter's lock")
-    if not is_sure(costs):
-        lines.append(
-            f"two threads lose {lost_by_two(costs):.0%} of their time by waiting for it: "
-            "what further threads would do is a guess, not within 10%"
-        )
     lines.append(f"{'cores':>5} {'items/s':>12} {'speedup':>8} {'changes':>8}")
     lines += [
         f"{one.cores:>5} {one.items_per_s:>12.0f} {one.speedup:>7.2f}x "
-        f"{one.changes:>8}  {one.arrangement}"
+        f"{one.changes:>8}  {one.arrangement}{'' if one.sure else ' (a guess)'}"
         for one in found
     ]
+    if not all(one.sure for one in found):
+        lines.append(
+            "a guess: the model was not found to hold for more threads than cores, nor "
+            "for more than two that wait for the lock for much of their time"
+        )
     return "\n".join(lines)
 
 
-def is_sure(costs: Costs) -> bool:
-    """Tell whether the model was found to hold for such costs (docs/auto-pipelining.md).
+def is_sure(costs: Costs, threads: int, cores: int) -> bool:
+    """Tell whether the model was found to hold for so many threads.
 
-    >>> is_sure(Costs({("read",): 1.0}, locked_s=0.1, waiting_s=10.0))
+    >>> is_sure(Costs({("read",): 1.0}), threads=3, cores=2)
     False
     """
-    return lost_by_two(costs) <= SURE
+    return threads <= cores and (threads <= TWO or lost_by_two(costs) <= SURE)
 
 
 def as_json(costs: Costs, found: list[Outcome]) -> str:
@@ -219,7 +225,6 @@ def as_json(costs: Costs, found: list[Outcome]) -> str:
     data: dict[str, Any] = {
         "item_s": costs.whole_s,
         "locked_s": costs.locked_s,
-        "sure": is_sure(costs),
         "costs_s": {" > ".join(route): cost for route, cost in costs.at.items()},
         "outcomes": [vars(one) for one in found],
     }

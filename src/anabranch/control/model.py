@@ -10,6 +10,7 @@ finds out what it costs from one measurement with two.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -138,7 +139,7 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
         # T = pace + collisions * waiting * locked / T: an item waits for the lock as
         # often as others have it, and the longer it takes the less often that is.
         lost = 4 * _collisions(threads) * costs.waiting_s * costs.locked_s
-        pace_s = (pace_s + (pace_s**2 + lost) ** 0.5) / 2
+        pace_s = (pace_s + math.sqrt(pace_s**2 + lost)) / 2
     return 1 / max(pace_s, costs.serial_s, costs.locked_s)
 
 
@@ -152,7 +153,7 @@ def lost_by_two(costs: Costs) -> float:
     """
     pace_s = costs.whole_s / 2
     lost = 2 * costs.waiting_s * costs.locked_s
-    return 1 - 2 * pace_s / (pace_s + (pace_s**2 + lost) ** 0.5)
+    return 1 - 2 * pace_s / (pace_s + math.sqrt(pace_s**2 + lost))
 
 
 def held_up(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float:

@@ -55,6 +55,11 @@ class SimulatedProgram:
         """The throughput as it is now, without noise."""
         return throughput(self.costs, self._threads(), self.cores)
 
+    @property
+    def threads(self) -> int:
+        """How many threads it has now."""
+        return sum(thread.replicas for thread in self._threads().values())
+
     def arrange(self, arrangement: Arrangement) -> str | None:
         self.arrangement = arrangement
         return None if self._over else "simulated"

@@ -264,7 +264,7 @@ def _promise(
     busiest = max(load.utilization for load in helped)
     faster = min(
         busiest / after if after > 0 else float(scope.cores),
-        scope.cores / profile.busy_cores,
+        scope.cores / profile.wanted_cores,
         1 / profile.locked if profile.locked else float("inf"),
     )
     return 1 / (1 - share + share / faster)

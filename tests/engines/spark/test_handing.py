@@ -66,11 +66,13 @@ def test_nobody_reads_what_only_fills_a_buffer():
     assert [] == rows.listed()
 
 
+@ab.declare(state="stateless")
 def slowly(count: int, item: int) -> tuple[int, float]:
     time.sleep(0.002)
     return count + 1, time.monotonic()
 
 
+@ab.declare(state="stateless")
 def stamped(count: int, before_s: float) -> tuple[int, tuple[float, float]]:
     return count + 1, (before_s, time.monotonic())
 
@@ -89,6 +91,3 @@ def test_the_second_half_begins_before_the_first_has_ended():
     _, second_begins_s = last_epoch[0]
     first_ends_s, _ = last_epoch[-1]
     assert second_begins_s < first_ends_s
-
-
-ab.trust(__name__)
