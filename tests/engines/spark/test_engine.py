@@ -125,6 +125,39 @@ def test_an_error_names_operator_item_and_line_and_shows_the_users_traceback():
     assert "java" not in "".join(caught.value.__notes__)
 
 
+@pytest.mark.parametrize("engine", ["sequential", "spark"])
+def test_an_error_that_depends_on_the_state_names_the_same_item(engine):
+    """
+    On Spark, an epoch that fails is run again to find the item.
+    """
+
+    def limited(state, t):
+        if state == 3:
+            message = "full"
+            raise ValueError(message)
+        return state + 1, t
+
+    keyed = ab.from_iterable(trades(50), Trade).key_by("symbol")
+    out = keyed.scan(limited, 0, name="limited").to_list()
+
+    with pytest.raises(OperatorError, match=r"item 22 of from_iterable.*full"):
+        ab.run(out, on=engine, degree=1)
+
+
+def test_an_operator_in_this_process_sees_each_item_once_before_it_fails():
+    seen = []
+
+    def noting(n):
+        seen.append(n)
+        return 6 // n
+
+    out = ab.from_iterable([3, 2, 1, 0, 1]).map(noting).to_list()
+    with pytest.raises(OperatorError):
+        ab.run(out, on="spark")
+
+    assert [3, 2, 1, 0] == seen
+
+
 def test_dead_letters_reach_a_function_in_this_process():
     lost = []
     out = ab.from_iterable([4, 0, 2]).map(lambda n: 8 // n).to_list()

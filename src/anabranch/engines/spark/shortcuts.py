@@ -30,9 +30,12 @@ def shortcut_of(
     layout: Layout,
     unit: Unit,
     make: Callable[[], Program],
-    in_full: Callable[[list[Batch]], Iterator[tuple[Edge, Batch]]],
+    in_full: Callable[[], Iterator[tuple[Edge, Batch]]],
 ) -> Shortcut | None:
-    """Return a shortcut for a unit, if there is one."""
+    """Return a shortcut for a unit, if there is one.
+
+    If an item fails on it, `in_full` runs the epoch from its beginning.
+    """
     exits = [
         edge
         for name in unit.operators
@@ -72,7 +75,7 @@ class NoPositions:
         edge: Edge,
         layout: Layout,
         make: Callable[[], Program],
-        in_full: Callable[[list[Batch]], Iterator[tuple[Edge, Batch]]],
+        in_full: Callable[[], Iterator[tuple[Edge, Batch]]],
     ) -> None:
         self._edge = edge
         self._program = make()
@@ -89,7 +92,7 @@ class NoPositions:
                 self._program.run(chunk.items)
             except OperatorError:
                 # Only positions can say which item it was: once more, with them.
-                list(self._in_full([chunk]))
+                list(self._in_full())
                 raise
             positions = self._positions(chunk)
             batches.append(Batch(positions, self._form, None, left.items[:]).compact())

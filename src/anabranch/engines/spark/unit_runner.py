@@ -81,12 +81,14 @@ class UnitRunner:
         self.half_done: tuple[Changes, Report] = ({}, Report(unit.number, 0))
         self._programs: dict[str | None, Program] = {}
         self._shortcut = None
-        if not job.spec.resilient:
+        self._begun: tuple[EpochTask, int, list[Batch]] | None = None
+        # What fails on a shortcut runs twice; in the driver, others would notice.
+        if not job.spec.resilient and not unit.in_driver:
             self._shortcut = shortcut_of(
                 self._layout,
                 unit,
                 lambda: self._made(unit.entries, None),
-                self._ran_on if self._groups is None else self._ran_again,
+                self._ran_again,
             )
         self._saved = UnitStates(
             unit, self._stored, job.spec.states, job.spec.checkpoint
@@ -113,6 +115,7 @@ class UnitRunner:
                 return self._finish(task.finishing, channel)
             return self._run(task, channel, share, received, rows)
         finally:
+            self._begun = None
             self._saved.close()
 
     def _run(
@@ -124,6 +127,7 @@ class UnitRunner:
         rows: Rows,
     ) -> Report:
         read, streams = self._taken(task, channel, share, received)
+        self._begun = task, channel, streams
         written: dict[str, int] = {}
         if not self._unit.operators:  # only writes what it is given
             (stream,) = streams
@@ -344,10 +348,16 @@ class UnitRunner:
         for edge, batches in left.items():
             yield edge, end_to_end(batches)
 
-    def _ran_again(self, _: list[Batch]) -> Iterator[tuple[Edge, Batch]]:
-        """Run all that this channel has taken, once more from the beginning."""
-        assert self._groups is not None  # noqa: S101 - else part of it is enough
-        yield from self._ran_on([self._groups.again(self._job.pickler)])
+    def _ran_again(self) -> Iterator[tuple[Edge, Batch]]:
+        """Run all that this channel has taken once more, from the beginning."""
+        assert self._begun is not None  # noqa: S101 - it has failed
+        task, channel, streams = self._begun
+        pickler = self._job.pickler
+        if self._groups is None:
+            self._saved.open(task, channel, pickler)
+        else:
+            self._groups.again(pickler)
+        yield from self._ran_on(streams)
 
     def _fed(
         self, streams: list[Batch], entries_of: tuple[Entry, ...] | None = None
