@@ -40,6 +40,12 @@ def text_sample(name: str, lines: Iterable[str], folder: Path) -> Path:
     return _unfinished(folder / name).replace(folder / name)
 
 
+def bytes_sample(name: str, data: bytes, folder: Path) -> Path:
+    """Write bytes under a name; return the file."""
+    _unfinished(folder / name).write_bytes(data)
+    return _unfinished(folder / name).replace(folder / name)
+
+
 def _unfinished(path: Path) -> Path:
     """Return where to write, so that nobody ever reads half a sample."""
     path.parent.mkdir(parents=True, exist_ok=True)
