@@ -21,9 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from anabranch.metrics.samples import Route, ThreadSamples
+from anabranch.runtime.places import Places
 from anabranch.runtime.program import Program
 
 RATE_HZ = 100.0
@@ -36,10 +37,6 @@ WAIT = threading.Condition.wait.__code__
 # Far longer than a look takes. Not longer still: should the sampler lose the lock just
 # before a look begins, it takes so long until it can have it back.
 UNDISTURBED_S = 0.05
-
-# The file of a program and the lines at which a thread's frames stand in it, innermost
-# first; or the operators themselves.
-Seen: TypeAlias = tuple[str, tuple[int, ...]] | Route
 
 
 @dataclass(frozen=True)
@@ -67,6 +64,10 @@ class Watched:
         """Return what the clocks of the thread say; None if it is gone."""
         return cpu_clock(self.thread, self.task)
 
+    def places(self) -> Places:
+        """Return where the thread is seen, as yet nowhere."""
+        return Places(self.begin, self.programs, self.before, self.elsewhere)
+
 
 class Sampler:
     """Looks at threads from `start` to `stop`; it costs nothing before and after.
@@ -77,13 +78,9 @@ class Sampler:
     def __init__(self, threads: Sequence[Watched], rate_hz: float = RATE_HZ) -> None:
         self._watched = threads
         self._period_s = 1 / rate_hz
-        self._seen: list[dict[Seen, float]] = [{} for _ in threads]
+        self._places = [one.places() for one in threads]
         self._last_s = [0.0] * len(threads)  # what their clocks said at the last look
         self._waiting = [0] * len(threads)
-        self._programs = [
-            {part.filename: part for p in one.programs for part in p.parts}
-            for one in threads
-        ]
         self.looks = 0
         self.cpu_s = 0.0  # what the sampler itself has used, once it has stopped
         self._clocks: list[Clock | None] = []
@@ -119,7 +116,7 @@ class Sampler:
                     begin=one.begin,
                     elapsed_s=elapsed_s,
                     cpu_s=after.cpu_s - before.cpu_s,
-                    at_work=self._routes(number),
+                    at_work=self._places[number].routes(),
                     waiting=self._waiting[number],
                     denied_s=after.denied_s - before.denied_s,
                     locked=self._locked / max(1, self.looks),
@@ -160,40 +157,8 @@ class Sampler:
                 self._waiting[number] += 1
             else:
                 # A thread that was not let onto a core has not worked where it stands.
-                place, seen = self._at(number, frame), self._seen[number]
-                seen[place] = seen.get(place, 0.0) + now_s - self._last_s[number]
+                self._places[number].note(frame, now_s - self._last_s[number])
             self._last_s[number] = now_s
-
-    def _at(self, number: int, innermost: FrameType) -> Seen:
-        """Note where a thread is, quickly; what that means is found out at the end."""
-        programs, elsewhere = self._programs[number], self._watched[number].elsewhere
-        frame: FrameType | None = innermost
-        while frame is not None:
-            code = frame.f_code
-            filename = code.co_filename
-            if filename in programs:
-                lines = []
-                while frame is not None and frame.f_code.co_filename == filename:
-                    lines.append(frame.f_lineno)
-                    frame = frame.f_back
-                return filename, tuple(lines)
-            if code in elsewhere:
-                return elsewhere[code](frame)
-            frame = frame.f_back
-        return (self._watched[number].begin,)
-
-    def _routes(self, number: int) -> dict[Route, float]:
-        routes: dict[Route, float] = {}
-        before = self._watched[number].before
-        for seen, time_s in self._seen[number].items():
-            match seen:
-                case (str() as filename, tuple() as lines):
-                    path = self._programs[number][filename].path_of(lines)
-                    route = before.get(filename, ()) + path
-                case _:
-                    route = tuple(map(str, seen))
-            routes[route] = routes.get(route, 0.0) + time_s
-        return routes
 
 
 class Clock(NamedTuple):

@@ -12,6 +12,7 @@ from anabranch.engines.spark.task import EpochTask
 from anabranch.engines.spark.unit_states import UnitStates
 from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.runtime.profile import Sampler, Watched
+from anabranch.runtime.profile_alone import OwnSampler, can_look_at_itself
 from anabranch.runtime.program import Program
 
 # What happens after the last operator, and behind a cut if there is one.
@@ -31,7 +32,7 @@ class Watch:
         operators: Sequence[str],
         programs: Callable[[EpochTask], list[Program]],
     ) -> None:
-        self._sampler: Sampler | None = None
+        self._sampler: Sampler | OwnSampler | None = None
         self._seen: tuple[ThreadSamples, ...] = ()
         if not (task.profiling and operators):
             return
@@ -47,7 +48,8 @@ class Watch:
             elsewhere=dict.fromkeys(LEAVING, at_the_end),
             task=threading.get_native_id(),  # workers are forked
         )
-        self._sampler = Sampler([watched])
+        alone = can_look_at_itself()
+        self._sampler = OwnSampler(watched) if alone else Sampler([watched])
 
     def __enter__(self) -> Self:
         if self._sampler is not None:
