@@ -52,7 +52,8 @@ def unpacked(data: bytes) -> Any:
 def travels(value: Any) -> bool:
     """Tell whether a value can be sent to the workers.
 
-    >>> travels(lambda: iter("ab")), travels(sys.stdout)
+    >>> import threading
+    >>> travels(lambda: iter("ab")), travels(threading.Lock())
     (True, False)
     """
     try:
