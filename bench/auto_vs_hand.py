@@ -56,9 +56,9 @@ BY_HAND: Mapping[tuple[str, str], Sequence[ByHand]] = {
     ("local", "vwap"): (ByHand(), ByHand(("tape",)), ByHand(("totals_500",))),
     ("local", "linear_road"): (ByHand(), ByHand(("segments",)), ByHand(degree=2)),
     ("spark", "lois"): (
+        ByHand(),
         ByHand(degree=2),
-        ByHand(("ticks",), 2),
-        ByHand(("watch_UH1",), 2),
+        ByHand(("watch_UH2",), 2),
     ),
     ("spark", "vwap"): (ByHand(), ByHand(degree=2)),
     ("spark", "linear_road"): (ByHand(), ByHand(degree=2)),
