@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from anabranch.compiler.compile import Compilation, Target, compile_graph
@@ -221,6 +222,7 @@ def program_data(
     """Return what a dashboard shows of a program before it has run."""
     plan = compilation.plan
     return {
+        "name": Path(compilation.graph.sources[0].site.file).name,
         "on": on,
         "started": time.time(),
         "bound_ms": goal.bound_s * 1000 if isinstance(goal, Latency) else None,

@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 PAGE = files("anabranch.dashboard") / "static" / "index.html"
 POLL_S = 0.1
 ANSWER_S = 2.0  # a question is answered by then, if there is nothing new to tell
-WATCHED_S = 3.0  # who has asked within this time is still there
+WATCHED_S = 1.0  # who has asked within this time is still there, and asks again soon
 NOWHERE_ELSE = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:"
@@ -65,7 +65,7 @@ class Server(socketserver.ThreadingTCPServer):
         """Stop, once a page that is being looked at knows the end."""
         if self._follower is not None:
             if time.monotonic() - self._asked_s < WATCHED_S:
-                self._told_end.wait(ANSWER_S)
+                self._told_end.wait(WATCHED_S)
             self.shutdown()
         self.server_close()
 

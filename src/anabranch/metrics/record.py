@@ -92,15 +92,19 @@ def quantile_ms(counts: Sequence[tuple[float, int]], share: float) -> float:
 
 
 def backlog_of(metrics: Mapping[str, Any]) -> int | None:
-    """Return how many items wait: before the sources, or between threads.
+    """Return how many items wait: for the program, or at least between its threads.
 
     >>> backlog_of({"elements": {"a": {"waiting": [3, 4]}, "b": {"waiting": [0]}}})
     7
     """
-    known: int | None = metrics.get("backlog")
-    if known is None and "elements" in metrics:
+    known: float | None = metrics.get("backlog")
+    if known is None and metrics.get("steps"):  # a latency goal knows what has arrived
+        known = metrics["steps"][-1]["backlog"]
+    if known is not None:
+        return round(known)
+    if "elements" in metrics:
         return sum(sum(one["waiting"]) for one in metrics["elements"].values())
-    return known
+    return None
 
 
 @dataclass
