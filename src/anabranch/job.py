@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from anabranch.compiler.compile import Compilation, Target, compile_graph
+from anabranch.compiler.overview import overview
 from anabranch.control.actuator import Actuator
 from anabranch.control.background import adapt_in_background
 from anabranch.control.controller import Controller
@@ -29,7 +29,6 @@ from anabranch.graph.drafts import Sink, build_graph
 from anabranch.graph.graph import Graph
 from anabranch.graph.validate import validate
 from anabranch.metrics.record import Look
-from anabranch.plan.draw import draw_svg
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import OnError, policy
 
@@ -186,6 +185,7 @@ def start(
     compilation = compile_sinks(*sinks, on=on)
     live = None if ui is False else Live(0 if ui is True else ui)
     try:
+        shown = {} if live is None else program_data(compilation, on, goal)
         running = engine_named(on).start(compilation.graph, compilation.plan, options)
     except BaseException:
         if live is not None:
@@ -201,7 +201,7 @@ def start(
     job = Job(compilation, running, controller, live)
     if live is not None:
         sys.stderr.write(f"dashboard: {live.address} (recorded in {live.record})\n")
-        live.begin(program_data(compilation, on, goal), partial(look_at, job))
+        live.begin(shown, partial(look_at, job))
     return job
 
 
@@ -220,18 +220,12 @@ def program_data(
     compilation: Compilation, on: EngineName, goal: Throughput | Latency | None
 ) -> dict[str, Any]:
     """Return what a dashboard shows of a program before it has run."""
-    plan = compilation.plan
     return {
-        "name": Path(compilation.graph.sources[0].site.file).name,
         "on": on,
         "started": time.time(),
         "bound_ms": goal.bound_s * 1000 if isinstance(goal, Latency) else None,
         "quantile": goal.quantile if isinstance(goal, Latency) else None,
-        "drawing": draw_svg(compilation.graph, plan),
-        "operators": len(plan.operators),
-        "parallel": sum(len(region.operators) for region in plan.regions),
-        "sequential": compilation.to_dict()["sequential"],
-        "explanation": compilation.explain(),
+        **overview(compilation),
     }
 
 
