@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import threading
@@ -25,7 +26,9 @@ class Live:
     def __init__(self, port: int = 0) -> None:
         self._server = Server(port)
         self.address = self._server.address
-        self.record = Path(tempfile.mkdtemp(prefix="anabranch-run-")) / "run.jsonl"
+        opened, name = tempfile.mkstemp(prefix="anabranch-run-", suffix=".jsonl")
+        os.close(opened)
+        self.record = Path(name)
         self._over = threading.Event()
         self._closed = threading.Event()
 
@@ -45,7 +48,7 @@ class Live:
     def give_up(self) -> None:
         """Go away without having begun."""
         self._server.close()
-        self.record.parent.rmdir()
+        self.record.unlink()
 
     def _follow(self, look: Callable[[], Look]) -> None:
         """Record looks to the end. A job does not fail because it cannot be shown."""
