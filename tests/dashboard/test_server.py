@@ -115,6 +115,7 @@ def test_a_port_that_is_taken_is_an_error_with_a_way_out(address):
         Server(port)
 
 
-def test_a_port_that_cannot_be_is_the_same_error():
-    with pytest.raises(DashboardError, match="70000"):
-        Server(70000)
+@pytest.mark.parametrize("port", [70000, -1, "8080"])
+def test_a_port_that_cannot_be_is_the_same_error(port):
+    with pytest.raises(DashboardError, match=f"{port} cannot be had"):
+        Server(port)

@@ -42,7 +42,7 @@ class Server(socketserver.ThreadingTCPServer):
     def __init__(self, port: int = 0) -> None:
         try:
             super().__init__((HOST, port), _Handler)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, TypeError) as error:
             msg = (
                 f"the dashboard needs a free port; {HOST}:{port} cannot be had "
                 f"({error}); name another one, or none to have one chosen"
