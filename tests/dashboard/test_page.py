@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
 import anabranch as ab
 from anabranch.dashboard.server import Server
+from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks, program_data
 from anabranch.metrics.store import append
 
@@ -49,7 +53,7 @@ def look_at(address):
         capture_output=True,
         check=True,
         text=True,
-        timeout=120,
+        timeout=60,
     ).stdout
 
 
@@ -103,3 +107,37 @@ def test_a_reader_sees_the_whole_run(tmp_path):
     (why,) = [one.why for one in made.plan.sequential if one.operator == "total"]
     assert f'<td class="what">total</td><td class="">{why}</td>' in body
     assert 4 == body.count('<div class="plot"><svg')
+
+
+def test_a_page_that_is_open_keeps_the_end_of_a_job(tmp_path, monkeypatch):
+    """
+    The job goes on when the page has begun to ask; then both server and job are gone.
+    """
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    asked = threading.Event()
+    monkeypatch.setattr(Server, "news", noticed(Server.news, asked))
+
+    def numbers():
+        yield 4
+        asked.wait()
+        yield 0
+
+    inverse = ab.generate(numbers).map(lambda n: 1 / n).to_list()
+    job = ab.start(inverse, on="local", ui=True)
+    with ThreadPoolExecutor(1) as pool:
+        page = pool.submit(look_at, job.ui.address)
+        page.add_done_callback(lambda _: asked.set())  # also if there is no page
+        with pytest.raises(OperatorError):
+            job.wait()
+        body = page.result().partition("<script>")[0]
+
+    assert 'id="status" class="failed"' in body
+    assert "ZeroDivisionError" in body
+
+
+def noticed(function, event):
+    def instead(*arguments):
+        event.set()
+        return function(*arguments)
+
+    return instead
