@@ -27,7 +27,7 @@ ALLOWED = {
     "testing": ENGINE_SIDE | {"engines"},
 }
 ALL = {*ALLOWED, "job"}
-ALLOWED["job"] = ALL - {"dashboard"}
+ALLOWED["job"] = ALL
 ALLOWED["cli"] = ALL
 ALLOWED["__init__"] = ALL - {"dashboard"}
 

@@ -27,7 +27,7 @@ map filter flat_map key_by scan apply window join split punctuate block pipe ite
 to_list for_each write_csv write_jsonl write_parquet
 to_socket to_kafka write_postgres to_spark
 """
-ON_JOBS = "wait stop metrics plan history status compilation"
+ON_JOBS = "wait stop metrics plan history status error ui compilation"
 
 EXPLAINED = [
     *(

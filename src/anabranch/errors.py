@@ -11,7 +11,8 @@
     ├── InputError         a source could not be read: file, row and value
     ├── OutputError        a sink could not be written
     ├── CheckpointError    a checkpoint cannot be used with this program
-    └── EngineError        the engine itself could not start or go on
+    ├── EngineError        the engine itself could not start or go on
+    └── DashboardError     a dashboard has no port to be served on, or no record to show
 
 A message says what must hold; what came instead; what to do about it.
 """
@@ -85,3 +86,7 @@ class CheckpointError(AnabranchError):
 
 class EngineError(AnabranchError):
     """The engine could not start or could not go on."""
+
+
+class DashboardError(AnabranchError):
+    """The dashboard's port is taken, or there is no record of a run to show."""

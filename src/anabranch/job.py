@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from anabranch.compiler.compile import Compilation, Target, compile_graph
+from anabranch.compiler.overview import overview
 from anabranch.control.actuator import Actuator
 from anabranch.control.background import adapt_in_background
 from anabranch.control.controller import Controller
 from anabranch.control.goals import Latency, Throughput
 from anabranch.control.latency_controller import LatencyActuator, LatencyController
+from anabranch.dashboard.live import Live
 from anabranch.engines.engine import Change, Engine, Options, Running, Status
 from anabranch.engines.local.engine import LocalEngine
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.graph.drafts import Sink, build_graph
 from anabranch.graph.graph import Graph
 from anabranch.graph.validate import validate
+from anabranch.metrics.record import Look
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import OnError, policy
 
@@ -53,10 +60,12 @@ class Job:
         compilation: Compilation,
         running: Running,
         controller: Controller | LatencyController | None = None,
+        ui: Live | None = None,
     ) -> None:
         self._running = running
         self._controller = controller
         self.compilation = compilation
+        self.ui = ui
 
     @property
     def plan(self) -> Plan:
@@ -77,16 +86,29 @@ class Job:
             changes += [Change(s.at_s, s.what, s.why, s.effect) for s in steps]
         return tuple(sorted(changes, key=lambda change: change.at_s))
 
+    @property
+    def error(self) -> BaseException | None:
+        """What ended it, if it failed."""
+        return self._running.error
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; tell whether it came within `timeout` seconds.
 
         An error of the program is raised here.
         """
-        return self._running.wait(timeout)
+        try:
+            return self._running.wait(timeout)
+        finally:
+            self._close_ui()
 
     def stop(self) -> None:
         """End the job early and cleanly."""
         self._running.stop()
+        self._close_ui()
+
+    def _close_ui(self) -> None:
+        if self.ui is not None and self.status != "running":
+            self.ui.close()
 
     def metrics(self) -> dict[str, Any]:
         """Return what was measured so far, as plain data."""
@@ -129,6 +151,7 @@ def start(
     master: str | None = None,
     epoch_items: int | None = None,
     progress: bool = False,
+    ui: bool | int = False,
 ) -> Job:
     """Start a program and return its `Job` at once.
 
@@ -160,16 +183,50 @@ def start(
         progress=progress,
     )
     compilation = compile_sinks(*sinks, on=on)
-    running = engine_named(on).start(compilation.graph, compilation.plan, options)
-    if degree is not None or not isinstance(running, Adaptable):
-        return Job(compilation, running)
-    controller: Controller | LatencyController
-    if isinstance(goal, Latency):
-        controller = LatencyController(running.latency_actuator(), goal)
-    else:
-        controller = Controller(running.actuator(), (goal or Throughput()).settings)
-    adapt_in_background(controller)
-    return Job(compilation, running, controller)
+    live = None if ui is False else Live(0 if ui is True else ui)
+    try:
+        shown = {} if live is None else program_data(compilation, on, goal)
+        running = engine_named(on).start(compilation.graph, compilation.plan, options)
+    except BaseException:
+        if live is not None:
+            live.give_up()
+        raise
+    controller: Controller | LatencyController | None = None
+    if degree is None and isinstance(running, Adaptable):
+        if isinstance(goal, Latency):
+            controller = LatencyController(running.latency_actuator(), goal)
+        else:
+            controller = Controller(running.actuator(), (goal or Throughput()).settings)
+        adapt_in_background(controller)
+    job = Job(compilation, running, controller, live)
+    if live is not None:
+        sys.stderr.write(f"dashboard: {live.address} (recorded in {live.record})\n")
+        live.begin(shown, partial(look_at, job))
+    return job
+
+
+def look_at(job: Job) -> Look:
+    """Return a job as it is now, as plain data: what its dashboard records."""
+    status, error = job.status, job.error  # first: the rest is then not older
+    return Look(
+        status,
+        job.metrics(),
+        [asdict(change) for change in job.history],
+        None if error is None else f"{type(error).__name__}: {error}",
+    )
+
+
+def program_data(
+    compilation: Compilation, on: EngineName, goal: Throughput | Latency | None
+) -> dict[str, Any]:
+    """Return what a dashboard shows of a program before it has run."""
+    return {
+        "on": on,
+        "started": time.time(),
+        "bound_ms": goal.bound_s * 1000 if isinstance(goal, Latency) else None,
+        "quantile": goal.quantile if isinstance(goal, Latency) else None,
+        **overview(compilation),
+    }
 
 
 def run(
@@ -182,12 +239,14 @@ def run(
     master: str | None = None,
     epoch_items: int | None = None,
     progress: bool = False,
+    ui: bool | int = False,
 ) -> Job:
     """Run a bounded program to its end and return its `Job`.
 
     `on` names the engine. While the program runs it is tuned for its `goal`, which is
     `ab.throughput()` unless said otherwise (`ab.latency("200 ms")`); a `degree` fixes the number of replicas
-    instead, and nothing is tuned. `on_error` is "stop", "skip" or `ab.dead_letter(...)`. Ctrl-C stops the
+    instead, and nothing is tuned. `on_error` is "stop", "skip" or `ab.dead_letter(...)`. `ui=True` serves a
+    dashboard on this machine while it runs, and says where; a number is the port to use. Ctrl-C stops the
     job cleanly.
 
     >>> import anabranch as ab
@@ -206,6 +265,7 @@ def run(
         master=master,
         epoch_items=epoch_items,
         progress=progress,
+        ui=ui,
     )
     try:
         while not job.wait(timeout=0.2):

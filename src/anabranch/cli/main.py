@@ -14,11 +14,20 @@ from importlib.metadata import version
 
 from rich.text import Text
 
-from anabranch.cli import apps, bench, checkpoint, explain, graph, run, simulate
+from anabranch.cli import (
+    apps,
+    bench,
+    checkpoint,
+    dashboard,
+    explain,
+    graph,
+    run,
+    simulate,
+)
 from anabranch.cli.console import words
 from anabranch.errors import AnabranchError
 
-COMMANDS = (run, explain, graph, simulate, apps, bench, checkpoint)
+COMMANDS = (run, explain, graph, simulate, apps, bench, checkpoint, dashboard)
 TEACHING = """\
 A program is a Python file that ends in a sink:
 

@@ -20,6 +20,7 @@ examples:
   anabranch run vwap.py:prices --on sequential as one thread, without Spark
   anabranch run vwap.py --degree 8 --master spark://host:7077
   anabranch run vwap.py --latency "200 ms"     as few replicas as keep this bound
+  anabranch run vwap.py --ui                   with a page to watch it on
   anabranch run vwap.py --on-error lost.jsonl  go on without items that fail
 """
 
@@ -68,6 +69,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "or leave it out and note it in a file",
     )
     parser.add_argument(
+        "--ui",
+        action="store_true",
+        help="serve a dashboard on this machine while it runs, and say where: load, "
+        "latency, replicas, and each adaptation with its reason",
+    )
+    parser.add_argument(
+        "--ui-port",
+        type=at_least(1),
+        metavar="N",
+        help="the same, on this port (default: one that is free)",
+    )
+    parser.add_argument(
         "--show",
         type=at_least(0),
         default=3,
@@ -89,6 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         checkpoint=arguments.checkpoint,
         epoch_items=arguments.epoch_items,
         on_error=arguments.on_error,
+        ui=arguments.ui_port or arguments.ui,
     )
     try:
         watch(job, console)

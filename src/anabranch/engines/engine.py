@@ -42,6 +42,10 @@ class Running(Protocol):
         """Where it stands."""
 
     @property
+    def error(self) -> BaseException | None:
+        """What ended it, if it failed."""
+
+    @property
     def history(self) -> tuple[Change, ...]:
         """Every adaptation so far."""
 

@@ -52,6 +52,10 @@ class RunningThread(ABC):
         return self._status
 
     @property
+    def error(self) -> BaseException | None:
+        return self._error
+
+    @property
     def history(self) -> tuple[Change, ...]:
         return tuple(self._history)
 

@@ -128,6 +128,24 @@ def summary(all_latencies: Iterable[Latencies]) -> dict[str, float]:
     return found
 
 
+def counted_ms(all_latencies: Iterable[Latencies]) -> list[tuple[float, int]]:
+    """Return how many items had which latency, over several sinks and so far.
+
+    Two of them tell what came in between, as `summary` cannot.
+
+    >>> seen = Latencies()
+    >>> seen.record(0.001, 98)
+    >>> counted_ms([seen])
+    [(1.02, 98)]
+    """
+    counts = sojourns(all_latencies).counts
+    return [
+        (_ms(_LEAST_S * _RATIO**place), items)
+        for place, items in enumerate(counts)
+        if items
+    ]
+
+
 def _percentile(counts: list[int], rank: float, most_s: float) -> float:
     below = 0
     for place, count in enumerate(counts):

@@ -161,7 +161,8 @@ class _Drawing:
         height = _BOX + 2 * _PAD + _TITLE - 6
         key = f" by {', '.join(region.key)}" if region.key else ""
         return (
-            f'<g><rect x="{left:.1f}" y="{y:.1f}" width="{right - left:.1f}" '
+            f'<g data-region="{escape(region.name)}">'
+            f'<rect x="{left:.1f}" y="{y:.1f}" width="{right - left:.1f}" '
             f'height="{height:.1f}" rx="14" fill="{tint.fill}" stroke="{tint.ink}" '
             f'stroke-opacity="0.45" stroke-width="1.3" stroke-dasharray="6 4"/>'
             + _text(
@@ -194,7 +195,8 @@ class _Drawing:
         ink = {"stateless": _FAINT, "keyed": self._ink(name), "global": _GLOBAL}[state]
         edge = _LINE if state == "stateless" else ink
         yield (
-            f'<g><rect x="{left:.1f}" y="{y:.1f}" width="{self.widths[name]:.1f}" '
+            f'<g data-operator="{escape(name)}">'
+            f'<rect x="{left:.1f}" y="{y:.1f}" width="{self.widths[name]:.1f}" '
             f'height="{_BOX}" rx="8" fill="#ffffff" stroke="{edge}" stroke-width="1.3"/>'
         )
         if state != "stateless":

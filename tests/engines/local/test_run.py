@@ -322,6 +322,7 @@ def test_metrics_have_latencies_and_counters():
     assert metrics["read"] == {"from_iterable": 1000}
     assert metrics["delivered"] == {"out": 1000}
     assert metrics["latency"]["items"] == 1000
+    assert sum(items for _, items in metrics["latency_counts"]) == 1000
     assert 0 < metrics["latency"]["p50_ms"] <= metrics["latency"]["max_ms"]
     assert [500, 500] == metrics["elements"]["m"]["received"]
 

@@ -192,6 +192,17 @@ def test_the_degree_may_change_from_epoch_to_epoch():
     assert expected.items == out.items
 
 
+def test_metrics_have_replicas_and_latencies():
+    sink = ab.from_iterable(range(100)).map(abs).to_list()
+
+    metrics = ab.run(sink, on="spark", degree=2).metrics()
+
+    assert {"r0": 2} == metrics["degrees"]
+    assert [] == metrics["cuts"]
+    counted = sum(items for _, items in metrics["latency_counts"])
+    assert metrics["latency"]["items"] == counted
+
+
 def test_stop_ends_an_endless_program_at_the_end_of_an_epoch():
     out = ab.generate(itertools.count).map(lambda n: n * 2).to_list()
     job = ab.start(out, on="spark", epoch_items=10)

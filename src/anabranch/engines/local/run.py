@@ -16,7 +16,7 @@ from anabranch.engines.local.latency_actuator import LocalLatencyActuator
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op
-from anabranch.metrics.latency import Latencies, summary
+from anabranch.metrics.latency import Latencies, counted_ms, summary
 from anabranch.plan.plan import Plan
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import Failure, stop
@@ -163,6 +163,7 @@ class LocalRun(RunningThread):
             "delivered": dict(self._sinks.delivered),
             "items_per_s": sum(read.values()) / max(self.elapsed_s, 1e-9),
             "latency": summary(self._latencies.values()),
+            "latency_counts": counted_ms(self._latencies.values()),
             "elements": self.flow.network.counters(),
             "ports": sorted(
                 f"{p.operator}[{p.port}]" for p in self.configuration.ports

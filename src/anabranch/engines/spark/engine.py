@@ -41,7 +41,7 @@ from anabranch.engines.spark.taking import Taking
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
 from anabranch.graph.sources import FromSpark
-from anabranch.metrics.latency import summary
+from anabranch.metrics.latency import counted_ms, summary
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import stop
 
@@ -64,6 +64,7 @@ class SparkRun(RunningThread):
         super().__init__("anabranch-spark")
         self._graph = graph
         self._options = options
+        self._regions = tuple(region.name for region in plan.regions)
         resilient = options.on_error is not stop
         self._layout = lay_out(graph, plan, resilient=resilient)
         self._checkpoint = self._opened(plan)
@@ -220,7 +221,10 @@ class SparkRun(RunningThread):
             "epoch_s": list(self._epoch_log.seconds),
             "start_s": self._warm_s,
             "latency": summary([self._arrivals.latencies]),
+            "latency_counts": counted_ms([self._arrivals.latencies]),
             "backlog": self._backlog,
+            "degrees": dict.fromkeys(self._regions, self.degree),
+            "cuts": sorted(self._cuts),
             "items_per_s": read / max(self.elapsed_s - self._warm_s, 1e-9),
         }
 

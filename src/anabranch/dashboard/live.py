@@ -1,0 +1,67 @@
+"""A dashboard beside a job: a thread looks at the job and writes the record."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from anabranch.dashboard.server import Server
+from anabranch.metrics.record import Look, lines_of
+from anabranch.metrics.store import append
+
+PERIOD_S = 1.0
+
+
+class Live:
+    """The dashboard of a job: `address` is where to see it, `record` the file it shows.
+
+    It ends by itself within a second of the job; `close` waits for that.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self._server = Server(port)
+        self.address = self._server.address
+        opened, name = tempfile.mkstemp(prefix="anabranch-run-", suffix=".jsonl")
+        os.close(opened)
+        self.record = Path(name)
+        self._over = threading.Event()
+        self._closed = threading.Event()
+
+    def begin(self, program: Mapping[str, Any], look: Callable[[], Look]) -> None:
+        """Show a job from now on."""
+        append(self.record, [{"program": program}])
+        self._server.begin(self.record)
+        threading.Thread(
+            target=self._follow, args=(look,), name="recorder", daemon=True
+        ).start()
+
+    def close(self) -> None:
+        """Write the end of a job that is over, and go away."""
+        self._over.set()
+        self._closed.wait()
+
+    def give_up(self) -> None:
+        """Go away without having begun."""
+        self._server.close()
+        self.record.unlink()
+
+    def _follow(self, look: Callable[[], Look]) -> None:
+        """Record looks to the end. A job does not fail because it cannot be shown."""
+        before: Look | None = None
+        try:
+            while before is None or before.status == "running":
+                now = look()
+                append(self.record, lines_of(now, before))
+                before = now
+                if now.status == "running":
+                    self._over.wait(PERIOD_S)
+        except Exception as error:  # noqa: BLE001 - the job goes on
+            sys.stderr.write(f"the dashboard ends early: {error!r}\n")
+        finally:
+            self._server.close()
+            self._closed.set()

@@ -1,0 +1,141 @@
+"""Serves one record of a run on this machine; it knows the file and nothing else."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import sys
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from importlib.resources import files
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+from anabranch.errors import DashboardError
+from anabranch.metrics.record import Story
+from anabranch.metrics.store import Follower
+
+HOST = "127.0.0.1"
+PAGE = files("anabranch.dashboard") / "static" / "index.html"
+POLL_S = 0.1
+ANSWER_S = 2.0  # a question is answered by then, if there is nothing new to tell
+WATCHED_S = 1.0  # who has asked within this time is still there, and asks again soon
+NOWHERE_ELSE = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:"
+)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """A dashboard at `address`; nothing is answered before `begin`.
+
+    A page asks for what is new and gets its answer as soon as there is something, so
+    that it has the end of a run before the server goes away with it.
+    """
+
+    allow_reuse_address = True  # a port whose last user has just left is free
+    daemon_threads = False  # `close` waits for the answers under way
+
+    def __init__(self, port: int = 0) -> None:
+        try:
+            super().__init__((HOST, port), _Handler)
+        except (OSError, OverflowError, TypeError) as error:
+            msg = (
+                f"the dashboard needs a free port; {HOST}:{port} cannot be had "
+                f"({error}); name another one, or none to have one chosen"
+            )
+            raise DashboardError(msg) from error
+        self.address = f"http://{HOST}:{self.server_address[1]}/"
+        self._follower: Follower | None = None
+        self._reading = threading.Lock()
+        self._asked_s = float("-inf")
+        self._told_end = threading.Event()
+
+    def begin(self, record: Path) -> None:
+        """Serve a record from a thread."""
+        self._follower = Follower(record)
+        threading.Thread(
+            target=self.serve_forever, args=(POLL_S,), name="dashboard", daemon=True
+        ).start()
+
+    def close(self) -> None:
+        """Stop, once a page that is being looked at knows the end."""
+        if self._follower is not None:
+            if time.monotonic() - self._asked_s < WATCHED_S:
+                self._told_end.wait(WATCHED_S)
+            self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Take it that a page was closed, or its record removed, in the meantime."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+    def program(self) -> bytes:
+        """Return what was known when the run began."""
+        with self._reading:
+            return _json(dict(self._story().program))
+
+    def news(self, after: int) -> bytes:
+        """Return the run as it is, once the record has more lines than that."""
+        until_s = time.monotonic() + ANSWER_S
+        while True:
+            with self._reading:
+                self._asked_s = time.monotonic()
+                story = self._story()
+                ended = story.status != "running"
+                if story.lines > after or ended or self._asked_s > until_s:
+                    if ended:
+                        self._told_end.set()
+                    return _json(story.to_dict())
+            time.sleep(POLL_S)
+
+    def _story(self) -> Story:
+        if self._follower is None:
+            msg = "there is nothing to serve before begin()"
+            raise RuntimeError(msg)
+        return self._follower.story()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Server
+    timeout = 1.0  # for a browser that connects and says nothing
+    ours: ClassVar = frozenset({HOST, "localhost"})
+
+    def do_GET(self) -> None:
+        if urlsplit(f"//{self.headers.get('Host', '')}").hostname not in self.ours:
+            self.send_error(HTTPStatus.FORBIDDEN, "only this machine may look")
+            return
+        asked = urlsplit(self.path)
+        match asked.path:
+            case "/":
+                self._answer(PAGE.read_bytes(), "text/html; charset=utf-8")
+            case "/program":
+                self._answer(self.server.program(), "application/json")
+            case "/news":
+                after = parse_qs(asked.query).get("after", ["-1"])[0]
+                known = int(after) if after.isdecimal() else -1
+                self._answer(self.server.news(known), "application/json")
+            case _:
+                self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _answer(self, body: bytes, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", NOWHERE_ELSE)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing: the terminal belongs to the program."""
+
+
+def _json(data: object) -> bytes:
+    return json.dumps(data).encode()

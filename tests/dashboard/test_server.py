@@ -1,0 +1,121 @@
+"""The server over HTTP: it tells what is in its file, to this machine, to the end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from anabranch.dashboard.server import Server
+from anabranch.errors import DashboardError
+from anabranch.metrics.store import append
+
+SAMPLE = {"sample": {"at_s": 1.0, "read": 5, "delivered": 4}}
+END = {"end": {"status": "finished", "error": None}}
+
+
+def get(address, path="", **headers):
+    request = urllib.request.Request(address + path, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read()
+
+
+def news(address, after=-1):
+    return json.loads(get(address, f"news?after={after}"))
+
+
+@pytest.fixture
+def record(tmp_path):
+    path = tmp_path / "run.jsonl"
+    append(path, [{"program": {"on": "local"}}, SAMPLE])
+    return path
+
+
+@pytest.fixture
+def address(record):
+    with closing(Server()) as server:
+        server.begin(record)
+        yield server.address
+
+
+def test_the_page_is_one_file_that_needs_nothing_from_elsewhere(address):
+    page = get(address).decode()
+
+    assert page.startswith("<!doctype html>")
+    assert "https://" not in page
+    assert "src=" not in page
+    assert {"http://www.w3.org/2000/svg"} == {
+        "http:" + rest.partition('"')[0] for rest in page.split("http:")[1:]
+    }
+
+
+def test_a_page_is_told_the_program_and_the_run(address):
+    assert {"on": "local"} == json.loads(get(address, "program"))
+    assert ("running", 5) == (news(address)["status"], news(address)["now"]["read"])
+
+
+def test_who_knows_everything_is_answered_when_there_is_more(address, record):
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(news, address, news(address)["lines"])
+        append(record, [END])
+
+        assert "finished" == answer.result()["status"]
+
+
+def test_a_page_that_looks_is_told_the_end_before_the_server_goes(record):
+    server = Server()
+    server.begin(record)
+    known = news(server.address)["lines"]
+    with ThreadPoolExecutor(1) as pool:
+        append(record, [END])
+        closing_server = threading.Thread(target=server.close)
+        closing_server.start()
+        answer = pool.submit(news, server.address, known).result()
+        closing_server.join(30)
+
+    assert "finished" == answer["status"]
+    with pytest.raises(urllib.error.URLError):
+        get(server.address)
+
+
+def test_another_name_for_this_machine_is_refused(address):
+    """
+    A page from elsewhere could let its own name point here, and read along.
+    """
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        get(address, "program", Host="evil.example")
+
+    refused.value.close()
+    assert 403 == refused.value.code
+
+
+@pytest.mark.parametrize("path", ["nothing", "../server.py", "static/index.html"])
+def test_nothing_else_is_served(address, path):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        get(address, path)
+
+    refused.value.close()
+    assert 404 == refused.value.code
+
+
+@pytest.mark.parametrize("after", ["", "x", "-7"])
+def test_a_question_that_makes_no_sense_gets_everything(address, after):
+    assert 2 == news(address, after)["lines"]
+
+
+def test_a_port_that_is_taken_is_an_error_with_a_way_out(address):
+    port = int(address.rstrip("/").rpartition(":")[2])
+
+    with pytest.raises(DashboardError, match=f"{port} cannot be had.*name another"):
+        Server(port)
+
+
+@pytest.mark.parametrize("port", [70000, -1, "8080"])
+def test_a_port_that_cannot_be_is_the_same_error(port):
+    with pytest.raises(DashboardError, match=f"{port} cannot be had"):
+        Server(port)
