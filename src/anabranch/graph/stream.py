@@ -105,6 +105,13 @@ class Stream(Endings):
         >>> ab.from_iterable([]).key_by("symbol").key
         ('symbol',)
         """
+        for one in attributes:
+            if not isinstance(one, str):
+                msg = (
+                    f"a key must be named by attributes of the items; got {one!r}; "
+                    f"compute what is no attribute in a map before, and name it"
+                )
+                raise TypeError(msg)
         return replace(self, key=attributes)
 
     def scan(
