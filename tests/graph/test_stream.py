@@ -200,5 +200,7 @@ def test_streams_of_one_program_can_end_in_several_sinks():
 
 
 def test_a_key_is_named_not_computed():
-    with pytest.raises(TypeError, match="must be named by attributes.*in a map before"):
+    with pytest.raises(
+        TypeError, match=r"must be named by attributes.*in a map before"
+    ):
         ab.from_iterable([1]).key_by(lambda n: n)
