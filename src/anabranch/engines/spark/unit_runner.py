@@ -16,9 +16,8 @@ from anabranch.engines.spark.cuts import halves_of
 from anabranch.engines.spark.exits import Exits
 from anabranch.engines.spark.faults import reach
 from anabranch.engines.spark.groups import UnitGroups, without_counts
-from anabranch.engines.spark.handing import Fed, in_chunks
+from anabranch.engines.spark.handing import in_chunks
 from anabranch.engines.spark.layout import Unit
-from anabranch.engines.spark.pieces import read_piece
 from anabranch.engines.spark.routing import Rows
 from anabranch.engines.spark.shortcuts import shortcut_of
 from anabranch.engines.spark.spec import Job
@@ -28,20 +27,16 @@ from anabranch.engines.spark.task import (
     Report,
     Share,
 )
+from anabranch.engines.spark.unit_inputs import UnitInputs
+from anabranch.engines.spark.unit_programs import UnitPrograms
 from anabranch.engines.spark.unit_states import Changes, UnitStates
 from anabranch.engines.spark.wire import (
     Batch,
-    decode,
     end_to_end,
-    in_order,
-    interleaved,
 )
 from anabranch.graph.graph import Edge
-from anabranch.runtime.compiled.program import make_program
 from anabranch.runtime.failures import Failure, stop
-from anabranch.runtime.fusion import Entry
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
 from anabranch.runtime.state import States
 
@@ -76,10 +71,9 @@ class UnitRunner:
             self._groups = UnitGroups(unit, graph, self._states)
         self._failures: list[Failure] = []
         self._exits = Exits(job, self._on_error)
-        self._all: list[Program] = []
-        self._halves: dict[str, Program] = {}
+        self._inputs = UnitInputs(job, unit, self._exits, self._on_error)
+        self.programs = UnitPrograms(job, unit, self._states, self._on_error)
         self.half_done: tuple[Changes, Report] = ({}, Report(unit.number, 0))
-        self._programs: dict[str | None, Program] = {}
         self._shortcut = None
         self._begun: tuple[EpochTask, int, list[Batch]] | None = None
         # What fails on a shortcut runs twice; in the driver, others would notice.
@@ -87,7 +81,7 @@ class UnitRunner:
             self._shortcut = shortcut_of(
                 self._layout,
                 unit,
-                lambda: self._made(unit.entries, None),
+                self.programs.without_positions,
                 self._ran_again,
             )
         self._saved = UnitStates(
@@ -105,7 +99,7 @@ class UnitRunner:
         """Run one channel for one epoch."""
         self._failures.clear()
         if task.warming:
-            self._program(None)
+            self.programs.whole()
             return Report(self._unit.number, channel)
         if task.finishing not in (None, *self._unit.operators):
             return Report(self._unit.number, channel)
@@ -169,10 +163,10 @@ class UnitRunner:
         halves = halves_of(self._layout, self._unit, task.cuts[self._unit.number])
         self._saved.open(task, channel, self._job.pickler)
         try:
-            read, streams = self._streams(share, received)
-            program = self._half(halves.first, self._unit.entries)
+            read, streams = self._inputs.streams(share, received)
+            program = self.programs.half(halves.first, self._unit.entries)
             left: dict[Edge, list[Batch]] = {}
-            for items, positions, entries in in_chunks(self._fed(streams)):
+            for items, positions, entries in in_chunks(self._inputs.fed(streams)):
                 given = dict(self._ran(program, items, positions, entries))
                 yield [given.pop(edge) for edge in halves.between]
                 for edge, batch in given.items():
@@ -207,15 +201,15 @@ class UnitRunner:
         halves = halves_of(self._layout, self._unit, task.cuts[self._unit.number])
         self._saved.open(task, channel, pickler)
         try:
-            program = self._half(halves.second, halves.between)
+            program = self.programs.half(halves.second, halves.between)
             left: dict[Edge, list[Batch]] = {}
             last: pa.Buffer | None = None
             for chunk in chunks:
                 if chunk and chunk[0][0] == END_OF_HALF:
                     ((_, last),) = chunk
                     continue
-                for fed in self._fed(
-                    self._along(halves.between, chunk), halves.between
+                for fed in self._inputs.fed(
+                    self._inputs.along(halves.between, chunk), halves.between
                 ):
                     for edge, out in self._ran(program, *fed):
                         left.setdefault(edge, []).append(out.compact())
@@ -241,39 +235,10 @@ class UnitRunner:
         finally:
             self._saved.close()
 
-    def _along(
-        self, between: tuple[Edge, ...], chunk: list[tuple[int, pa.Buffer]]
-    ) -> list[Batch]:
-        """Return what a chunk of the first half gave, one batch for each stream."""
-        streams = []
-        for number, edge in enumerate(between):
-            form = self._exits.form(edge.producer.operator)
-            blobs = [blob for stream, blob in chunk if stream == number]
-            batches = [decode(blob, form, self._job.pickler) for blob in blobs]
-            streams.append(in_order(batches))
-        return streams
-
-    def programs(self, task: EpochTask) -> list[Program]:
-        """Return the programs that a task may run."""
-        cut = task.cuts.get(self._unit.number)
-        if cut is not None:
-            halves = halves_of(self._layout, self._unit, cut)
-            self._half(halves.first, self._unit.entries)
-            self._half(halves.second, halves.between)
-        elif self._unit.operators:
-            self._program(None)  # this process may be new
-        return list(self._all)
-
-    def _half(self, operators: tuple[str, ...], entries: tuple[Entry, ...]) -> Program:
-        key = "+".join(operators)
-        if key not in self._halves:
-            self._halves[key] = self._made(entries, self._layout.positions, operators)
-        return self._halves[key]
-
     def _finish(self, operator: str, channel: int) -> Report:
         if operator in self._stored:
             self._stored[operator].load_all()
-        finished = self._program(operator).finish(operator)
+        finished = self.programs.whole(operator).finish(operator)
         return Report(
             self._unit.number,
             channel,
@@ -290,39 +255,13 @@ class UnitRunner:
     ) -> tuple[dict[str, int], list[Batch]]:
         """Return what came in and is for this channel to run."""
         if self._groups is None:
-            return self._streams(share, received)
+            return self._inputs.streams(share, received)
         channels = task.channels[self._unit.number]
         (blobs,) = received
         items, counts = without_counts(blobs, channels)
-        read, (stream,) = self._streams(share, [items])
+        read, (stream,) = self._inputs.streams(share, [items])
         pickler = self._job.pickler
         return read, [self._groups.begin(task, channel, counts, stream, pickler)]
-
-    def _streams(
-        self, share: Share, received: list[list[pa.Buffer]]
-    ) -> tuple[dict[str, int], list[Batch]]:
-        """Return what came in, one batch per entry, and how much each source gave."""
-        graph, pickler = self._layout.graph, self._job.pickler
-        several = len(graph.sources) > 1
-        order = {op.name: index for index, op in enumerate(graph.sources)}
-        read: dict[str, int] = {}
-        streams = []
-        for entry, blobs in zip(self._unit.entries, received, strict=True):
-            if isinstance(entry, Edge):
-                form = self._exits.form(entry.producer.operator)
-                batches = [decode(blob, form, pickler) for blob in blobs]
-            else:
-                batches = [
-                    read_piece(piece, graph[entry], pickler, self._on_error)
-                    for piece in share.pieces
-                    if piece.source == entry
-                ]
-                for batch in batches:
-                    if several:
-                        batch.positions.append(np.full(len(batch), order[entry]))
-                read[entry] = sum(map(len, batches))
-            streams.append(in_order(batches))
-        return read, streams
 
     def _processed(
         self, task: EpochTask, share: Share, streams: list[Batch]
@@ -331,7 +270,7 @@ class UnitRunner:
         if task.after is not None:
             if share.injected is not None:
                 items, positions = self._job.pickler.loads(share.injected)
-                yield from self._ran(self._program(task.after), items, positions)
+                yield from self._ran(self.programs.whole(task.after), items, positions)
             elif any(map(len, streams)):
                 yield from self._ran_on(streams)
         elif len(streams) == 1 and self._shortcut is not None:
@@ -340,9 +279,9 @@ class UnitRunner:
             yield from self._ran_on(streams)
 
     def _ran_on(self, streams: list[Batch]) -> Iterator[tuple[Edge, Batch]]:
-        program = self._program(None)
+        program = self.programs.whole()
         left: dict[Edge, list[Batch]] = {}
-        for items, positions, entries in self._fed(streams):
+        for items, positions, entries in self._inputs.fed(streams):
             for edge, batch in self._ran(program, items, positions, entries):
                 left.setdefault(edge, []).append(batch.compact())
         for edge, batches in left.items():
@@ -359,24 +298,6 @@ class UnitRunner:
             self._groups.again(pickler)
         yield from self._ran_on(streams)
 
-    def _fed(
-        self, streams: list[Batch], entries_of: tuple[Entry, ...] | None = None
-    ) -> Iterator[Fed]:
-        """Return what came in as a program takes it: chunks of items in order."""
-        if not any(map(len, streams)):
-            return
-        if len(streams) == 1:
-            for chunk in streams[0].chunks():
-                yield chunk.items, [c.tolist() for c in chunk.positions], None
-            return
-        form = self._layout.positions
-        width = max(
-            form.on(entry) if isinstance(entry, Edge) else form.after[entry]
-            for entry in entries_of or self._unit.entries
-        )
-        items, columns, entries = interleaved(streams, width)
-        yield items, [column.tolist() for column in columns], entries
-
     def _ran(
         self,
         program: Program,
@@ -392,44 +313,10 @@ class UnitRunner:
             left.clear()
             yield edge, self._exits.unmarked(edge, batch)
 
-    def _program(self, after: str | None) -> Program:
-        """Return the program whose items come in as usual, or after an operator."""
-        if after not in self._unit.operators:
-            after = None
-        if after not in self._programs:
-            entries = self._unit.entries if after is None else (after,)
-            self._programs[after] = self._made(entries, self._layout.positions)
-        return self._programs[after]
-
-    def _made(
-        self,
-        entries: tuple[Entry, ...],
-        positions: Positions | None,
-        operators: tuple[str, ...] | None = None,
-    ) -> Program:
-        program = make_program(
-            self._layout.graph,
-            self._unit.operators if operators is None else operators,
-            entries,
-            self._layout.choice,
-            positions=positions,
-            states=self._states,
-            on_error=self._on_error if self._job.spec.resilient else stop,
-            describe=self._describe,
-        )
-        self._all.append(program)
-        return program
-
     def _on_error(self, failure: Failure) -> None:
         if not self._job.spec.resilient:
             stop(failure)
         self._failures.append(_picklable(failure))
-
-    def _describe(self, place: int | None) -> str:
-        sources = self._layout.graph.sources
-        if place is None or len(sources) > 1:
-            return "an item" if place is None else f"item {place} of the sources"
-        return f"item {place} of {sources[0].name}"
 
 
 def _picklable(failure: Failure) -> Failure:

@@ -109,7 +109,7 @@ class Runner:
         halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
         runner = self.unit(unit)
         try:
-            with Watch(task, halves.first, runner.programs) as watch:
+            with Watch(task, halves.first, runner.programs.of) as watch:
                 for given in runner.first_half(task, channel, share, received, rows):
                     for stream, batch in enumerate(given):
                         along = Rows()  # one each: the order of batches is kept
@@ -141,7 +141,7 @@ class Runner:
         halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
         runner = self.unit(unit)
         try:
-            with Watch(task, halves.second, runner.programs) as watch:
+            with Watch(task, halves.second, runner.programs.of) as watch:
                 *others, last = runner.second_half(task, channel, chunks, rows)
                 reports = (*others, replace(last, samples=last.samples + watch.seen()))
         except AnabranchError as error:
@@ -170,7 +170,7 @@ class Runner:
             received[entry].append(pa.py_buffer(blob))
         started = time.perf_counter()
         runner = self.unit(unit)
-        with Watch(task, unit.operators, runner.programs) as watch:
+        with Watch(task, unit.operators, runner.programs.of) as watch:
             try:
                 report = runner.run(task, channel, share, received, rows)
             except AnabranchError as error:
