@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from anabranch.graph.graph import Graph, Op
@@ -26,6 +27,7 @@ class Sinks:
     def __init__(self, graph: Graph, on_error: OnError = stop) -> None:
         self._on_error = on_error
         self._writers: dict[str, Writer] = {}
+        self._takers: dict[str, Callable[[Any], Any]] = {}  # of items, one by one
         self._externals: dict[str, External] = {}
         self._held: dict[str, list[Any]] = {}
         self._epoch = 0
@@ -47,24 +49,23 @@ class Sinks:
         match op.kind:
             case ToList(items=items):
                 items.clear()
+                self._takers[op.name] = items.append
+            case ForEach(function=function):
+                self._takers[op.name] = function
             case WriteFiles():
-                self._writers[op.name] = open_writer(op, item_type)
+                writer = self._writers[op.name] = open_writer(op, item_type)
+                self._takers[op.name] = writer.write
             case EpochSink():
                 self._externals[op.name] = open_external(op, item_type, job)
                 self._held[op.name] = []
 
     def deliver(self, op: Op, item: Any) -> None:
         """Hand an item to its sink."""
-        match op.kind:
-            case ToList(items=items):
-                items.append(item)
-            case ForEach(function=function):
-                function(item)
-            case EpochSink():
-                self._hold(op, item)
-                return
-            case _:
-                self._writers[op.name].write(item)
+        take = self._takers.get(op.name)
+        if take is None:
+            self._hold(op, item)
+            return
+        take(item)
         self.delivered[op.name] += 1
 
     def _hold(self, op: Op, item: Any) -> None:

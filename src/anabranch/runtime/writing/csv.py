@@ -41,6 +41,8 @@ def cells(values: Values, names: Names) -> Values:
     >>> cells((1, True), ("n", "ok"))
     [1, 'true']
     """
+    if len(values) == len(names) and _AS_THEY_ARE.issuperset(map(type, values)):
+        return values
     fields = []
     for name, value in zip(names, values, strict=True):
         if type(value) in _AS_THEY_ARE:
