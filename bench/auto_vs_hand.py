@@ -196,7 +196,8 @@ def main() -> None:
         "by hand",
     ]
     table = Table("total time (paper: Fig. 11)", head, rows)
-    report("auto-vs-hand", results, claims=claims, tables=[table])
+    name = " ".join(["auto-vs-hand", *engines])
+    report(name, results, claims=claims, tables=[table])
     lines = {
         side: (range(len(rows)), [row[2] / row[2 + n] for row in rows])
         for n, side in enumerate(("untouched", "by hand", "automatic"))

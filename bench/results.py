@@ -58,7 +58,8 @@ def main() -> None:
         ]
         if failed:
             print(f"results: failed: {', '.join(failed)}", file=sys.stderr)
-    write_page(kept.page, kept.records, kept.printed)
+    names = sorted({run.bench for run in all_runs()})
+    write_page(kept.page, kept.records, kept.printed, names)
     print(f"results: {kept.page}", file=sys.stderr)
 
 

@@ -26,8 +26,11 @@ FAILED = "FAILED"  # the last line of what a benchmark printed that did
 HEAD = ("what", "paper", "measured", "spread", "target", "remark")
 
 
-def write_page(page: Path, kept: Path, words: Path) -> None:
-    """Write the page from the records of one folder and the printed words of another."""
+def write_page(page: Path, kept: Path, words: Path, benches: Sequence[str]) -> None:
+    """Write the page from the records of one folder and the printed words of another.
+
+    It also says which `benches` have left nothing.
+    """
     records = [
         json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(kept.glob("*.json"))
@@ -52,6 +55,10 @@ def write_page(page: Path, kept: Path, words: Path) -> None:
             parts.append(f"## {heading}\n")
             parts += [section(record) for record in mine]
             parts += [as_printed(path) for path in printed]
+    printing = {path.stem.split("-")[0] for path in words.glob("*.txt")}
+    if missing := [one for one in benches if one not in recorded | printing]:
+        names = ", ".join(f"`{one.replace('_', '-')}`" for one in missing)
+        parts.append(f"## Not run for this page\n\n{names}.\n")
     page.write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -32,6 +32,8 @@ GROUPS = {  # what the name of a benchmark begins with -> heading
 }
 
 RUNS = (
+    Run("auto_vs_hand", ("local",)),
+    Run("auto_vs_hand", ("spark", "12")),
     Run("latency_fig2", quick=("simulated",)),
     *(Run(f"latency_fig{number}", ("here",)) for number in (4, 5, 6, 7)),
     Run(

@@ -66,7 +66,7 @@ def test_the_page_has_every_record_under_its_heading(tmp_path):
     (tmp_path / "spark_order-3.txt").write_text("half\nFAILED (exit status 1)\n")
     page = tmp_path / "page.md"
 
-    write_page(page, tmp_path, tmp_path)
+    write_page(page, tmp_path, tmp_path, ["kill", "peers", "safe_fig7"])
 
     text = page.read_text()
     assert "Of 2 claims with a target 1 are missed." in text
@@ -74,4 +74,5 @@ def test_the_page_has_every_record_under_its_heading(tmp_path):
     assert text.index("| 2 | 1.9 |") < text.index("## The Spark engine")
     assert "`anabranch bench kill` printed:\n\n```text\n0 differences" in text
     assert "has a record" not in text
+    assert text.endswith("## Not run for this page\n\n`peers`.\n")
     assert "`anabranch bench spark_order 3` printed:\n\n```text\nhalf\nFAILED" in text
