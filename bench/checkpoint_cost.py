@@ -106,7 +106,7 @@ def main() -> None:
         if given.growth:
             results["growth"] = growth(folder, given.growth, 1_000)
     print(json.dumps(results, indent=2))
-    record("checkpoint", results, claims_in("checkpoint", results))
+    record("checkpoint", claims_in("checkpoint", results))
     if given.output is not None:
         given.output.write_text(json.dumps(results, indent=2), encoding="utf-8")
 

@@ -149,7 +149,7 @@ class Figure:
         places = list(dict.fromkeys(x for line in self.lines.values() for x in line))
         rows = [[x, *(y.get(x) for y in self.lines.values())] for x in places]
         table = Table(self.title, [self.axes[0], *self.lines], rows)
-        record(self.name, {"notes": self.notes}, self.claims, [table])
+        record(self.name, self.claims, [table])
         OUT.mkdir(exist_ok=True)
         data = {"lines": {k: list(v.items()) for k, v in self.lines.items()}}
         data |= {"notes": self.notes, "paper": self.paper}  # type: ignore[dict-item]

@@ -238,7 +238,7 @@ def main() -> None:
         unit="runs",
         at_most=0,
     )
-    record("kill", results, [wrong])
+    record("kill", [wrong])
     if given.output is not None:
         given.output.write_text(json.dumps(results, indent=2), encoding="utf-8")
     sys.exit(1 if harness.differences else 0)

@@ -94,7 +94,7 @@ def keep(name: str, results: Mapping[str, Any]) -> None:
     OUT.mkdir(exist_ok=True)
     text = json.dumps(results, indent=2)
     (OUT / f"{name}.json").write_text(text, encoding="utf-8")
-    record(name, results, tables=_shown)
+    record(name, tables=_shown)
     _shown.clear()
 
 

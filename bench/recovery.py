@@ -131,7 +131,7 @@ def main() -> None:
         )
         for what in ("logs", "snapshots")
     ]
-    record("recovery", results, claims)
+    record("recovery", claims)
     if given.output is not None:
         given.output.write_text(json.dumps(results, indent=2), encoding="utf-8")
 
