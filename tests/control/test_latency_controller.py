@@ -99,6 +99,16 @@ def test_on_one_core_it_does_what_the_best_fixed_number_does():
     assert fixed.each == ours.each
 
 
+@pytest.mark.parametrize(("cores", "looks"), [(1, 4), (2, 40)])
+def test_where_nothing_can_be_changed_it_looks_less_often(cores, looks):
+    load = steps((50, 40))
+    queue = SimulatedQueue([0.01], Machine(cores), load.due_s)
+
+    controller = settle(queue, latency("50 ms"))
+
+    assert looks <= len(controller.sightings) <= looks + 1
+
+
 def test_history_says_what_came_of_a_change():
     load = steps((300, 20))
     queue = SimulatedQueue([0.01], Machine(12), load.due_s)

@@ -16,6 +16,7 @@ from anabranch.control.latency_reactive import regulate
 from anabranch.metrics.observed import Observed
 
 ALARM = 1.3  # times what the program can do
+UNHURRIED = 10  # control steps between two looks, where nothing can be changed
 
 
 class LatencyActuator(Protocol):
@@ -89,7 +90,8 @@ class LatencyController:
 
     def advance(self) -> bool:
         """Do one control step; tell whether the program still runs."""
-        seen = self._actuator.watch(self._goal.step_s, self._alarm_per_s)
+        step_s = self._goal.step_s * (UNHURRIED if self._without_choice() else 1)
+        seen = self._actuator.watch(step_s, self._alarm_per_s)
         self._tell_effect(seen)
         if seen is None:
             return False
@@ -109,6 +111,17 @@ class LatencyController:
         before_s = seen.sojourns.quantile_s(self._goal.quantile)
         self._pending = (self.history[-1], before_s)
         return True
+
+    def _without_choice(self) -> bool:
+        """Tell whether there is nothing to change: looking takes the core from items."""
+        actuator, goal = self._actuator, self._goal
+        return (
+            goal.policy == "predictive"
+            and actuator.cores == 1
+            and actuator.epoch_items is None
+            and goal.replicas is None
+            and set(actuator.degrees.values()) <= {1}
+        )
 
     def _decide(self, seen: Observed, degrees: Degrees) -> Decision | None:
         actuator, goal = self._actuator, self._goal
