@@ -12,23 +12,7 @@ from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.engine import LocalEngine
 from anabranch.engines.local.state import begun_items, first_states
 from anabranch.job import compile_sinks
-
-
-def add(n: int) -> int:
-    return n + 1
-
-
-def pairs(window: list[int]) -> list[int]:
-    return [sum(window), window[0]]
-
-
-def triples(window: list[int]) -> list[int]:
-    return [max(window) - min(window)]
-
-
-def spread(window: list[int]) -> list[int]:
-    return [window[0], *window, window[-1]]
-
+from tests.engines.blocks import add, pairs, spread, triples
 
 STEPS = {
     "add": lambda s: s.map(add),

@@ -195,6 +195,8 @@ def test_no_item_waits_for_the_next_one(keyed):
         steps.give(count)
         arrived(sink, before + count)
 
+    assert totals(551) == sink.items
+
 
 FAILING = {
     "fused": {},
@@ -340,3 +342,4 @@ def test_all_threads_end_with_the_program():
     )
 
     eventually(lambda: threading.active_count() <= before)
+    assert threading.active_count() <= before

@@ -23,24 +23,9 @@ from anabranch.engines.spark.task import EpochTask
 from anabranch.engines.spark.wire import Batch, in_order
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks
+from tests.engines.blocks import add, pairs, spread, triples
 
 spark = pytest.mark.spark
-
-
-def add(n: int) -> int:
-    return n + 1
-
-
-def pairs(window: list[int]) -> list[int]:
-    return [sum(window), window[0]]
-
-
-def triples(window: list[int]) -> list[int]:
-    return [max(window) - min(window)]
-
-
-def spread(window: list[int]) -> list[int]:
-    return [window[0], *window, window[-1]]
 
 
 def first_two(n: int) -> list[int]:

@@ -3,9 +3,10 @@
 A thread that wants the lock asks its holder for it only after an interval, 5 ms in
 CPython. Where operators call compiled code that lets go of the lock, two threads take
 turns thousands of times a second, each short enough that the one that waits is not
-awake before the lock is taken again. Asking sooner ends that. Threads of plain Python hold the lock all
-the time: for them every turn is lost time, and the interval stays as it is. So a watch
-finds out how often the lock is taken, for a moment now and then, the way the profiler does.
+awake before the lock is taken again. Asking sooner ends that. Threads of plain Python
+hold the lock all the time: for them every turn is lost time, and the interval stays as
+it is. So a watch finds out how often the lock is taken, for a moment now and then, the
+way the profiler does.
 """
 
 from __future__ import annotations
@@ -20,10 +21,8 @@ PROMPT_S = 0.0002
 EVERY_S = 2.0
 LOOKS = 25
 PAUSE_S = 0.002  # between two looks
-SELDOM, OFTEN = (
-    0.7,
-    0.85,
-)  # of the time: below the one it is prompt, above the other not
+SELDOM = 0.7  # taken for less of the time: threads are to ask sooner
+OFTEN = 0.85  # taken for more: as usual again
 
 
 class LockWatch:
