@@ -42,7 +42,7 @@ def main() -> None:
                 ordered: partial(run, job, source, folder / "out", ordered=ordered)
                 for ordered in (True, False)
             }
-            times = interleaved(sides, arguments.runs)
+            times = interleaved(sides, arguments.runs, warm_ups=3)
             results[f"{job}: time with order over without"] = ratio(
                 times[True], times[False]
             )

@@ -75,17 +75,23 @@ def interleaved(
     sides: Mapping[str, Callable[[], Any]],
     repetitions: int = 7,
     clock: Callable[[], float] = perf_counter,
+    warm_ups: int = 1,
 ) -> dict[str, list[float]]:
     """Time all sides in turn, so that whatever else the machine does hits them alike.
 
-    One run of each goes before, unmeasured. A quick run has two repetitions.
+    Each turn begins with another side, since what a run leaves behind is met by the
+    next one. Some runs of each go before, unmeasured: one, or as many as it takes
+    until Java has compiled what runs often. A quick run has two repetitions.
     """
-    for run in sides.values():
-        run()
+    for _ in range(sized(warm_ups, 1)):
+        for run in sides.values():
+            run()
     times: dict[str, list[float]] = {name: [] for name in sides}
+    order = list(sides)
     for _ in range(sized(repetitions, min(2, repetitions))):
-        for name, run in sides.items():
-            times[name].append(timed(run, clock))
+        for name in order:
+            times[name].append(timed(sides[name], clock))
+        order = [*order[1:], order[0]]
     return times
 
 

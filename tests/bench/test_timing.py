@@ -6,7 +6,7 @@ import json
 import sys
 
 
-def test_sides_take_turns_after_one_run_of_each(monkeypatch):
+def test_sides_take_turns_and_another_one_begins_each_turn(monkeypatch):
     import timing
 
     monkeypatch.delenv("ANABRANCH_QUICK", raising=False)
@@ -16,7 +16,7 @@ def test_sides_take_turns_after_one_run_of_each(monkeypatch):
         {"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}, repetitions=2
     )
 
-    assert list("ababab") == ran
+    assert list("ababba") == ran
     assert {"a": 2, "b": 2} == {name: len(found) for name, found in times.items()}
 
 
