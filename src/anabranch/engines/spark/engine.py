@@ -219,6 +219,7 @@ class SparkRun(RunningThread):
             "delivered": dict(self._outputs.delivered),
             "epochs": len(self._epoch_log.seconds),
             "epoch_s": list(self._epoch_log.seconds),
+            "epoch_items": list(self._epoch_log.items),
             "start_s": self._warm_s,
             "latency": summary([self._arrivals.latencies]),
             "latency_counts": counted_ms([self._arrivals.latencies]),

@@ -58,6 +58,7 @@ class EpochLog:
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
+        self.items: list[int] = []
         self.started = 0
         self.profiling = False  # asks for a profile of the epochs that begin
         self._news = threading.Condition()
@@ -80,11 +81,12 @@ class EpochLog:
         began_s = time.monotonic()
         yield
         seconds = time.monotonic() - began_s
+        seen = Seen(self.started, seconds, epochs.profiling, epochs.reports)
         self.seconds.append(seconds)
+        self.items.append(seen.items)
         if not usual:
             return
         with self._news:
-            seen = Seen(self.started, seconds, epochs.profiling, epochs.reports)
             self._recent.append(seen)
             self._news.notify_all()
 
