@@ -32,6 +32,16 @@ def test_epochs_after_a_number_are_found_even_if_they_are_over():
     assert [15, 15] == [seen.items for seen in found]
 
 
+def test_every_epoch_is_counted_also_one_that_nothing_is_compared_with():
+    log = EpochLog()
+    passes(log)
+    with log.epoch(Epochs(), usual=False):
+        pass
+
+    assert [15, 15] == log.items
+    assert 2 == len(log.seconds)
+
+
 def test_without_a_number_only_those_count_that_begin_from_now_on():
     log, over = EpochLog(), threading.Event()
     passes(log)
