@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.graph.graph import Graph, Op
@@ -67,6 +67,14 @@ class Sinks:
             return
         take(item)
         self.delivered[op.name] += 1
+
+    def deliver_all(self, op: Op, items: Sequence[Any]) -> bool:
+        """Hand items to a file, all at once; False: none, they must go one by one."""
+        writer = self._writers.get(op.name)
+        if writer is None or not writer.write_all(items):
+            return False
+        self.delivered[op.name] += len(items)
+        return True
 
     def _hold(self, op: Op, item: Any) -> None:
         with self._lock:

@@ -7,8 +7,9 @@ from time import perf_counter
 from typing import Any
 
 from anabranch.engines.sinks import Sinks
+from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
-from anabranch.graph.sinks import ForEach, ToList
+from anabranch.graph.sinks import ForEach, ToList, WriteFiles
 from anabranch.metrics.latency import Latencies
 from anabranch.runtime.batch import Batch
 from anabranch.runtime.element import Deliver
@@ -26,6 +27,14 @@ def deliverer(
 ) -> Deliver:
     """Return the function that hands batches over to a sink."""
     one = _one_by_one(op, sinks, on_error)
+    in_files = isinstance(op.kind, WriteFiles)
+
+    def at_once(items: list[Any], batch: Batch) -> bool:
+        try:
+            return sinks.deliver_all(op, items)
+        except OutputError as error:  # the file fails, whichever item it is
+            on_error(failure_of(op, items[-1], batch.origin.text, error))
+            return True
 
     def deliver(batch: Batch) -> None:
         items = batch.items
@@ -36,7 +45,7 @@ def deliverer(
         if isinstance(op.kind, ToList):
             op.kind.items.extend(items)
             sinks.delivered[op.name] += len(items)
-        else:
+        elif not (in_files and at_once(items, batch)):
             one(items, batch)
         latencies.record(perf_counter() - batch.origin.born_s, len(items))
 

@@ -7,9 +7,10 @@ flusher, sends on what was gathered when the reader has been away for too long.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from anabranch.graph.sources import FromIterable
 from anabranch.runtime.batch import Batch, Origin
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.ports import AbortedError
+from anabranch.runtime.reading.chunks import Chunk
 from anabranch.runtime.reading.live import POLL_S, LiveReader
 from anabranch.runtime.reading.open import open_reader
 
@@ -111,34 +113,40 @@ class SourceThread:
 
     def _guarded(self) -> None:
         try:
-            kind = self.op.kind
-            if isinstance(kind, FromIterable) and isinstance(
-                kind.items, list | tuple | range
-            ):
-                self._drive_sequence(kind.items)
-            else:
-                reader = open_reader(self.op, self._on_error)
-                if isinstance(reader, LiveReader):
-                    self._drive_live(reader)
-                else:
-                    self._drive_reader(reader.numbered())
+            self._drive()
             self._into.end(self)
         except AbortedError:
             return
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
             self._into.fail(error)
 
-    def _drive_sequence(self, items: Sequence[Any]) -> None:
-        """Read a sequence, which never blocks, in slices."""
-        stream = iter(items)
-        while not self.stopping:
-            chunk = list(itertools.islice(stream, self._into.limit(self.op.name)))
-            if not chunk:
-                return
-            with self.gate:
-                first = self.read + 1
-                self._send(chunk, range(first, first + len(chunk)), perf_counter())
-            self._into.await_room(self.op.name)
+    def _drive(self) -> None:
+        kind = self.op.kind
+        if isinstance(kind, FromIterable) and isinstance(
+            kind.items, list | tuple | range
+        ):
+            self._drive_chunks(_slices(kind.items, self._limit))
+            return
+        reader = open_reader(self.op, self._on_error)
+        if isinstance(reader, LiveReader):
+            self._drive_live(reader)
+        elif (chunks := reader.chunks(self._limit)) is not None:
+            self._drive_chunks(chunks)
+        else:
+            self._drive_reader(reader.numbered())
+
+    def _limit(self) -> int:
+        return self._into.limit(self.op.name)
+
+    def _drive_chunks(self, chunks: Generator[Chunk, None, None]) -> None:
+        """Send on what never keeps anybody waiting: nothing needs to be held."""
+        with contextlib.closing(chunks):
+            for items, numbers in chunks:
+                if self.stopping:
+                    return
+                with self.gate:
+                    self._send(items, numbers, perf_counter())
+                self._into.await_room(self.op.name)
 
     def _drive_live(self, reader: LiveReader) -> None:
         """Send on what has arrived, whenever something has."""
@@ -193,6 +201,16 @@ class SourceThread:
         origin = Origin(born_s, self, numbers[0], numbers[-1])
         self._into.feed(self.op.name, Batch(items, columns, mark, origin))
         self.read += len(items)
+
+
+def _slices(
+    items: Sequence[Any], limit: Callable[[], int]
+) -> Generator[Chunk, None, None]:
+    """Give the items of a sequence in chunks."""
+    stream, first = iter(items), 1
+    while chunk := list(itertools.islice(stream, limit())):
+        yield chunk, range(first, first + len(chunk))
+        first += len(chunk)
 
 
 class Flusher:

@@ -1,20 +1,17 @@
 """Reads a piece of a source in the task that needs it: Arrow first, by rows if not.
 
-Arrow reads whole columns fast, but knows nothing of row numbers and has its own idea
-of what a number looks like. Whatever it refuses is read again by the parsers of
-`runtime.reading`, which say exactly what is wrong, and where.
+Whatever Arrow refuses is read again by the parsers of `runtime.reading`, which say
+exactly what is wrong, and where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 
 from anabranch.engines.spark.dataframes import SpooledPiece, read_spooled
 from anabranch.engines.spark.generated import GeneratedPiece, read_generated
@@ -31,8 +28,9 @@ from anabranch.engines.spark.wire import Batch
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import Kafka, ReadFiles, Socket
-from anabranch.runtime.columns import ARROW, Form, form_of
+from anabranch.runtime.columns import Form, form_of
 from anabranch.runtime.failures import OnError
+from anabranch.runtime.reading.arrow_csv import csv_table
 from anabranch.runtime.reading.follow import damage_of
 from anabranch.runtime.reading.kafka import Topic, read_messages
 from anabranch.runtime.reading.opening import row_parser
@@ -91,7 +89,9 @@ def _read_text(piece: FilePiece, op: Op, form: Form | None, on_error: OnError) -
         on_error(damage_of(op, Path(piece.path), error))
         return _batch([], form)
     if kind.format == "csv" and form is not None:
-        table = _csv_table(data, kind, form, piece)
+        table = csv_table(
+            data, form, piece.rows, columns=piece.columns, delimiter=kind.delimiter
+        )
         if table is not None:
             numbers = np.arange(piece.first, piece.first + table.num_rows)
             # As items would be laid out: the pieces of a source can be put together.
@@ -118,62 +118,6 @@ def _bytes_of(piece: FilePiece) -> bytes:
         )
         raise InputError(msg)
     return data
-
-
-def _csv_table(
-    data: bytes, kind: ReadFiles, form: Form, piece: FilePiece
-) -> pa.Table | None:
-    """Return what Arrow reads, if it is sure to be what the row parser would read."""
-    plain = not any(form.optional) and not {bool, bytes}.intersection(form.types)
-    if not plain or b"\r" in data or b'"' in data:
-        return None
-    table = _arrow_csv(data, kind, form, piece, ARROW)
-    if table is None or table.num_rows != piece.rows:
-        return None
-    if any(byte in data for byte in _LENIENT):  # perhaps only within strings
-        texts = _arrow_csv(data, kind, form, piece, dict.fromkeys(ARROW, pa.string()))
-        numbers = [
-            name
-            for name, kind in zip(form.names, form.types, strict=True)
-            if kind is not str
-        ]
-        if texts is None or any(_lenient(texts.column(name)) for name in numbers):
-            return None
-    return table
-
-
-# Arrow takes hexadecimal numbers and blanks around a number; the row parser does not.
-_LENIENT = (b" ", b"\t", b"\v", b"\f", b"x", b"X")
-
-
-def _lenient(column: pa.ChunkedArray) -> bool:
-    return bool(pc.any(pc.match_substring_regex(column, r"[\sxX]")).as_py())
-
-
-def _arrow_csv(
-    data: bytes,
-    kind: ReadFiles,
-    form: Form,
-    piece: FilePiece,
-    types: Mapping[type, pa.DataType],
-) -> pa.Table | None:
-    read = pyarrow.csv.ReadOptions(
-        column_names=list(piece.columns or form.names),
-        use_threads=False,
-        block_size=max(1, len(data)),
-    )
-    parse = pyarrow.csv.ParseOptions(delimiter=kind.delimiter, quote_char=False)
-    attributes = zip(form.names, form.types, strict=True)
-    convert = pyarrow.csv.ConvertOptions(
-        column_types={name: types[attribute] for name, attribute in attributes},
-        include_columns=list(form.names),
-        null_values=[],
-        strings_can_be_null=False,
-    )
-    try:
-        return pyarrow.csv.read_csv(pa.BufferReader(data), read, parse, convert)
-    except pa.ArrowException:
-        return None
 
 
 def _read_parquet(

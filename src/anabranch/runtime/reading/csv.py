@@ -37,7 +37,9 @@ from anabranch.runtime.reading.rows import (
     Numbered,
     Position,
     Refuse,
+    RowParser,
     Unreadable,
+    behind,
 )
 from anabranch.runtime.reading.values import (
     TextType,
@@ -74,7 +76,7 @@ def header_of(data: bytes, delimiter: str = ",") -> Header | None:
     return None
 
 
-class CsvParser:
+class CsvParser(RowParser):
     r"""Parses rows of a file into items of a type.
 
     >>> parser = CsvParser(int, ("name", "value"), ",", "numbers.csv")
@@ -105,14 +107,11 @@ class CsvParser:
         self._delimiter = delimiter
         self._make = maker(kind)
 
-    def parse(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
-        """Give the items of the rows that begin at `at`; return what comes next."""
+    def at_once(self, data: bytes) -> list[Any] | None:
         try:
-            items = self._items(data.decode())
+            return self._items(data.decode())
         except Exception:  # noqa: BLE001 - whatever it is, row by row it has a place
-            return (yield from self._row_by_row(data, at, refuse))
-        yield from zip(items, range(at.row, at.row + len(items)), strict=True)
-        return Position(at.row + len(items), at.line + data.count(b"\n"))
+            return None
 
     def _items(self, text: str) -> list[Any]:
         rows = list(self._fields(_lines(text)))
@@ -128,7 +127,7 @@ class CsvParser:
         ]
         return list(map(self._make, zip(*columns, strict=True)))
 
-    def _row_by_row(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
+    def one_by_one(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
         lines = list(_lines(data.decode("utf-8", "surrogateescape")))
         rows = self._fields(lines)
         number = at.row
@@ -147,7 +146,7 @@ class CsvParser:
             else:
                 yield item, number
             number += 1
-        return Position(number, at.line + data.count(b"\n"))
+        return behind(data, at, number - at.row)
 
     def _fields(self, lines: Any) -> Any:
         csv.field_size_limit(_LONGEST_FIELD)  # the default would cut off long fields

@@ -54,10 +54,15 @@ def is_compressed(path: Path) -> bool:
     return path.suffix == ".gz"
 
 
-def read_pieces(path: Path, layout: Layout, size: int = 1 << 20) -> Iterator[bytes]:
-    """Read a file in pieces of whole rows, without a byte order mark."""
+def read_pieces(
+    path: Path, layout: Layout, size: int = 1 << 20, most: int = 0
+) -> Iterator[bytes]:
+    """Read a file in pieces of whole rows, without a byte order mark.
+
+    They begin with about `size` bytes and grow, if `most` is more than that.
+    """
     with opened(path) as file:
-        yield from pieces(file, layout, size)
+        yield from pieces(file, layout, size, most)
 
 
 @contextmanager

@@ -25,7 +25,9 @@ from anabranch.runtime.reading.rows import (
     Numbered,
     Position,
     Refuse,
+    RowParser,
     Unreadable,
+    behind,
 )
 from anabranch.runtime.reading.text import lines_of
 from anabranch.runtime.reading.values import INT64_MAX, INT64_MIN, VALUE, maker
@@ -48,7 +50,7 @@ class _JsonType:
     convert: Callable[[list[Any]], list[Any]] = list
 
 
-class JsonParser:
+class JsonParser(RowParser):
     r"""Parses JSON lines into items of a type.
 
     >>> list(JsonParser(int, "n.jsonl").parse(b"1\n2\n", Position(1, 1), print))
@@ -63,16 +65,13 @@ class JsonParser:
             for name, annotation in (self._fields or {VALUE: kind}).items()
         ]
 
-    def parse(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
-        """Give the items of the lines that begin at `at`; return what comes next."""
+    def at_once(self, data: bytes) -> list[Any] | None:
         try:
-            items = self._items([json.loads(line) for line in lines_of(data) if line])
+            return self._items([json.loads(line) for line in lines_of(data) if line])
         except Exception:  # noqa: BLE001 - whatever it is, line by line it has a place
-            return (yield from self._line_by_line(data, at, refuse))
-        yield from zip(items, range(at.row, at.row + len(items)), strict=True)
-        return Position(at.row + len(items), at.line + data.count(b"\n"))
+            return None
 
-    def _line_by_line(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
+    def one_by_one(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
         number = at.row
         for offset, line in enumerate(lines_of(data)):
             if not line:
@@ -85,7 +84,7 @@ class JsonParser:
             else:
                 yield item, number
             number += 1
-        return Position(number, at.line + data.count(b"\n"))
+        return behind(data, at, number - at.row)
 
     def _items(self, values: list[Any]) -> list[Any]:
         if self._fields is None:

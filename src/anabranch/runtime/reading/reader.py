@@ -18,11 +18,15 @@ from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import ReadFiles
 from anabranch.runtime.failures import Failure, OnError, failure_of
+from anabranch.runtime.reading.chunks import Chunk, ChunkParser, Limit, gathered
 from anabranch.runtime.reading.files import input_files, read_pieces
 from anabranch.runtime.reading.opening import opening_in, row_parser
 from anabranch.runtime.reading.parquet import parse_parquet
 from anabranch.runtime.reading.rows import BadRow, Position, Unreadable
 from anabranch.runtime.reading.splits import layout_of
+
+_FIRST_BYTES = 1 << 16  # soon there
+_MOST_BYTES = 1 << 19  # fast, and still only a few milliseconds of work
 
 
 class Reader(ABC):
@@ -38,6 +42,14 @@ class Reader(ABC):
     @abstractmethod
     def numbered(self) -> Iterator[tuple[Any, int]]:
         """Read from the beginning: the items with their numbers."""
+
+    def chunks(self, limit: Limit) -> Generator[Chunk, None, None] | None:
+        """Read from the beginning: up to `limit()` items at a time, with their numbers.
+
+        None where this is not to be had: where the next item may be long in coming, and
+        those that are there must not wait for it.
+        """
+        return None
 
     @abstractmethod
     def where(self, number: int) -> str:
@@ -91,17 +103,27 @@ class FileReader(Reader):
         for path in input_files(self._kind.path):
             first = yield from self.read_file(path, first)
 
+    def chunks(self, limit: Limit) -> Generator[Chunk, None, None]:
+        self._firsts, self._files = [], []
+        first = 1
+        for path in input_files(self._kind.path):
+            self._begin(path, first)
+            first = yield from self._chunks_of(path, first, limit)
+
     def read_file(
         self, path: Path, first: int
     ) -> Generator[tuple[Any, int], None, int]:
         """Give the items of one file, numbered from `first`; return the next number."""
-        self._firsts.append(first)
-        self._files.append(path)
+        self._begin(path, first)
         return (yield from self._read(path, first))
 
     def where(self, number: int) -> str:
         file = bisect.bisect_right(self._firsts, number) - 1
         return f"{self._files[file]}, row {number - self._firsts[file] + 1}"
+
+    def _begin(self, path: Path, first: int) -> None:
+        self._firsts.append(first)
+        self._files.append(path)
 
     def _read(self, path: Path, first: int) -> Generator[tuple[Any, int], None, int]:
         kind = self._kind
@@ -115,6 +137,23 @@ class FileReader(Reader):
         at = Position(first, begun.line)
         for data in itertools.chain((head[begun.offset :],), pieces):
             at = yield from parser.parse(data, at, self._refuse)
+        return at.row
+
+    def _chunks_of(
+        self, path: Path, first: int, limit: Limit
+    ) -> Generator[Chunk, None, int]:
+        kind = self._kind
+        if kind.format == "parquet":
+            found = parse_parquet(path, kind.type, first, self._refuse)
+            end = yield from gathered(found, limit)
+            return end.row
+        pieces = read_pieces(path, layout_of(kind), _FIRST_BYTES, _MOST_BYTES)
+        head = next(pieces, b"")
+        begun = opening_in(kind, path, head)
+        parser = ChunkParser(kind, begun.columns, path)
+        at = Position(first, begun.line)
+        for data in itertools.chain((head[begun.offset :],), pieces):
+            at = yield from parser.parse(data, at, self._refuse, limit)
         return at.row
 
     def _refuse(self, bad: BadRow) -> None:

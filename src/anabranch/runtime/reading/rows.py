@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 
 class Position(NamedTuple):
@@ -40,9 +41,30 @@ Numbered: TypeAlias = Generator[
 ]  # items with row numbers
 
 
-class RowParser(Protocol):
+class RowParser(ABC):
     """Parses pieces of a file, each made of whole rows."""
 
     def parse(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
         """Give the items of the rows that begin at `at`; return what comes next."""
-        ...
+        items = self.at_once(data)
+        if items is None:
+            return (yield from self.one_by_one(data, at, refuse))
+        yield from zip(items, range(at.row, at.row + len(items)), strict=True)
+        return behind(data, at, len(items))
+
+    @abstractmethod
+    def at_once(self, data: bytes) -> list[Any] | None:
+        """Return the items of all rows; None if one of them is bad."""
+
+    @abstractmethod
+    def one_by_one(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
+        """Do as `parse` does, row by row: to find what is bad, and to lose nothing."""
+
+
+def behind(data: bytes, at: Position, rows: int) -> Position:
+    r"""Return the position behind some rows.
+
+    >>> behind(b"one\n\ntwo\n", Position(row=7, line=9), 2)
+    Position(row=9, line=12)
+    """
+    return Position(at.row + rows, at.line + data.count(b"\n"))

@@ -158,8 +158,13 @@ def split_points(
             start, row = end, row + (rows or 0)
 
 
-def pieces(file: BinaryIO, layout: Layout, size: int = 1 << 20) -> Iterator[bytes]:
-    """Read a file from its beginning, piece by piece; each piece holds whole rows."""
+def pieces(
+    file: BinaryIO, layout: Layout, size: int = 1 << 20, most: int = 0
+) -> Iterator[bytes]:
+    """Read a file from its beginning, piece by piece; each piece holds whole rows.
+
+    Each is about twice as large as the one before, if that is not more than `most`.
+    """
     held = file.read(len(BOM_UTF8)).removeprefix(BOM_UTF8)
     wanted = size
     while block := file.read(wanted):
@@ -167,6 +172,7 @@ def pieces(file: BinaryIO, layout: Layout, size: int = 1 << 20) -> Iterator[byte
         end = last_row_end(held, layout)
         if end:
             yield held[:end]
+            size = max(size, min(2 * size, most))
             held, wanted = held[end:], size
         else:
             wanted = max(size, len(held))  # doubles: a huge row is scanned a few times

@@ -6,12 +6,16 @@ UTF-8 is bad.
 
 from __future__ import annotations
 
+from typing import Any
+
 from anabranch.runtime.reading.rows import (
     BadRow,
     Numbered,
     Position,
     Refuse,
+    RowParser,
     Unreadable,
+    behind,
 )
 
 
@@ -29,15 +33,20 @@ def lines_of(data: bytes) -> list[bytes]:
     return lines
 
 
-class TextParser:
+class TextParser(RowParser):
     r"""Parses lines into strings.
 
     >>> list(TextParser().parse(b"one\r\n\ntwo", Position(1, 1), print))
     [('one', 1), ('', 2), ('two', 3)]
     """
 
-    def parse(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
-        """Give the lines that begin at `at`; return what comes next."""
+    def at_once(self, data: bytes) -> list[Any] | None:
+        try:
+            return [line.decode() for line in lines_of(data)]
+        except UnicodeDecodeError:
+            return None
+
+    def one_by_one(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
         number = at.row
         for raw in lines_of(data):
             try:
@@ -48,4 +57,4 @@ class TextParser:
             else:
                 yield line, number
             number += 1
-        return Position(number, at.line + number - at.row)
+        return behind(data, at, number - at.row)

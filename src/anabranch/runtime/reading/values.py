@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.graph.types import fields_of, optional_of
 
@@ -71,6 +71,17 @@ def attributes_of(kind: Any) -> dict[str, Any]:
     return {VALUE: kind} if fields is None else dict(fields)
 
 
+def plain_tuple(kind: Any) -> bool:
+    """Tell whether items of a type are made by `tuple` alone, by no code of the user's.
+
+    >>> plain_tuple(NamedTuple("Point", [("x", int), ("y", int)]))
+    True
+    >>> plain_tuple(int)
+    False
+    """
+    return isinstance(kind, type) and kind.__bases__[0] is tuple
+
+
 def maker(kind: Any) -> Make:
     """Return the fastest function from a tuple of values to an item of a type.
 
@@ -81,7 +92,7 @@ def maker(kind: Any) -> Make:
         return lambda values: values[0]
     if dataclasses.is_dataclass(kind):
         return _dataclass_maker(kind)
-    if kind.__bases__[0] is tuple:  # no __new__ of the user's can stand in between
+    if plain_tuple(kind):
         return partial(tuple.__new__, kind)
     return lambda values: kind(*values)
 

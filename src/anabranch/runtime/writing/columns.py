@@ -73,6 +73,23 @@ class Rows:
         """Return the values of many items."""
         return [self.values(item) for item in items]
 
+    def of_one_type(self, items: Sequence[Any]) -> Sequence[Values] | None:
+        """Return the values of items of one type; None if they are not, or it is new.
+
+        Those of tuples are the tuples themselves.
+
+        >>> rows = Rows(None)
+        >>> rows.of_one_type([1, 2]) is None, rows.values(1), rows.of_one_type([2, 3])
+        (True, (1,), [(2,), (3,)])
+        """
+        kinds = set(map(type, items))
+        getter = self._getters.get(kinds.pop()) if len(kinds) == 1 else None
+        if getter is None:
+            return None
+        if getter is not tuple:
+            return list(map(getter, items))
+        return items if set(map(len, items)) == {len(self.names or ())} else None
+
     def _first_of_type(self, item: Any) -> Values:
         found = columns_of_item(item)
         if self.names is None:

@@ -28,11 +28,19 @@ def encode_csv(items: Iterable[Any], names: Names | None, *, header: bool) -> by
     rows = Rows(names)
     values = rows.of_all(items)
     head = encode_rows([rows.names]) if header and rows.names else b""
-    kinds = set(map(type, itertools.chain.from_iterable(values)))
-    if not kinds <= _AS_THEY_ARE:
+    if not as_they_are(values):
         assert rows.names is not None  # noqa: S101 - there was an item
         values = [cells(row, rows.names) for row in values]
     return head + encode_rows(values)
+
+
+def as_they_are(rows: Iterable[Values]) -> bool:
+    """Tell whether `csv.writer` writes all values of rows as they must be written.
+
+    >>> as_they_are([(1, "a")]), as_they_are([(1, "a"), (2, True)])
+    (True, False)
+    """
+    return _AS_THEY_ARE.issuperset(map(type, itertools.chain.from_iterable(rows)))
 
 
 def cells(values: Values, names: Names) -> Values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.graph.sinks import WriteFiles
 from anabranch.runtime.writing.columns import Rows, columns_of
-from anabranch.runtime.writing.csv import cells, encode_rows
+from anabranch.runtime.writing.csv import as_they_are, cells, encode_rows
 from anabranch.runtime.writing.jsonl import json_line
 from anabranch.runtime.writing.output import Output
 from anabranch.runtime.writing.parquet import (
@@ -63,6 +63,25 @@ class Writer(ABC):
         if len(self._held) >= _HELD_ITEMS:
             self._flush()
 
+    def write_all(self, items: Sequence[Any]) -> bool:
+        """Add items at the end, all at once; False: one does not fit, none was added.
+
+        >>> writer = open_writer(Op("out", WriteFiles("never.csv", "csv")))
+        >>> writer.write_all([1, 2]), writer.write_all([3, {4}])
+        (True, False)
+        >>> writer.abort()
+        """
+        if self._broken is not None:
+            raise self._broken
+        try:
+            prepared = self._all_prepared(items)
+        except Exception:  # noqa: BLE001 - whatever it is, one by one it has an item
+            return False
+        self._held += prepared
+        if len(self._held) >= _HELD_ITEMS:
+            self._flush()
+        return True
+
     def commit(self) -> None:
         """Finish the output and make it visible, whole."""
         try:
@@ -98,6 +117,10 @@ class Writer(ABC):
     def _prepared(self, item: Any) -> Any:
         """Return what is held of an item; raise `OutputError` if it does not fit."""
 
+    def _all_prepared(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Return what is held of items; raise an error if one does not fit."""
+        return list(map(self._prepared, items))
+
     @abstractmethod
     def _write_out(self, held: list[Any]) -> None:
         """Write what has been held; at the first call there may be nothing."""
@@ -119,6 +142,12 @@ class CsvWriter(Writer):
         values = self._rows.values(item)
         assert self._rows.names is not None  # noqa: S101 - now there is an item
         return cells(values, self._rows.names)
+
+    def _all_prepared(self, items: Sequence[Any]) -> Sequence[Any]:
+        rows = self._rows.of_one_type(items)
+        if rows is not None and as_they_are(rows):
+            return rows
+        return super()._all_prepared(items)
 
     def _write_out(self, held: list[Any]) -> None:
         if not self._headed and self._rows.names is not None:
