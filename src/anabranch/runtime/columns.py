@@ -109,13 +109,14 @@ def to_items(table: pa.Table, form: Form) -> list[Any]:
 def values_of(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column, quickly.
 
-    Numbers go through NumPy. A repeated string becomes one object for all its
-    places: that is less memory, and a dictionary hashes it only once.
+    Numbers go through NumPy, by a way that does not import Pandas as `to_numpy` does.
+    A repeated string becomes one object for all its places: that is less memory, and a
+    dictionary hashes it only once.
     """
     if column.null_count or len(column) == 0:
         return column.to_pylist()  # type: ignore[no-any-return]
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        return column.to_numpy().tolist()  # type: ignore[no-any-return]
+        return np.from_dlpack(column.combine_chunks()).tolist()  # type: ignore[no-any-return]
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         head = column.slice(0, 1000)
         if len(head.unique()) * 2 <= len(head):
@@ -123,7 +124,7 @@ def values_of(column: pa.ChunkedArray) -> list[Any]:
             if isinstance(encoded, pa.ChunkedArray):
                 encoded = encoded.combine_chunks()
             words = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-            return words[encoded.indices.to_numpy()].tolist()  # type: ignore[no-any-return]
+            return words[np.from_dlpack(encoded.indices)].tolist()  # type: ignore[no-any-return]
     return column.to_pylist()  # type: ignore[no-any-return]
 
 

@@ -1,14 +1,14 @@
 """The thread of a source: reads, and drives what follows by direct calls.
 
-Items are gathered while they come quickly and sent on together; none waits for the
-next one. An iterator does not tell that it is about to block, so a second thread, the
+Collections and files never keep anybody waiting: as many items are taken as should go
+together. Other items are gathered while they come quickly; none waits for the next
+one. An iterator does not tell that it is about to block, so a second thread, the
 flusher, sends on what was gathered when the reader has been away for too long.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter
@@ -21,7 +21,7 @@ from anabranch.graph.sources import FromIterable
 from anabranch.runtime.batch import Batch, Origin
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.ports import AbortedError
-from anabranch.runtime.reading.chunks import Chunk
+from anabranch.runtime.reading.chunks import Chunk, sliced
 from anabranch.runtime.reading.live import POLL_S, LiveReader
 from anabranch.runtime.reading.open import open_reader
 
@@ -125,7 +125,7 @@ class SourceThread:
         if isinstance(kind, FromIterable) and isinstance(
             kind.items, list | tuple | range
         ):
-            self._drive_chunks(_slices(kind.items, self._limit))
+            self._drive_chunks(sliced(iter(kind.items), 1, self._limit))
             return
         reader = open_reader(self.op, self._on_error)
         if isinstance(reader, LiveReader):
@@ -138,8 +138,8 @@ class SourceThread:
     def _limit(self) -> int:
         return self._into.limit(self.op.name)
 
-    def _drive_chunks(self, chunks: Generator[Chunk, None, None]) -> None:
-        """Send on what never keeps anybody waiting: nothing needs to be held."""
+    def _drive_chunks(self, chunks: Generator[Chunk, None, Any]) -> None:
+        """Send on what is there without a wait, so that nothing has to be held back."""
         with contextlib.closing(chunks):
             for items, numbers in chunks:
                 if self.stopping:
@@ -201,16 +201,6 @@ class SourceThread:
         origin = Origin(born_s, self, numbers[0], numbers[-1])
         self._into.feed(self.op.name, Batch(items, columns, mark, origin))
         self.read += len(items)
-
-
-def _slices(
-    items: Sequence[Any], limit: Callable[[], int]
-) -> Generator[Chunk, None, None]:
-    """Give the items of a sequence in chunks."""
-    stream, first = iter(items), 1
-    while chunk := list(itertools.islice(stream, limit())):
-        yield chunk, range(first, first + len(chunk))
-        first += len(chunk)
 
 
 class Flusher:

@@ -52,11 +52,8 @@ class ChunkParser:
         if items is None:
             slowly = self._parser.one_by_one(data, at, refuse)
             return (yield from gathered(slowly, limit))
-        first = at.row
-        while chunk := list(itertools.islice(items, limit())):
-            yield chunk, range(first, first + len(chunk))
-            first += len(chunk)
-        return behind(data, at, first - at.row)
+        following = yield from sliced(items, at.row, limit)
+        return behind(data, at, following - at.row)
 
     def _in_bulk(self, data: bytes) -> Iterator[Any] | None:
         """Return the items of all rows; None if one of them is bad."""
@@ -85,6 +82,20 @@ class ChunkParser:
         if table is None:
             return None
         return [values_of(table.column(name)) for name in form.names]
+
+
+def sliced(
+    items: Iterator[Any], first: int, limit: Limit
+) -> Generator[Chunk, None, int]:
+    """Give items in chunks, numbered from `first`; return the number that follows.
+
+    >>> list(sliced(iter("abc"), 7, lambda: 2))
+    [(['a', 'b'], range(7, 9)), (['c'], range(9, 10))]
+    """
+    while chunk := list(itertools.islice(items, limit())):
+        yield chunk, range(first, first + len(chunk))
+        first += len(chunk)
+    return first
 
 
 def gathered(found: Numbered, limit: Limit) -> Chunks:

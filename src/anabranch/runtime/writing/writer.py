@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.graph.sinks import WriteFiles
+from anabranch.runtime.writing.arrow_csv import csv_of_rows
 from anabranch.runtime.writing.columns import Rows, columns_of
 from anabranch.runtime.writing.csv import as_they_are, cells, encode_rows
 from anabranch.runtime.writing.jsonl import json_line
@@ -153,7 +154,8 @@ class CsvWriter(Writer):
         if not self._headed and self._rows.names is not None:
             self._file.write(encode_rows([self._rows.names]))
             self._headed = True
-        self._file.write(encode_rows(held))
+        fast = csv_of_rows(held)
+        self._file.write(encode_rows(held) if fast is None else fast)
 
     def _close(self) -> None:
         self._file.close()
