@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.runtime.writing.arrow_csv import csv_of_rows, csv_of_table
 from anabranch.runtime.columns import form_of, to_table
+from anabranch.runtime.writing.arrow_csv import csv_of_rows, csv_of_table
 from anabranch.runtime.writing.csv import cells, encode_csv, encode_rows
 
 

@@ -10,6 +10,8 @@ import pytest
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.graph.sinks import WriteFiles
+from anabranch.runtime.writing.csv import encode_csv
+from anabranch.runtime.writing.jsonl import encode_jsonl
 from anabranch.runtime.writing.writer import open_writer
 
 
@@ -262,3 +264,54 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
     with pytest.raises(OutputError, match=r"out\.csv must be writable"):
         writer_of(tmp_path / "file" / "out.csv", "csv")
+
+
+MANY = {
+    "tuples": ("csv", [Trade("a", 0.5, True), Trade("b", None, False)] * 5000),
+    "numbers in tuples": ("csv", [("a", 0.5), ("b", 1.0)] * 5000),
+    "scalars": ("csv", list(range(9000))),
+    "dataclasses": ("csv", [Point(1, 2), Point(3, 4)] * 5000),
+    "texts that need quotes": ("csv", [(1, 'a,"b"'), (2, "c\r"), (3, "")] * 3000),
+    "numbers of all sizes": ("csv", [(2**80, 1e300), (1, 0.0), (-1, 1e-9)] * 3000),
+    "JSON": ("jsonl", [{"a": 1}, [2]] * 5000),
+    "Parquet": ("parquet", [Point(1, 2), Point(3, 4)] * 5000),
+}
+
+
+@pytest.mark.parametrize(("form", "items"), MANY.values(), ids=MANY)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_items_are_written_at_once_as_the_encoders_say(tmp_path, form, items, size):
+    path = tmp_path / f"t.{form}"
+    writer = writer_of(path, form)
+    for start in range(0, len(items), size):
+        assert writer.write_all(items[start : start + size])
+    writer.commit()
+
+    match form:
+        case "csv":
+            assert encode_csv(items, None, header=True) == path.read_bytes()
+        case "jsonl":
+            assert encode_jsonl(items) == path.read_bytes()
+        case _:
+            assert [vars(item) for item in items] == pq.read_table(path).to_pylist()
+
+
+MISFITS = {
+    "another type": [Point(1, 2), Trade("a", 1.0, True)],
+    "no scalar": [Point(1, 2), Point(1, [2])],
+    "a tuple of another length": [(1, 2), (1, 2, 3)],
+}
+
+
+@pytest.mark.parametrize("items", MISFITS.values(), ids=MISFITS)
+def test_where_one_item_does_not_fit_none_is_written_at_once(tmp_path, items):
+    writer = writer_of(tmp_path / "t.csv", "csv")
+    good = items[:1]
+    assert writer.write_all(good)
+
+    assert not writer.write_all(items)
+
+    with pytest.raises(OutputError):
+        writer.write(items[1])
+    writer.commit()
+    assert 2 == len((tmp_path / "t.csv").read_text().splitlines())

@@ -136,6 +136,4 @@ def _floats(column: pa.ChunkedArray) -> pa.Array:
 
 def _mask(chosen: npt.NDArray[np.bool_]) -> pa.Array:
     bits = np.packbits(chosen, bitorder="little")
-    return pa.Array.from_buffers(
-        pa.bool_(), len(chosen), [None, pa.py_buffer(bits)]
-    )
+    return pa.Array.from_buffers(pa.bool_(), len(chosen), [None, pa.py_buffer(bits)])

@@ -83,12 +83,15 @@ class Rows:
         (True, (1,), [(2,), (3,)])
         """
         kinds = set(map(type, items))
-        getter = self._getters.get(kinds.pop()) if len(kinds) == 1 else None
-        if getter is None:
+        if self.names is None or len(kinds) != 1:
             return None
-        if getter is not tuple:
-            return list(map(getter, items))
-        return items if set(map(len, items)) == {len(self.names or ())} else None
+        (kind,) = kinds
+        getter = self._getters.get(kind)
+        if kind is tuple and columns_of_item(items[0]) == self.names:
+            getter = tuple
+        if getter is tuple:
+            return items if set(map(len, items)) == {len(self.names)} else None
+        return None if getter is None else list(map(getter, items))
 
     def _first_of_type(self, item: Any) -> Values:
         found = columns_of_item(item)
