@@ -74,6 +74,7 @@ def attributes_of(kind: Any) -> dict[str, Any]:
 def plain_tuple(kind: Any) -> bool:
     """Tell whether items of a type are made by `tuple` alone, by no code of the user's.
 
+    >>> from typing import NamedTuple
     >>> plain_tuple(NamedTuple("Point", [("x", int), ("y", int)]))
     True
     >>> plain_tuple(int)
