@@ -7,6 +7,12 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.engines.local.gate import Gate
+from anabranch.engines.local.source import Flusher, SourceThread
+from anabranch.engines.local.turns import Alone
+from anabranch.graph.graph import Op
+from anabranch.graph.sources import ReadFiles
+from anabranch.runtime.failures import stop
 
 
 class Trade(NamedTuple):
@@ -181,3 +187,43 @@ def test_an_item_that_does_not_fit_its_file_is_left_out_alone(tmp_path, trades):
 
     assert [Trade(["no", "scalar"], 5000)] == refused
     assert (rows, refused) == written("sequential")
+
+
+def test_a_source_that_is_stopped_reads_no_further(trades):
+    class Once:
+        """
+        Takes one batch, and wants no more of it.
+        """
+
+        asked = 0
+
+        def limit(self, source):
+            self.asked += 1
+            return 10
+
+        def feed(self, source, batch):
+            thread.stopping = True
+
+        def await_room(self, source):
+            pass
+
+        def end(self, source):
+            pass
+
+        fail = end
+
+    into = Once()
+    thread = SourceThread(
+        Op("trades", ReadFiles(str(trades), "csv", Trade)),
+        index=0,
+        turns=Alone(),
+        gate=Gate(),
+        on_error=stop,
+        into=into,
+        flusher=Flusher(into.fail),
+    )
+    thread.start()
+    thread.thread.join(30)
+
+    assert 10 == thread.read
+    assert into.asked <= 2

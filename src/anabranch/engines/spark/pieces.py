@@ -39,6 +39,7 @@ from anabranch.runtime.reading.ranges import read_range
 from anabranch.runtime.reading.reader import refusal, refusal_at
 from anabranch.runtime.reading.rows import BadRow, Position
 from anabranch.runtime.reading.rowtext import RowText
+from anabranch.runtime.reading.values import made_plainly
 
 
 def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> Batch:  # noqa: PLR0911 - one return for each kind of piece
@@ -88,7 +89,8 @@ def _read_text(piece: FilePiece, op: Op, form: Form | None, on_error: OnError) -
             raise
         on_error(damage_of(op, Path(piece.path), error))
         return _batch([], form)
-    if kind.format == "csv" and form is not None:
+    # A constructor of the user's may refuse a row, and only the parser of rows tells.
+    if kind.format == "csv" and form is not None and made_plainly(kind.type):
         table = csv_table(
             data, form, piece.rows, columns=piece.columns, delimiter=kind.delimiter
         )

@@ -80,7 +80,36 @@ def plain_tuple(kind: Any) -> bool:
     >>> plain_tuple(int)
     False
     """
-    return isinstance(kind, type) and kind.__bases__[0] is tuple
+    if not (isinstance(kind, type) and issubclass(kind, tuple) and kind is not tuple):
+        return False
+    base = next(one for one in kind.__mro__ if one.__bases__[0] is tuple)
+    return kind.__new__ is base.__new__ and kind.__init__ is tuple.__init__
+
+
+def made_plainly(kind: Any) -> bool:
+    """Tell whether no code of the user's has a say in what becomes of values.
+
+    >>> made_plainly(int)
+    True
+    >>> @dataclass
+    ... class Checked:
+    ...     x: int
+    ...     def __post_init__(self): ...
+    >>> made_plainly(Checked)
+    False
+    """
+    if fields_of(kind) is None:
+        return True
+    if not dataclasses.is_dataclass(kind):
+        return plain_tuple(kind)
+    parameters = vars(kind).get("__dataclass_params__")  # not those of a base
+    return (
+        parameters is not None
+        and parameters.init
+        and not hasattr(kind, "__post_init__")
+        and kind.__new__ is object.__new__
+        and (parameters.frozen or kind.__setattr__ is object.__setattr__)
+    )
 
 
 def maker(kind: Any) -> Make:
