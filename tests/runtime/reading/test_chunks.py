@@ -3,7 +3,7 @@
 import gzip
 import itertools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,9 @@ from anabranch.graph.sources import FromIterable, Generate, ReadFiles
 from anabranch.runtime.failures import stop
 from anabranch.runtime.reading import reader as reading
 from anabranch.runtime.reading.open import open_reader
+from anabranch.runtime.reading.values import plain_tuple
+
+T = TypeVar("T")
 
 
 class Trade(NamedTuple):
@@ -321,3 +324,28 @@ def test_any_text_is_read_alike(tmp_path_factory, rows, ended):
         return repr(found), told(failures)
 
     assert read(as_chunks=False) == read(as_chunks=True)
+
+
+class Several(Generic[T], NamedTuple):  # noqa: PYI059 - the odd order is the point
+    items: T
+
+
+class Extended(Trade):
+    def value(self):
+        return self.price * self.volume
+
+
+PLAIN = {"plain": (Trade, True), "with a method": (Extended, True)}
+NOT_PLAIN = {
+    "with a constructor": (Large, False),
+    "behind another base": (Several, False),
+    "a tuple of nothing": (tuple, False),
+    "a dataclass": (Point, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"), [*PLAIN.values(), *NOT_PLAIN.values()], ids=[*PLAIN, *NOT_PLAIN]
+)
+def test_which_tuples_are_made_without_code_of_the_users(kind, plain):
+    assert plain == plain_tuple(kind)

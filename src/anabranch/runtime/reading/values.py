@@ -82,7 +82,10 @@ def plain_tuple(kind: Any) -> bool:
     """
     if not (isinstance(kind, type) and issubclass(kind, tuple) and kind is not tuple):
         return False
-    base: Any = next(one for one in kind.__mro__ if one.__bases__[0] is tuple)
+    bases = (one for one in kind.__mro__ if one.__bases__[:1] == (tuple,))
+    base: Any = next(bases, None)
+    if base is None:
+        return False
     return kind.__new__ is base.__new__ and kind.__init__ is tuple.__init__
 
 
