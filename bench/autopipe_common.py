@@ -20,7 +20,15 @@ from typing import Any
 import numba
 
 import anabranch as ab
-from anabranch.control.model import Costs, calibrated, costs_of, threads_of
+from anabranch.control.model import (
+    Costs,
+    Thread,
+    calibrated,
+    costs_of,
+    crowded,
+    threads_of,
+    throughput,
+)
 from anabranch.engines.engine import Options
 from anabranch.engines.local.configuration import Configuration
 from anabranch.engines.local.engine import LocalEngine
@@ -38,6 +46,10 @@ TRIES = 5  # to find a while without others
 CALM = 0.15  # cores that others may use meanwhile
 
 Placement = tuple[str, ...]  # operators with a threaded port
+
+# The model is fitted to these two; what it says about others is a prediction.
+TWO: Placement = ("o5",)
+FOUR: Placement = ("o3", "o5", "o7")
 
 
 @numba.njit("float64(int64)", nogil=True, cache=True)
@@ -142,21 +154,47 @@ def rates_in_turn(
     return found
 
 
-def measured_costs(count: int, seconds: float = 2.0) -> Costs:
+def measured_costs(count: int) -> Costs:
     """Return what items cost: seen by the profiler in one thread, and then in two."""
     with started(endless(count)) as run:
-        rate(run, 0.3)
-        before = read_by(run)
-        samples = run.actuator().samples(sized(seconds, 0.3))
-        items = read_by(run) - before
-        assert samples is not None
-        costs = costs_of(samples, items, PORT_S)
+        costs = seen_costs(run)
         if len(os.sched_getaffinity(0)) == 1:
             return costs
-        two = ("o5",)
-        found = rates_in_turn(run, [two], turns=3)[two]
-    threads = threads_of(costs, Arrangement(frozenset(two)), {})
-    return calibrated(costs, threads, statistics.median(found))
+        found = rates_in_turn(run, [TWO], turns=3)[TWO]
+    return calibrated(costs, threads_with(costs, TWO), statistics.median(found))
+
+
+def seen_costs(run: LocalRun, seconds: float = 2.0) -> Costs:
+    """Return what items cost in one thread, as the profiler sees it."""
+    rate(run, 0.3)
+    before = read_by(run)
+    samples = run.actuator().samples(sized(seconds, 0.3))
+    assert samples is not None
+    return costs_of(samples, read_by(run) - before, PORT_S)
+
+
+def fitted(costs: Costs, found: Mapping[Placement, Sequence[float]]) -> Costs:
+    """Return the costs with what is lost at the lock by two threads, and by four.
+
+    The rates are compared with that of one thread in the same turns. On one core, where
+    nobody runs while another has the lock, only four are looked at.
+    """
+    cores = len(os.sched_getaffinity(0))
+    one = statistics.median(found[()]) * costs.whole_s
+    two, four = (statistics.median(found[p]) / one for p in (TWO, FOUR))
+    if cores >= len(TWO) + 1:
+        costs = calibrated(costs, threads_with(costs, TWO), two)
+    return crowded(costs, threads_with(costs, FOUR), cores, four)
+
+
+def threads_with(costs: Costs, ports: Placement) -> dict[str, Thread]:
+    """Return the threads of the model under a placement."""
+    return threads_of(costs, Arrangement(frozenset(ports)), {})
+
+
+def predicted(costs: Costs, ports: Placement, cores: int) -> float:
+    """Return the speedup over one thread, as the model has it."""
+    return throughput(costs, threads_with(costs, ports), cores) * costs.whole_s
 
 
 @contextmanager

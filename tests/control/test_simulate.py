@@ -10,6 +10,7 @@ from anabranch.control.model import (
     Costs,
     calibrated,
     costs_of,
+    crowded,
     threads_of,
     throughput,
 )
@@ -136,6 +137,63 @@ def test_a_measurement_faster_than_the_model_means_no_waiting():
     even = threads_of(bare, Arrangement(frozenset({"o5"})), {})
 
     assert 0.0 == calibrated(bare, even, 2.5 / bare.whole_s).waiting_s
+
+
+@pytest.mark.parametrize(
+    ("ports", "of_all"),
+    [
+        ({"o3", "o5", "o7"}, 4 / 8),  # two for each core
+        ({"o3", "o6"}, 5 / 8),  # 2, 3 and 3: two of them share a core
+        ({"o5", "o7"}, (4 + 4 + 6) / 3 / 8),  # 4, 2 and 2: at best 4 alone, else 6
+        ({"o2", "o8"}, (6 + 6 + 7) / 3 / 8),  # 1, 6 and 1: 7 if the 6 come last
+    ],
+)
+def test_more_threads_than_cores_go_at_the_pace_of_the_busiest_core(ports, of_all):
+    """
+    A thread goes to the core that has least to do, in whatever order they come.
+    """
+    costs = chain()
+    made = threads_of(costs, Arrangement(frozenset(ports)), {})
+
+    period_s = 1 / throughput(costs, made, cores=2)
+
+    assert pytest.approx(of_all * costs.whole_s, rel=0.02) == period_s
+
+
+def test_as_many_threads_as_cores_have_one_each():
+    costs = replace(chain(), crowded_s=1.0)
+    two = threads_of(costs, Arrangement(frozenset({"o3"})), {})
+
+    assert pytest.approx(4 / 3, rel=0.01) == throughput(costs, two, 2) * costs.whole_s
+
+
+def test_each_further_thread_adds_the_same_where_cores_are_fewer():
+    """
+    Measured with four equal threads, 0.3 s slower than cores alone would make them:
+    0.1 s for each of the three that a thread meets, and 0.7 s for seven.
+    """
+    at = {("read", "a", "b", "c", "d", "e", "f", "g")[: n + 1]: 0.25 for n in range(8)}
+    four = threads_of(Costs(at), Arrangement(frozenset("bdf")), {})
+    eight = threads_of(Costs(at), Arrangement(frozenset("abcdefg")), {})
+
+    costs = crowded(Costs(at), four, cores=2, rate=1 / 1.3)
+
+    assert pytest.approx(0.1) == costs.crowded_s
+    assert pytest.approx(1 / 1.7) == throughput(costs, eight, cores=2)
+
+
+def test_a_thread_that_does_nothing_crowds_nobody():
+    at = {("read",): 0.0, ("read", "a"): 1.0, ("read", "a", "b"): 1.0}
+    costs = Costs(at, crowded_s=0.5)
+    three = threads_of(costs, Arrangement(frozenset("ab")), {})
+
+    assert pytest.approx(1 / 2.5) == throughput(costs, three, cores=1)
+
+
+def test_more_threads_that_are_faster_than_the_model_do_not_wait():
+    four = threads_of(chain(), Arrangement(frozenset({"o3", "o5", "o7"})), {})
+
+    assert 0.0 == crowded(chain(), four, cores=2, rate=1e9).crowded_s
 
 
 def test_costs_know_how_much_of_an_item_needs_the_lock():

@@ -96,11 +96,14 @@ def test_both_together_beat_each_alone():
 
 
 def test_channels_stop_when_the_cores_are_used_up():
+    """
+    What is before and after the region has threads too, which share cores with it.
+    """
     both = SimulatedProgram(COSTS, cores=4, regions={"r": ("heavy",)})
     settle(both)
 
     assert 3 <= both.arrangement.degree("r") <= 5
-    assert both.items_per_s >= 0.85 * 4 / COSTS.whole_s
+    assert both.items_per_s >= 0.75 * 4 / COSTS.whole_s
 
 
 def test_threads_that_would_wait_for_the_interpreters_lock_are_not_tried():

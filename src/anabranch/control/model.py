@@ -1,21 +1,32 @@
 """What comes through the threads of an arrangement, from what an item costs.
 
 A pipeline goes at the pace of its busiest thread, unless all cores are busy before, or
-the interpreter's lock is taken all the time: threads share cores fairly. A thread that
-needs the lock while another has it loses more than the time until it is free, since
-it has to be woken up. How often that happens is not known in one thread; `calibrated`
-finds out what it costs from one measurement with two.
+the interpreter's lock is taken all the time. A thread that needs the lock while another
+has it loses more than the time until it is free, since it has to be woken up. How often
+that happens is not known in one thread; `calibrated` finds out what it costs from one
+measurement with two.
+
+With more threads than cores two things are lost besides. A thread stays on the core that
+had least to do when it came, more or less, so that one core idles while threads wait for
+another. And a thread to which the lock is handed must first get a core: the more
+threads there are the longer everybody waits for it. `crowded` finds out how long, from
+one measurement with more threads than cores.
 """
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.plan.arrangement import Arrangement
+
+ORDERS = 256  # in which threads may come to cores
 
 
 @dataclass(frozen=True)
@@ -25,7 +36,9 @@ class Costs:
     `at` is by place; `port_s` is for handing it to another thread, on either side;
     `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
     only one thread at a time can do for another reason, such as a device. `waiting_s`
-    is what an item would wait for the lock, if another thread had it all the time.
+    is what an item would wait for the lock, if another thread had it all the time, and
+    `crowded_s` what each further thread adds to that where there are more of them than
+    cores.
     """
 
     at: Mapping[Route, float]
@@ -33,6 +46,7 @@ class Costs:
     serial_s: float = 0.0
     locked_s: float = 0.0
     waiting_s: float = 0.0
+    crowded_s: float = 0.0
 
     @property
     def whole_s(self) -> float:
@@ -134,13 +148,15 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
     >>> throughput(Costs(at, locked_s=0.8), split, cores=2)
     1.25
     """
-    pace_s = _pace_s(threads, cores)
+    period_s = pace_s = _pace_s(threads, cores)
     if cores > 1:
         # T = pace + collisions * waiting * locked / T: an item waits for the lock as
         # often as others have it, and the longer it takes the less often that is.
         lost = 4 * _collisions(threads) * costs.waiting_s * costs.locked_s
-        pace_s = (pace_s + math.sqrt(pace_s**2 + lost)) / 2
-    return 1 / max(pace_s, costs.serial_s, costs.locked_s)
+        period_s = (pace_s + math.sqrt(pace_s**2 + lost)) / 2
+    if _count(threads) > cores:
+        period_s = max(period_s, pace_s + costs.crowded_s * _others(threads))
+    return 1 / max(period_s, costs.serial_s, costs.locked_s)
 
 
 def lost_by_two(costs: Costs) -> float:
@@ -184,9 +200,47 @@ def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Cost
     return replace(costs, waiting_s=max(0.0, waited / (costs.locked_s * collisions)))
 
 
+def crowded(
+    costs: Costs, threads: Mapping[str, Thread], cores: int, rate: float
+) -> Costs:
+    """Return the costs with `crowded_s` such that more threads than cores have this rate.
+
+    >>> at = {("read",): 0.5, ("read", "a"): 0.5}
+    >>> split = threads_of(Costs(at), Arrangement(frozenset({"a"})), {})
+    >>> costs = crowded(Costs(at), split, cores=1, rate=0.8)
+    >>> round(throughput(costs, split, cores=1), 3)
+    0.8
+    """
+    others = _others(threads)
+    if _count(threads) <= cores or not others:
+        return costs
+    waited_s = 1 / rate - _pace_s(threads, cores)
+    return replace(costs, crowded_s=max(0.0, waited_s / others))
+
+
 def _pace_s(threads: Mapping[str, Thread], cores: int) -> float:
     """Return how long an item takes if nobody waits for the lock."""
-    return max(_busiest_s(threads), _all_s(threads) / cores)
+    if _count(threads) <= cores:
+        return _busiest_s(threads)
+    return _all_s(threads) if cores == 1 else _busiest_core_s(threads, cores)
+
+
+def _busiest_core_s(threads: Mapping[str, Thread], cores: int) -> float:
+    """Return how long the busiest core takes, on average over orders of the threads."""
+    each_s = sorted(one.each_s for one in threads.values() for _ in range(one.replicas))
+    orders = random.Random(0)
+    busiest = []
+    for _ in range(ORDERS):
+        orders.shuffle(each_s)
+        loads = [0.0] * cores
+        for load in each_s:
+            heapq.heapreplace(loads, loads[0] + load)
+        busiest.append(max(loads))
+    return fmean(busiest)
+
+
+def _count(threads: Mapping[str, Thread]) -> int:
+    return sum(thread.replicas for thread in threads.values())
 
 
 def _busiest_s(threads: Mapping[str, Thread]) -> float:
@@ -205,3 +259,12 @@ def _collisions(threads: Mapping[str, Thread]) -> float:
         for thread in threads.values()
         for share in (thread.each_s / all_s,)
     )
+
+
+def _others(threads: Mapping[str, Thread]) -> float:
+    """Return how many other threads a thread meets: 3 for four that do the same.
+
+    One that does little hardly counts.
+    """
+    collisions = _collisions(threads)
+    return collisions / (1 - collisions)
