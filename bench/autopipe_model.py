@@ -29,8 +29,9 @@ from autopipe_common import (
 )
 from timing import Claim, Table, report
 
-TURNS = {2**8: 11, 2**12: 11, 2**16: 5}  # cheap items scatter more
-PIECE_S = 0.22
+TURNS = {2**8: 7, 2**12: 9, 2**16: 5}  # cheap items scatter more
+PIECE_S = 0.25
+WATCHED_S = 3.0
 PLACEMENTS: tuple[Placement, ...] = (
     ("o3",),
     ("o4",),
@@ -45,7 +46,7 @@ PLACEMENTS: tuple[Placement, ...] = (
 def compared(count: int, cores: int) -> list[list[object]]:
     """Return a row for each placement: what it gives, what the model says."""
     with on_cores(cores), started(endless(count)) as run:
-        costs = seen_costs(run)
+        costs = seen_costs(run, WATCHED_S)
         placements = ((), TWO, FOUR, *PLACEMENTS)
         found = rates_in_turn(run, placements, TURNS[count], PIECE_S)
         costs = fitted(costs, found)

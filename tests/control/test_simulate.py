@@ -167,10 +167,10 @@ def test_as_many_threads_as_cores_have_one_each():
     assert pytest.approx(4 / 3, rel=0.01) == throughput(costs, two, 2) * costs.whole_s
 
 
-def test_each_further_thread_adds_the_same_where_cores_are_fewer():
+def test_each_pair_of_threads_adds_the_same_where_cores_are_fewer():
     """
     Measured with four equal threads, 0.3 s slower than cores alone would make them:
-    0.1 s for each of the three that a thread meets, and 0.7 s for seven.
+    0.05 s for each of 6 pairs. Eight are 28 pairs.
     """
     at = {("read", "a", "b", "c", "d", "e", "f", "g")[: n + 1]: 0.25 for n in range(8)}
     four = threads_of(Costs(at), Arrangement(frozenset("bdf")), {})
@@ -178,8 +178,8 @@ def test_each_further_thread_adds_the_same_where_cores_are_fewer():
 
     costs = crowded(Costs(at), four, cores=2, rate=1 / 1.3)
 
-    assert pytest.approx(0.1) == costs.crowded_s
-    assert pytest.approx(1 / 1.7) == throughput(costs, eight, cores=2)
+    assert pytest.approx(0.05) == costs.crowded_s
+    assert pytest.approx(1 / 2.4) == throughput(costs, eight, cores=2)
 
 
 def test_a_thread_that_does_nothing_crowds_nobody():

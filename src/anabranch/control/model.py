@@ -8,9 +8,9 @@ measurement with two.
 
 With more threads than cores two things are lost besides. A thread stays on the core that
 had least to do when it came, more or less, so that one core idles while threads wait for
-another. And a thread to which the lock is handed must first get a core: the more
-threads there are the longer everybody waits for it. `crowded` finds out how long, from
-one measurement with more threads than cores.
+another. And a thread to which the lock is handed must first get a core, while everybody
+waits for it: that grows with the pairs of threads that can meet there. `crowded` finds
+out how long it takes, from one measurement with more threads than cores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Costs:
     `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
     only one thread at a time can do for another reason, such as a device. `waiting_s`
     is what an item would wait for the lock, if another thread had it all the time, and
-    `crowded_s` what each further thread adds to that where there are more of them than
+    `crowded_s` what each pair of threads adds to that where there are more of them than
     cores.
     """
 
@@ -155,7 +155,7 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
         lost = 4 * _collisions(threads) * costs.waiting_s * costs.locked_s
         period_s = (pace_s + math.sqrt(pace_s**2 + lost)) / 2
     if _count(threads) > cores:
-        period_s = max(period_s, pace_s + costs.crowded_s * _others(threads))
+        period_s = max(period_s, pace_s + costs.crowded_s * _pairs(threads))
     return 1 / max(period_s, costs.serial_s, costs.locked_s)
 
 
@@ -211,11 +211,11 @@ def crowded(
     >>> round(throughput(costs, split, cores=1), 3)
     0.8
     """
-    others = _others(threads)
-    if _count(threads) <= cores or not others:
+    pairs = _pairs(threads)
+    if _count(threads) <= cores or not pairs:
         return costs
     waited_s = 1 / rate - _pace_s(threads, cores)
-    return replace(costs, crowded_s=max(0.0, waited_s / others))
+    return replace(costs, crowded_s=max(0.0, waited_s / pairs))
 
 
 def _pace_s(threads: Mapping[str, Thread], cores: int) -> float:
@@ -261,10 +261,10 @@ def _collisions(threads: Mapping[str, Thread]) -> float:
     )
 
 
-def _others(threads: Mapping[str, Thread]) -> float:
-    """Return how many other threads a thread meets: 3 for four that do the same.
+def _pairs(threads: Mapping[str, Thread]) -> float:
+    """Return how many pairs of threads there are: 6 of four that do the same.
 
     One that does little hardly counts.
     """
     collisions = _collisions(threads)
-    return collisions / (1 - collisions)
+    return collisions / (1 - collisions) ** 2 / 2
