@@ -184,15 +184,19 @@ def seen_costs(run: LocalRun, seconds: float = 2.0) -> Costs:
 def fitted(costs: Costs, found: Mapping[Placement, Sequence[float]]) -> Costs:
     """Return the costs with what is lost at the lock by two threads, and by four.
 
-    The rates are compared with that of one thread in the same turns. On one core, where
-    nobody runs while another has the lock, only four are looked at.
+    On one core, where nobody runs while another has the lock, only four are looked at.
     """
     cores = len(os.sched_getaffinity(0))
-    one = statistics.median(found[()]) * costs.whole_s
-    two, four = (statistics.median(found[p]) / one for p in (TWO, FOUR))
+    two, four = (speedup(found, ports) / costs.whole_s for ports in (TWO, FOUR))
     if cores >= len(TWO) + 1:
         costs = calibrated(costs, threads_with(costs, TWO), two)
     return crowded(costs, threads_with(costs, FOUR), cores, four)
+
+
+def speedup(found: Mapping[Placement, Sequence[float]], ports: Placement) -> float:
+    """Return the rate over that of one thread, the median of those in the same turn."""
+    pairs = zip(found[ports], found[()], strict=True)
+    return statistics.median(rate / one for rate, one in pairs)
 
 
 def threads_with(costs: Costs, ports: Placement) -> dict[str, Thread]:

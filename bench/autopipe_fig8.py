@@ -10,7 +10,6 @@ model is fitted to two and to four threads (see autopipe_model) and predicts the
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 
 from autopipe_common import (
@@ -24,6 +23,7 @@ from autopipe_common import (
     predicted,
     rates_in_turn,
     seen_costs,
+    speedup,
     started,
 )
 from timing import Claim, Table, report
@@ -44,10 +44,9 @@ def rows_of(count: int, cores: int) -> list[list[object]]:
         costs = seen_costs(run, WATCHED_S)
         found = rates_in_turn(run, PLACEMENTS[:REAL], seconds=PIECE_S)
     costs = fitted(costs, found)
-    base = statistics.median(found[()])
     rows: list[list[object]] = []
     for number, ports in enumerate(PLACEMENTS):
-        real = statistics.median(found[ports]) / base if ports in found else None
+        real = speedup(found, ports) if ports in found else None
         model = predicted(costs, ports, cores)
         free = real is not None and ports not in ((), TWO, FOUR)
         off = (model / real - 1) * 100 if real is not None and free else None

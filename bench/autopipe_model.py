@@ -11,7 +11,6 @@ more than there are cores as well, and four are all that the model is fitted to.
 
 from __future__ import annotations
 
-import statistics
 import sys
 
 from autopipe_common import (
@@ -25,6 +24,7 @@ from autopipe_common import (
     predicted,
     rates_in_turn,
     seen_costs,
+    speedup,
     started,
 )
 from timing import Claim, Table, report
@@ -50,11 +50,10 @@ def compared(count: int, cores: int) -> list[list[object]]:
         placements = ((), TWO, FOUR, *PLACEMENTS)
         found = rates_in_turn(run, placements, TURNS[count], PIECE_S)
         costs = fitted(costs, found)
-    base = statistics.median(found[()])
     print(f"{cores} core(s), {count}: {costs}", file=sys.stderr, flush=True)
     rows: list[list[object]] = []
     for ports in (TWO, FOUR, *PLACEMENTS):
-        real = statistics.median(found[ports]) / base
+        real = speedup(found, ports)
         model = predicted(costs, ports, cores)
         fit = ports == FOUR or (ports == TWO and cores > 1)
         off = None if fit else (model / real - 1) * 100
