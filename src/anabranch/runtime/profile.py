@@ -13,6 +13,7 @@ often it had to wait for the lock tells which share of the time the lock was tak
 from __future__ import annotations
 
 import gc
+import random
 import resource
 import sys
 import threading
@@ -130,12 +131,14 @@ class Sampler:
         # A look is short and comes after a pause in which caches were lost: every call
         # that can be left out counts.
         clock, pause, waits = time.perf_counter, time.sleep, voluntary_switches
+        chance = random.Random().random
         undisturbed, look, period_s = Undisturbed(), self._look, self._period_s
         waited, due_s = waits(), clock()
         while True:
             now_s = clock()
-            # A look that came late is not made up for: two in a row see the same.
-            due_s = max(due_s + period_s, now_s)
+            # A look that came late is not made up for: two in a row see the same. Looks
+            # at equal distances would see a program that repeats itself at few places.
+            due_s = max(due_s + period_s * (0.5 + chance()), now_s)
             pause(due_s - now_s)
             if self._over:
                 break
