@@ -203,3 +203,22 @@ def test_a_thread_that_came_out_of_a_fork_is_watched_under_its_own_number():
     os.waitpid(child, 0)
 
     assert float(os.read(seen_s, 100)) > 0
+
+
+def test_looks_are_at_unequal_distances(monkeypatch):
+    """
+    At equal ones, a program that repeats itself would be seen at few places only.
+    """
+    pauses, period_s, sleep = [], 0.005, time.sleep
+
+    def noted(seconds):
+        pauses.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", noted)
+    sampler = Sampler([], rate_hz=1 / period_s)
+    sampler.start()
+    sleep(40 * period_s)
+    sampler.stop()
+
+    assert max(pauses) > 1.1 * period_s
