@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.runtime.columns import form_of, to_table
+from anabranch.runtime.writing import arrow_csv
 from anabranch.runtime.writing.arrow_csv import csv_of_rows, csv_of_table
 from anabranch.runtime.writing.csv import cells, encode_csv, encode_rows
 
@@ -122,6 +123,7 @@ def test_nothing_of_it_imports_pandas():
 import sys
 from anabranch.runtime.columns import form_of, values_of
 from anabranch.runtime.reading.arrow_csv import csv_table
+from anabranch.runtime.writing import arrow_csv
 from anabranch.runtime.writing.arrow_csv import csv_of_rows
 
 assert csv_of_rows([(1, "a", 0.25), (2, "\u00e9", 1.0), (3, "", 1e300)])
@@ -136,3 +138,12 @@ print("pandas" in sys.modules)
     )
 
     assert made.stdout == "False\n"
+
+
+def test_more_text_than_offsets_can_tell_is_left_to_the_other_writer(monkeypatch):
+    rows = [("abc", 1), ("defg", 2)]
+    assert csv_of_rows(rows) == b"abc,1\ndefg,2\n"
+
+    monkeypatch.setattr(arrow_csv, "_MOST_BYTES", 6)
+
+    assert csv_of_rows(rows) is None

@@ -19,10 +19,10 @@ from anabranch.runtime.profile import RUSAGE_THREAD, voluntary_switches
 
 PROMPT_S = 0.0002
 EVERY_S = 2.0
-LOOKS = 25
+LOOKS = 50
 PAUSE_S = 0.002  # between two looks
-SELDOM = 0.7  # taken for less of the time: threads are to ask sooner
-OFTEN = 0.85  # taken for more: as usual again
+SELDOM = 0.8  # taken for less of the time: threads are to ask sooner
+OFTEN = 0.9  # taken for more: as usual again
 
 
 class LockWatch:

@@ -19,6 +19,7 @@ from anabranch.runtime.writing.columns import Values
 
 _MARKS = (b'"', b",", b"\r", b"\n")
 _LEAST, _MOST = 1e-4, 1e10  # between them Arrow writes a float as Python does
+_MOST_BYTES = 2**31 - 1  # of the texts of a column: offsets have 32 bits
 _NUMBERS = {int: (np.int64, pa.int64()), float: (np.float64, pa.float64())}
 
 
@@ -72,7 +73,8 @@ def _array(values: Sequence[Any]) -> pa.Array | None:
     """Return values of one type as Arrow holds them; None if they are not."""
     kinds = set(map(type, values))
     if kinds == {str}:
-        return _texts("".join(values).encode(), _lengths(values))
+        data = "".join(values).encode()
+        return _texts(data, _lengths(values)) if len(data) <= _MOST_BYTES else None
     kind = kinds.pop()
     if kinds or kind not in _NUMBERS:
         return None
