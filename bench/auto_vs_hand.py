@@ -40,7 +40,7 @@ from autopipe_common import plot
 from timing import Claim, Table, claim, interleaved, ratio, report, sized, timed
 
 PAPER = {"lois": 1.5, "vwap": 3.0, "linear_road": 2.56}
-TURNS = {"local": 9, "spark": 5}
+TURNS = {"local": 7, "spark": 5}
 SIDES = "untouched", "by hand", "automatic"
 AGAIN = "untouched again"
 EPOCHS = next((int(one) for one in sys.argv[1:] if one.isdigit()), 30)  # on Spark

@@ -12,6 +12,7 @@ from anabranch.engines.local.delivery import deliverer
 from anabranch.engines.local.effects import effect_of
 from anabranch.engines.local.finish import finish
 from anabranch.engines.local.flow import Flow
+from anabranch.engines.local.garbage import GarbageWatch
 from anabranch.engines.local.latency_actuator import LocalLatencyActuator
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
@@ -42,6 +43,7 @@ class LocalRun(RunningThread):
         self._marked = punctuated_operators(graph)
         self._latencies = {op.name: Latencies() for op in graph.sinks}
         self._changed = threading.Condition()
+        self._garbage = GarbageWatch(self._note)
         self.flow = Flow(
             graph,
             plan,
@@ -58,6 +60,7 @@ class LocalRun(RunningThread):
 
     def actuator(self) -> LocalActuator:
         """Return what a controller sees of it, and changes."""
+        self._garbage.start()
         return LocalActuator(self, self.flow)
 
     def latency_actuator(self) -> LocalLatencyActuator:
@@ -74,6 +77,12 @@ class LocalRun(RunningThread):
         self._ended.wait()
 
     def _run(self) -> None:
+        try:
+            self._run_through()
+        finally:
+            self._garbage.stop()
+
+    def _run_through(self) -> None:
         try:
             self._sinks.flush_by_itself()
             with self._changed:
@@ -150,8 +159,10 @@ class LocalRun(RunningThread):
         raise ValueError(msg)
 
     def _change(self, configuration: Configuration, what: str, why: str) -> Change:
-        switch = self.flow.switch(configuration)
-        change = Change(self.elapsed_s, what, why, effect_of(switch))
+        return self._note(what, why, effect_of(self.flow.switch(configuration)))
+
+    def _note(self, what: str, why: str, effect: str) -> Change:
+        change = Change(self.elapsed_s, what, why, effect)
         self._history.append(change)
         return change
 

@@ -1,0 +1,112 @@
+"""Has garbage looked for less often, where looking takes long and finds nothing.
+
+CPython looks for objects that only refer to each other whenever 700 more have been made
+than were freed. A stream program makes and keeps a lot of items, hardly any of them in a
+cycle: in the applications a fifth to a third of the time went into looks that found
+nothing. Where that is so, looks become rarer; one that does find something makes them as
+frequent as before. Memory that only such a look can free is therefore never much more
+than it would have been.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+RARER = 10  # times as many new objects between two looks
+WINDOW_S = 0.2
+MUCH = 0.02  # of the time
+NOTHING = 0.01  # of the objects that may be new when a look begins
+
+Tell = Callable[[str, str, str], object]  # what was done, why, with what effect
+
+
+class GarbageWatch:
+    """The watch of one program; where several run in a process, the first one's."""
+
+    _turn = threading.Lock()
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._state = threading.Lock()
+        self._watching = self._over = False
+        self._usual = gc.get_threshold()
+        self._before: float | None = None  # share of the time, until looks became rarer
+        self._told = False
+        self._began_s = 0.0
+        self._renew()
+
+    def start(self) -> None:
+        """Begin to watch, unless it is over, or somebody else does."""
+        with self._state:
+            if self._over or self._watching or not self._turn.acquire(blocking=False):
+                return
+            self._watching = True
+            self._usual = gc.get_threshold()
+            self._renew()
+            gc.callbacks.append(self._on)
+
+    def stop(self) -> None:
+        """Watch no more; looks are as frequent as before."""
+        with self._state:
+            self._over = True
+            if self._watching:
+                self._watching = False
+                gc.callbacks.remove(self._on)
+                self._as_usual()
+                self._turn.release()
+
+    def _renew(self) -> None:
+        self._since_s, self._spent_s = perf_counter(), 0.0
+        self._looks, self._found = 0, 0
+
+    def _on(self, phase: str, info: Mapping[str, Any]) -> None:
+        """Take note of a look; Python calls this before and after each."""
+        now_s = perf_counter()
+        if phase == "start":
+            self._began_s = now_s
+            return
+        found = info["collected"] + info["uncollectable"]
+        self._spent_s += now_s - self._began_s
+        self._looks += 1
+        self._found += found
+        seen_enough = now_s - self._since_s >= WINDOW_S
+        if self._before is None:
+            if seen_enough:
+                self._decide(now_s)
+        elif found > NOTHING * RARER * self._usual[0]:
+            # The first of the rarer looks also finds what is left of the beginning.
+            if self._looks > 1 and self._as_usual():
+                self._told = True
+                self._tell("look for garbage as often as before", "there was some", "")
+        elif seen_enough and not self._told:
+            self._tell_effect(now_s)
+
+    def _decide(self, now_s: float) -> None:
+        share = self._spent_s / (now_s - self._since_s)
+        in_vain = self._found <= NOTHING * self._usual[0] * self._looks
+        self._renew()
+        if share > MUCH and in_vain:
+            self._before = share
+            first, *others = self._usual
+            gc.set_threshold(RARER * first, *others)
+
+    def _tell_effect(self, now_s: float) -> None:
+        self._told = True
+        after = self._spent_s / (now_s - self._since_s)
+        self._tell(
+            f"look for garbage after {RARER * self._usual[0]:,} new objects",
+            f"looking took {self._before:.0%} of the time and found nothing",
+            f"{after:.0%} of the time",
+        )
+
+    def _as_usual(self) -> bool:
+        """Undo what was done here, if it still is as it was left."""
+        first, *others = self._usual
+        rarer = gc.get_threshold() == (RARER * first, *others)
+        if rarer:
+            gc.set_threshold(*self._usual)
+        return rarer
