@@ -8,8 +8,9 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.layout import Layout, lay_out
-from anabranch.engines.spark.widths import TASKS, widths
+from anabranch.engines.spark.widths import TASKS, WORTH_S, widths
 from anabranch.job import compile_sinks
 
 
@@ -39,6 +40,46 @@ def test_a_level_has_no_more_than_some_tasks_for_each_core():
 
 def test_what_the_user_has_said_counts():
     assert (2,) * 6 == widths(layout_of(6), 2, exactly=True)
+
+
+def test_a_unit_has_no_more_channels_than_have_enough_to_do():
+    alone, three = layout_of(1), layout_of(3)
+
+    assert (1,) == widths(alone, 4, exactly=False, work={0: WORTH_S})
+    assert (3,) == widths(alone, 4, exactly=False, work={0: 3.5 * WORTH_S})
+    assert (4,) == widths(alone, 4, exactly=False, work={0: 100.0})
+    little, much = 5 * WORTH_S, 6 * WORTH_S  # of which three have a third each
+    work = {0: little, 1: much}
+    assert (1, 2, 2) == widths(three, 2, exactly=False, work=work)
+
+
+def test_what_the_user_has_said_counts_also_where_there_is_little_to_do():
+    assert (4,) == widths(layout_of(1), 4, exactly=True, work={0: 0.0})
+
+
+@pytest.mark.spark
+def test_channels_come_and_go_with_the_work_and_the_result_stays(monkeypatch):
+    """Epochs of 90 items have little to do: after the first, one channel is enough."""
+    used = []
+    levels = Epochs._levels
+
+    def noted(self, task, shares):
+        used.append(task.channels)
+        return levels(self, task, shares)
+
+    monkeypatch.setattr(Epochs, "_levels", noted)
+
+    def sink() -> ab.Sink:
+        read = ab.from_iterable(range(500), name="read")
+        return read.map(partial(pair, 7)).key_by("key").scan(running, 0).to_list()
+
+    expected, found = sink(), sink()
+    ab.run(expected, on="sequential")
+    ab.run(found, on="spark", epoch_items=90)
+
+    assert expected.items == found.items
+    assert 2 in used[0]
+    assert any(set(channels) == {1} for channels in used[1:])
 
 
 @pytest.mark.spark

@@ -77,6 +77,7 @@ class SparkRun(RunningThread):
         self._degree = options.degree
         self._cores: int | None = None  # known once there is a session
         self._cuts: frozenset[str] = frozenset()
+        self._sparing = False  # no replicas where there is little to do
         self._epoch_items = options.epoch_items or FIRST_ITEMS
         self._admits = options.epoch_items is None  # as many as is good
         self._epoch_log = EpochLog()
@@ -177,6 +178,7 @@ class SparkRun(RunningThread):
             self._epoch_log.begin()
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
+            epochs.sparing = self._sparing
             epochs.profiling = self._epoch_log.profiling
             taken = taking.take(self._epoch_items, epochs.degree)
             if not taken.pieces:
@@ -231,6 +233,7 @@ class SparkRun(RunningThread):
 
     def actuator(self) -> SparkActuator:
         """Return what a controller sees of it, and changes."""
+        self._sparing = True
         return SparkActuator(self, self._layout, self._epoch_log)
 
     @property

@@ -37,7 +37,7 @@ from anabranch.engines.spark.task import (
     Report,
     Share,
 )
-from anabranch.engines.spark.widths import widths
+from anabranch.engines.spark.widths import NOT_KNOWN, Work, widths, work_of
 from anabranch.engines.spark.wire import decode, in_order
 from anabranch.engines.spark.worker import Runner, run_task
 from anabranch.runtime.columns import form_of
@@ -56,6 +56,7 @@ class Epochs:
         self.exactly = (
             True  # as many replicas of every unit; else fewer where it is full
         )
+        self.sparing = False  # no channels for units that had little to do
         self.cuts: frozenset[str] = frozenset()
         self.profiling = False
         self.reports: Sequence[Report] = ()  # of the last epoch
@@ -71,6 +72,7 @@ class Epochs:
         self._finished: set[str] = set()
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
         self._begun: Mapping[str, Begun] = {}
+        self._work: Work = NOT_KNOWN  # of the last epoch
 
     @property
     def stamp(self) -> Stamp:
@@ -107,7 +109,7 @@ class Epochs:
         """Run the rows of one epoch through the program."""
         taken = list(itertools.chain.from_iterable(pieces.values()))
         shares: dict[tuple[int, int], Share] = {}
-        width = widths(self._layout, self.degree, exactly=self.exactly)
+        width = self._widths()
         for source, parts in pieces.items():
             unit = self._layout.unit_of[source]
             channels = width[unit.number]
@@ -120,6 +122,10 @@ class Epochs:
             first=min(piece.first for piece in taken),
             end=max(piece.first + piece.rows for piece in taken),
         )
+        self._work = work_of(self.reports) if self.sparing else NOT_KNOWN
+
+    def _widths(self) -> tuple[int, ...]:
+        return widths(self._layout, self.degree, exactly=self.exactly, work=self._work)
 
     def finish(self) -> None:
         """End the stream: operators finish one by one, producers first."""
@@ -182,7 +188,7 @@ class Epochs:
         finishing: str | None = None,
         after: str | None = None,
     ) -> EpochTask:
-        channels = widths(self._layout, self.degree, exactly=self.exactly)
+        channels = self._widths()
         self._turn += 1
         return EpochTask(
             self._base.epoch + 1,

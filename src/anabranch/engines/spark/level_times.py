@@ -47,7 +47,7 @@ class LevelTimes:
         """Return how long all levels would take with so many channels for regions."""
         if degree < 1:
             return self.now_s
-        width = widths(self._layout, degree, exactly=False)
+        width = widths(self._layout, degree, exactly=False, work=self._work)
         took = {
             unit: self._work[unit] / width[unit]
             if self._layout.units[unit].replicated

@@ -2,23 +2,53 @@
 
 A level with many units keeps all cores busy without any replica, and every task costs
 something to start. So where nobody has said how many replicas there should be, a level
-gets no more than a few tasks for each core.
+gets no more than a few tasks for each core, and a unit no more channels than have
+enough to do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from anabranch.engines.spark.layout import Layout
+from anabranch.engines.spark.task import Report
 
 TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
+WORTH_S = 0.05  # of work for each channel; less gains no more than a task costs
+
+Work = Mapping[
+    int, float
+]  # by unit, seconds in an epoch; units not in it are not known
+NOT_KNOWN: Work = {}
 
 
-def widths(layout: Layout, degree: int, *, exactly: bool) -> tuple[int, ...]:
-    """Return the number of channels of each unit: `degree`, or fewer on full levels."""
+def widths(
+    layout: Layout, degree: int, *, exactly: bool, work: Work = NOT_KNOWN
+) -> tuple[int, ...]:
+    """Return the number of channels of each unit: `degree`, or fewer.
+
+    Units beside one leave it the fewer cores, so that more work is wanted for a channel.
+    """
     found = []
     for unit in layout.units:
         width = degree if unit.replicated else 1
         if unit.replicated and not exactly:
             beside = len(layout.levels[unit.level])
             width = min(degree, -(-TASKS * degree // beside))
+            if unit.number in work:
+                worth = int(work[unit.number] / (WORTH_S * beside))
+                width = max(1, min(width, worth))
         found.append(width)
     return tuple(found)
+
+
+def work_of(reports: Iterable[Report]) -> Work:
+    """Return what each unit had to do, all its channels together.
+
+    >>> work_of([Report(0, 0, seconds=0.25), Report(0, 1, seconds=0.5)])
+    {0: 0.75}
+    """
+    found: dict[int, float] = {}
+    for report in reports:
+        found[report.unit] = found.get(report.unit, 0.0) + report.seconds
+    return found
