@@ -14,7 +14,7 @@ from anabranch.engines.spark.layout import Layout
 from anabranch.engines.spark.task import Report
 
 TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
-WORTH_S = 0.05  # of work for each channel; less gains no more than a task costs
+WORTH_S = 0.1  # of work for each channel; less gains no more than a task costs
 
 Work = Mapping[
     int, float
