@@ -40,7 +40,7 @@ from autopipe_common import plot
 from timing import Claim, Table, claim, interleaved, ratio, report, sized
 
 PAPER = {"lois": 1.5, "vwap": 3.0, "linear_road": 2.56}
-TURNS = {"local": 7, "spark": 5}
+TURNS = 5
 TRIES = 2  # of each way by hand, after one that warms up
 SIDES = "untouched", "by hand", "automatic"
 AGAIN = "untouched again"
@@ -147,7 +147,7 @@ def compared(engine: str, name: str, app: Application) -> dict[str, Any]:
     if engine == "local":
         sides[AGAIN] = Side(engine, app, ByHand())
     runs = {side: one.run for side, one in sides.items()}
-    times = interleaved(runs, TURNS[engine])
+    times = interleaved(runs, TURNS)
     expected, *others = (side.results for side in sides.values())
     assert all(expected == found for found in others), "results differ"
     return {
