@@ -2,7 +2,6 @@
 
 import gzip
 import itertools
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 import pytest
@@ -16,14 +15,9 @@ from anabranch.runtime.failures import stop
 from anabranch.runtime.reading import reader as reading
 from anabranch.runtime.reading.open import open_reader
 from anabranch.runtime.reading.values import plain_tuple
+from tests.runtime.reading.kinds import Point, Trade
 
 T = TypeVar("T")
-
-
-class Trade(NamedTuple):
-    symbol: str
-    price: float
-    volume: int
 
 
 class Large(Trade):
@@ -36,17 +30,6 @@ class Large(Trade):
             msg = "volume is negative"
             raise ValueError(msg)
         return super().__new__(cls, symbol, price, volume)
-
-
-@dataclass(frozen=True)
-class Point:
-    x: int
-    y: int = 0
-
-    def __post_init__(self):
-        if self.x < 0:
-            msg = "x is negative"
-            raise ValueError(msg)
 
 
 HEADER = b"symbol,price,volume\n"

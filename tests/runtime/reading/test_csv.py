@@ -1,7 +1,6 @@
 import csv
 import io
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -13,12 +12,7 @@ from hypothesis import strategies as st
 from anabranch.errors import InputError
 from anabranch.runtime.reading.csv import CsvParser, Header, header_of
 from anabranch.runtime.reading.rows import Position
-
-
-class Trade(NamedTuple):
-    symbol: str
-    price: float
-    volume: int
+from tests.runtime.reading.kinds import Point, Trade
 
 
 class Note(NamedTuple):
@@ -26,17 +20,6 @@ class Note(NamedTuple):
     rank: int | None
     good: bool
     raw: bytes
-
-
-@dataclass(frozen=True)
-class Point:
-    x: int
-    y: int = 0
-
-    def __post_init__(self):
-        if self.x < 0:
-            msg = "x is negative"
-            raise ValueError(msg)
 
 
 COLUMNS = ("symbol", "price", "volume")
