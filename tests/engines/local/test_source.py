@@ -7,8 +7,9 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.engines.local.flusher import Flusher
 from anabranch.engines.local.gate import Gate
-from anabranch.engines.local.source import Flusher, SourceThread
+from anabranch.engines.local.source import SourceThread
 from anabranch.engines.local.turns import Alone
 from anabranch.graph.graph import Op
 from anabranch.graph.sources import ReadFiles

@@ -203,6 +203,17 @@ def test_it_predicts_what_other_degrees_would_take():
     assert {REGIONS: 1.0} == profile.with_more
 
 
+def test_a_degree_that_changes_nothing_is_no_choice():
+    """Ten milliseconds of work are done by one task, whatever the degree is."""
+    actuator = unstarted(replicable())
+    idle = ThreadSamples("read", 0.01, 0.01, {("read", "pair"): 0.01})
+
+    profile = actuator.profile_from([Report(0, 0, samples=(idle,))], took_s=0.1)
+
+    assert {} == profile.with_fewer
+    assert {REGIONS: 1.0} == profile.with_more
+
+
 def test_regions_have_one_degree_together():
     actuator = unstarted(replicable())
 

@@ -54,3 +54,10 @@ def test_cores_bound_what_channels_bring():
     found = times(2, ("double", 2.0), ("double", 2.0))
 
     assert 2.0 == found.now_s == found.with_degree(8)
+
+
+def test_degrees_differ_if_units_have_enough_to_do_for_them():
+    busy, idle = times(2, ("double", 1.0)), times(2, ("double", 0.001))
+
+    assert busy.differ(1, 2)
+    assert not idle.differ(1, 2)

@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from anabranch.engines.local.build import Build
 from anabranch.engines.local.configuration import Configuration
+from anabranch.engines.local.flusher import Flusher
 from anabranch.engines.local.gate import Gate
 from anabranch.engines.local.layout import Layout, lay_out
 from anabranch.engines.local.lock_watch import LockWatch
 from anabranch.engines.local.network import Network
-from anabranch.engines.local.source import Flusher, SourceThread
+from anabranch.engines.local.source import SourceThread
 from anabranch.engines.local.state import AllStates, first_states, gathered, hand_over
 from anabranch.engines.local.turns import turns_of
 from anabranch.errors import EngineError

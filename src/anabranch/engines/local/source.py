@@ -2,18 +2,19 @@
 
 Collections and files never keep anybody waiting: as many items are taken as should go
 together. Other items are gathered while they come quickly; none waits for the next
-one. An iterator does not tell that it is about to block, so a second thread, the
-flusher, sends on what was gathered when the reader has been away for too long.
+one. An iterator does not tell that it is about to block: what was gathered is then sent
+on by the flusher.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
+from anabranch.engines.local.flusher import HELD_S, Flusher
 from anabranch.engines.local.gate import Gate
 from anabranch.engines.local.turns import Turns
 from anabranch.graph.graph import Op
@@ -26,7 +27,6 @@ from anabranch.runtime.reading.live import POLL_S, LiveReader
 from anabranch.runtime.reading.open import open_reader
 
 SLOW_S = 100e-6  # an item that takes longer to read is sent on at once
-HELD_S = 0.002  # how long an item may wait for the next one
 
 
 class Into(Protocol):
@@ -105,11 +105,13 @@ class SourceThread:
         """Whether it has gathered items that are not sent on yet."""
         return bool(self._held)
 
-    def flush_if_late(self, now_s: float) -> None:
-        """Send on what has waited for too long."""
-        if self._held and now_s - self._held_since_s >= HELD_S:
+    def flush_if_late(self, now_s: float) -> bool:
+        """Send on what has waited for too long; tell whether there was something."""
+        late = bool(self._held) and now_s - self._held_since_s >= HELD_S
+        if late:
             with self.gate:
                 self._flush()
+        return late
 
     def _guarded(self) -> None:
         try:
@@ -201,47 +203,3 @@ class SourceThread:
         origin = Origin(born_s, self, numbers[0], numbers[-1])
         self._into.feed(self.op.name, Batch(items, columns, mark, origin))
         self.read += len(items)
-
-
-class Flusher:
-    """Sends on what sources have gathered and hold for too long; else it sleeps."""
-
-    def __init__(self, fail: Callable[[BaseException], None]) -> None:
-        self._fail = fail
-        self._holding: set[SourceThread] = set()
-        self._changed = threading.Condition()
-        self._over = False
-        self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        with self._changed:
-            self._over = True
-            self._changed.notify()
-
-    def look_after(self, source: SourceThread) -> None:
-        """Take note that a source holds items."""
-        with self._changed:
-            self._holding.add(source)
-            self._changed.notify()
-
-    def _run(self) -> None:
-        try:
-            while (sources := self._wait()) is not None:
-                for source in sources:
-                    source.flush_if_late(perf_counter())
-        except AbortedError:
-            return
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            self._fail(error)
-
-    def _wait(self) -> list[SourceThread] | None:
-        """Wait until something may be late; None when it is over."""
-        with self._changed:
-            self._holding = {source for source in self._holding if source.holds}
-            while not self._holding and not self._over:
-                self._changed.wait()
-            self._changed.wait(HELD_S)
-            return None if self._over else list(self._holding)

@@ -45,9 +45,7 @@ class LevelTimes:
 
     def with_degree(self, degree: int) -> float:
         """Return how long all levels would take with so many channels for regions."""
-        if degree < 1:
-            return self.now_s
-        width = widths(self._layout, degree, exactly=False, work=self._work)
+        width = self._widths(degree)
         took = {
             unit: self._work[unit] / width[unit]
             if self._layout.units[unit].replicated
@@ -55,6 +53,13 @@ class LevelTimes:
             for unit, took_s in self._took.items()
         }
         return sum(self._times(took).values())
+
+    def differ(self, degree: int, other: int) -> bool:
+        """Return whether it makes a difference: units with little to do get one channel."""
+        return self._widths(degree) != self._widths(other)
+
+    def _widths(self, degree: int) -> tuple[int, ...]:
+        return widths(self._layout, degree, exactly=False, work=self._work)
 
     def _times(self, took: dict[int, float]) -> dict[int, float]:
         """Return how long each level takes, from how long its units do."""
