@@ -41,7 +41,7 @@ from timing import Claim, Table, claim, interleaved, ratio, report, sized
 
 PAPER = {"lois": 1.5, "vwap": 3.0, "linear_road": 2.56}
 TURNS = 5
-TRIES = 2  # of each way by hand, after one that warms up
+TRIES = 3  # of each way by hand, after one that warms up
 SIDES = "untouched", "by hand", "automatic"
 AGAIN = "untouched again"
 EPOCHS = next((int(one) for one in sys.argv[1:] if one.isdigit()), 30)  # on Spark

@@ -151,10 +151,35 @@ def rates_in_turn(
     found: dict[Placement, list[float]] = {one: [] for one in placements}
     for _ in range(sized(turns, 1)):
         for placement, rates in found.items():
-            run.flow.switch(placed(placement))
-            rate(run, sized(0.15, 0.05))
-            rates.append(calm_rate(run, sized(seconds, 0.1)))
+            rates.append(_rate_with(run, placement, seconds))
     return found
+
+
+def speedups_in_turn(
+    run: LocalRun,
+    placements: Sequence[Placement],
+    turns: int = TURNS,
+    seconds: float = 0.25,
+) -> dict[Placement, list[float]]:
+    """Return the rates under each placement over that of one thread before and after.
+
+    The speed of the machine changes in seconds by more than what is looked for.
+    """
+    found: dict[Placement, list[float]] = {one: [] for one in placements}
+    before = _rate_with(run, (), seconds)
+    for _ in range(sized(turns, 1)):
+        for placement, speedups in found.items():
+            with_it = _rate_with(run, placement, seconds)
+            after = _rate_with(run, (), seconds)
+            speedups.append(with_it / statistics.fmean((before, after)))
+            before = after
+    return found
+
+
+def _rate_with(run: LocalRun, placement: Placement, seconds: float) -> float:
+    run.flow.switch(placed(placement))
+    rate(run, sized(0.15, 0.05))
+    return calm_rate(run, sized(seconds, 0.1))
 
 
 def measured_costs(count: int) -> Costs:
@@ -184,19 +209,15 @@ def seen_costs(run: LocalRun, seconds: float = 2.0) -> Costs:
 def fitted(costs: Costs, found: Mapping[Placement, Sequence[float]]) -> Costs:
     """Return the costs with what is lost at the lock by two threads, and by four.
 
-    On one core, where nobody runs while another has the lock, only four are looked at.
+    Found are the speedups of placements. On one core, where nobody runs while another has the lock, only four are looked at.
     """
     cores = len(os.sched_getaffinity(0))
-    two, four = (speedup(found, ports) / costs.whole_s for ports in (TWO, FOUR))
+    two, four = (
+        statistics.median(found[ports]) / costs.whole_s for ports in (TWO, FOUR)
+    )
     if cores >= len(TWO) + 1:
         costs = calibrated(costs, threads_with(costs, TWO), two)
     return crowded(costs, threads_with(costs, FOUR), cores, four)
-
-
-def speedup(found: Mapping[Placement, Sequence[float]], ports: Placement) -> float:
-    """Return the rate over that of one thread, the median of those in the same turn."""
-    pairs = zip(found[ports], found[()], strict=True)
-    return statistics.median(rate / one for rate, one in pairs)
 
 
 def threads_with(costs: Costs, ports: Placement) -> dict[str, Thread]:

@@ -10,6 +10,7 @@ model is fitted to two and to four threads (see autopipe_model) and predicts the
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 
 from autopipe_common import (
@@ -21,9 +22,8 @@ from autopipe_common import (
     fitted,
     plot,
     predicted,
-    rates_in_turn,
     seen_costs,
-    speedup,
+    speedups_in_turn,
     started,
 )
 from timing import Claim, Table, report
@@ -42,11 +42,12 @@ def rows_of(count: int, cores: int) -> list[list[object]]:
     """Return a row for each number of threads."""
     with started(endless(count)) as run:
         costs = seen_costs(run, WATCHED_S)
-        found = rates_in_turn(run, PLACEMENTS[:REAL], seconds=PIECE_S)
+        found = {(): [1.0]}
+        found |= speedups_in_turn(run, PLACEMENTS[1:REAL], seconds=PIECE_S)
     costs = fitted(costs, found)
     rows: list[list[object]] = []
     for number, ports in enumerate(PLACEMENTS):
-        real = speedup(found, ports) if ports in found else None
+        real = statistics.median(found[ports]) if ports in found else None
         model = predicted(costs, ports, cores)
         free = real is not None and ports not in ((), TWO, FOUR)
         off = (model / real - 1) * 100 if real is not None and free else None

@@ -11,6 +11,7 @@ more than there are cores as well, and four are all that the model is fitted to.
 
 from __future__ import annotations
 
+import statistics
 import sys
 
 from autopipe_common import (
@@ -22,15 +23,13 @@ from autopipe_common import (
     on_cores,
     plot,
     predicted,
-    rates_in_turn,
     seen_costs,
-    speedup,
+    speedups_in_turn,
     started,
 )
 from timing import Claim, Table, report
 
 TURNS = {2**8: 7, 2**12: 9, 2**16: 5}  # cheap items scatter more
-PIECE_S = 0.25
 WATCHED_S = 3.0
 PLACEMENTS: tuple[Placement, ...] = (
     ("o3",),
@@ -47,13 +46,12 @@ def compared(count: int, cores: int) -> list[list[object]]:
     """Return a row for each placement: what it gives, what the model says."""
     with on_cores(cores), started(endless(count)) as run:
         costs = seen_costs(run, WATCHED_S)
-        placements = ((), TWO, FOUR, *PLACEMENTS)
-        found = rates_in_turn(run, placements, TURNS[count], PIECE_S)
+        found = speedups_in_turn(run, (TWO, FOUR, *PLACEMENTS), TURNS[count])
         costs = fitted(costs, found)
     print(f"{cores} core(s), {count}: {costs}", file=sys.stderr, flush=True)
     rows: list[list[object]] = []
     for ports in (TWO, FOUR, *PLACEMENTS):
-        real = speedup(found, ports)
+        real = statistics.median(found[ports])
         model = predicted(costs, ports, cores)
         fit = ports == FOUR or (ports == TWO and cores > 1)
         off = None if fit else (model / real - 1) * 100
