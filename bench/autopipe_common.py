@@ -41,7 +41,6 @@ from anabranch.runtime.profile import Sampler
 from timing import sized
 
 OPERATORS = tuple(f"o{number}" for number in range(1, 9))
-PORT_S = 0.15e-6  # on one core, cheap tuples: what a port makes them slower
 PLOTS = Path("out") / "plots"
 LOOKS_HZ = 400.0
 TURNS = 5
@@ -203,7 +202,7 @@ def seen_costs(run: LocalRun, seconds: float = 2.0) -> Costs:
     before = read_by(run)
     sampler.start()
     time.sleep(sized(seconds, 0.3))
-    return costs_of(sampler.stop(), read_by(run) - before, PORT_S)
+    return costs_of(sampler.stop(), read_by(run) - before)
 
 
 def fitted(costs: Costs, found: Mapping[Placement, Sequence[float]]) -> Costs:

@@ -29,13 +29,15 @@ from autopipe_common import (
 )
 from timing import Claim, Table, report
 
-TURNS = {2**8: 7, 2**12: 9, 2**16: 5}  # cheap items scatter more
+TURNS = {2**8: 15, 2**12: 9, 2**16: 5}  # cheap items scatter more
 WATCHED_S = 3.0
 PLACEMENTS: tuple[Placement, ...] = (
     ("o3",),
     ("o4",),
+    ("o6",),
     ("o7",),
     ("o3", "o6"),
+    ("o4", "o6"),
     ("o5", "o7"),
     ("o2", "o4", "o6"),
     ("o2", "o4", "o6", "o8"),

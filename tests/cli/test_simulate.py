@@ -71,16 +71,16 @@ def test_python_code_gains_by_processes_and_not_by_threads(folder, capsys, monke
     assert threads < 1.5 < processes
 
 
-@pytest.mark.parametrize(("waiting_s", "guesses"), [(0.0, 0), (2e-3, 1)])
+@pytest.mark.parametrize(("waiting", "guesses"), [(0.0, 0), (0.3, 1)])
 def test_it_says_where_the_lock_makes_it_a_guess(
-    folder, capsys, monkeypatch, waiting_s, guesses
+    folder, capsys, monkeypatch, waiting, guesses
 ):
     """
     Four operators: two threads on two cores are no guess, whatever they wait.
     """
     names = ("read", "first", "second", "third", "fourth")
     at = {names[: n + 1]: 1e-3 for n in range(1, 5)}
-    costs = Costs(at, locked_s=2e-4, waiting_s=waiting_s * 10)
+    costs = Costs(at, locked_s=2e-4, waiting=waiting)
     monkeypatch.setattr(
         sys.modules["anabranch.cli.simulate"], "measure", lambda *_: (costs, {})
     )

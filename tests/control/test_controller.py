@@ -270,16 +270,16 @@ def test_a_channel_from_the_start_goes_if_that_helps(channel_s, degree):
     assert degree == program.arrangement.degree("r")
 
 
-@pytest.mark.parametrize("waiting_s", [0.0, 0.02, 0.2, 2.0])
+@pytest.mark.parametrize("waiting", [0.0, 0.03, 0.1, 0.3, 1.0, 3.0])
 def test_threads_that_wait_for_the_lock_do_not_keep_it_from_the_best_placement(
-    waiting_s,
+    waiting,
 ):
     """
     The chain of 8 on 8 cores. Threads that wait are on a core for less of the time than
     `beta`; more of them are still faster, or not: all 256 placements tell.
     """
     bare = chain(cost_s=0.01)
-    costs = replace(bare, locked_s=bare.whole_s / 20, waiting_s=waiting_s)
+    costs = replace(bare, locked_s=bare.whole_s / 20, waiting=waiting)
     program = SimulatedProgram(costs, cores=8)
     places = sorted(program.places)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -102,14 +103,14 @@ def test_the_lock_bounds_throughput_whatever_the_threads():
 
 
 def test_one_thread_does_not_wait_for_its_own_lock():
-    costs = replace(chain(), locked_s=0.04, waiting_s=1.0)
+    costs = replace(chain(), locked_s=0.04, waiting=1.0)
     one = threads_of(costs, Arrangement(), {})
 
     assert pytest.approx(1 / costs.whole_s) == throughput(costs, one, cores=2)
 
 
 def test_on_one_core_nobody_holds_the_lock_while_another_runs():
-    costs = replace(chain(), locked_s=0.04, waiting_s=1.0)
+    costs = replace(chain(), locked_s=0.04, waiting=1.0)
     two = threads_of(costs, Arrangement(frozenset({"o5"})), {})
 
     assert pytest.approx(1 / costs.whole_s) == throughput(costs, two, cores=1)
@@ -117,26 +118,24 @@ def test_on_one_core_nobody_holds_the_lock_while_another_runs():
 
 def test_uneven_threads_lose_less_by_waiting():
     """
-    Calibrated at an even split to 1.5x. With a quarter of the work in the second
-    thread, 3/4 of the work and 3/16 instead of 4/16 of the waiting remain.
+    Calibrated at an even split to 1.5x: of the 4/6 of a period, 3/6 are work, and 1/6
+    is waiting for the other thread's 3/6. A quarter of the work leads to half of that.
     """
     bare = replace(chain(), locked_s=0.01)
     even = threads_of(bare, Arrangement(frozenset({"o5"})), {})
     uneven = threads_of(bare, Arrangement(frozenset({"o7"})), {})
     costs = calibrated(bare, even, 1.5 / bare.whole_s)
 
-    period = bare.whole_s * throughput(costs, uneven, cores=2)
+    period = 1 / throughput(costs, uneven, cores=2)
 
-    # With c = 1: T = 2/3, so waiting * locked = (4/9 - 1/3) / (1/4) = 4/9;
-    # then T = (3/4 + sqrt(9/16 + 4 * 3/16 * 4/9)) / 2
-    assert pytest.approx(1 / 0.8480, rel=0.01) == period
+    assert pytest.approx(3 / 4 + 1 / 12, rel=0.01) == period / bare.whole_s
 
 
 def test_a_measurement_faster_than_the_model_means_no_waiting():
     bare = replace(chain(), locked_s=0.01)
     even = threads_of(bare, Arrangement(frozenset({"o5"})), {})
 
-    assert 0.0 == calibrated(bare, even, 2.5 / bare.whole_s).waiting_s
+    assert 0.0 == calibrated(bare, even, 2.5 / bare.whole_s).waiting
 
 
 @pytest.mark.parametrize(
@@ -161,16 +160,16 @@ def test_more_threads_than_cores_go_at_the_pace_of_the_busiest_core(ports, of_al
 
 
 def test_as_many_threads_as_cores_have_one_each():
-    costs = replace(chain(), crowded_s=1.0)
+    costs = replace(chain(), crowding=1.0)
     two = threads_of(costs, Arrangement(frozenset({"o3"})), {})
 
     assert pytest.approx(4 / 3, rel=0.01) == throughput(costs, two, 2) * costs.whole_s
 
 
-def test_each_pair_of_threads_adds_the_same_where_cores_are_fewer():
+def test_threads_without_a_core_add_what_they_do_to_the_waiting():
     """
-    Measured with four equal threads, 0.3 s slower than cores alone would make them:
-    0.05 s for each of 6 pairs. Eight are 28 pairs.
+    Measured with four equal threads on two cores: 0.3 s slower than cores alone would
+    make them, for the second of work of two that have none. Of eight, six have none.
     """
     at = {("read", "a", "b", "c", "d", "e", "f", "g")[: n + 1]: 0.25 for n in range(8)}
     four = threads_of(Costs(at), Arrangement(frozenset("bdf")), {})
@@ -178,13 +177,27 @@ def test_each_pair_of_threads_adds_the_same_where_cores_are_fewer():
 
     costs = crowded(Costs(at), four, cores=2, rate=1 / 1.3)
 
-    assert pytest.approx(0.05) == costs.crowded_s
-    assert pytest.approx(1 / 2.4) == throughput(costs, eight, cores=2)
+    assert pytest.approx(0.3) == costs.crowding
+    assert pytest.approx(1 / 1.45) == throughput(costs, eight, cores=2)
+
+
+def test_waiting_for_a_core_and_for_the_lock_do_not_add_up():
+    """
+    2, 3 and 3 of 8 operators: two threads share a core, which costs 1/8. The smallest
+    finds no core, and the others would wait for the lock for as long: 1/8 as well.
+    """
+    costs = replace(chain(), crowding=0.5)
+    made = threads_of(costs, Arrangement(frozenset({"o3", "o6"})), {})
+
+    period_s = 1 / throughput(costs, made, cores=2)
+
+    expected = 4 / 8 + math.sqrt(2) / 8
+    assert pytest.approx(expected, rel=0.01) == period_s / costs.whole_s
 
 
 def test_a_thread_that_does_nothing_crowds_nobody():
     at = {("read",): 0.0, ("read", "a"): 1.0, ("read", "a", "b"): 1.0}
-    costs = Costs(at, crowded_s=0.5)
+    costs = Costs(at, crowding=0.5)
     three = threads_of(costs, Arrangement(frozenset("ab")), {})
 
     assert pytest.approx(1 / 2.5) == throughput(costs, three, cores=1)
@@ -193,7 +206,7 @@ def test_a_thread_that_does_nothing_crowds_nobody():
 def test_more_threads_that_are_faster_than_the_model_do_not_wait():
     four = threads_of(chain(), Arrangement(frozenset({"o3", "o5", "o7"})), {})
 
-    assert 0.0 == crowded(chain(), four, cores=2, rate=1e9).crowded_s
+    assert 0.0 == crowded(chain(), four, cores=2, rate=1e9).crowding
 
 
 def test_costs_know_how_much_of_an_item_needs_the_lock():

@@ -35,7 +35,6 @@ from anabranch.metrics.samples import ThreadSamples, profile_of
 from anabranch.plan.arrangement import Arrangement
 
 LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
-PORT_S = 0.15e-6  # for handing an item to another thread, on either side
 TWO = 2
 SURE = 0.15  # of the time lost by two threads: beyond it, more than two are a guess
 EXAMPLES = """\
@@ -99,7 +98,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     compilation = compile_graph(graph, Target(batched=False))
     costs, regions = measure(compilation, arguments.seconds)
     if arguments.processes:
-        costs = replace(costs, locked_s=0.0, waiting_s=0.0)
+        costs = replace(costs, locked_s=0.0, waiting=0.0)
     powers = itertools.takewhile(
         lambda n: n < arguments.cores, (2**n for n in itertools.count())
     )
@@ -138,7 +137,7 @@ def measure(
             break
         items += sum(run.metrics()["read"].values()) - before
         found += samples
-    costs = costs_of(found, items, PORT_S) if items else Costs({})
+    costs = costs_of(found, items) if items else Costs({})
     if items and len(os.sched_getaffinity(0)) > 1:
         costs = with_two_threads(run, costs, found)
     run.stop()

@@ -1,16 +1,17 @@
 """What comes through the threads of an arrangement, from what an item costs.
 
 A pipeline goes at the pace of its busiest thread, unless all cores are busy before, or
-the interpreter's lock is taken all the time. A thread that needs the lock while another
-has it loses more than the time until it is free, since it has to be woken up. How often
-that happens is not known in one thread; `calibrated` finds out what it costs from one
-measurement with two.
+the interpreter's lock is taken all the time. Threads that are at work at the same time
+meet at the lock, and one that finds it taken loses more than the time until it is free,
+since it has to be woken up. So an item costs the busiest thread a share of what each
+other thread does, besides its own work. How large that share is cannot be seen in one
+thread; `calibrated` takes it from one measurement with two.
 
 With more threads than cores two things are lost besides. A thread stays on the core that
 had least to do when it came, more or less, so that one core idles while threads wait for
 another. And a thread to which the lock is handed must first get a core, while everybody
-waits for it: that grows with the pairs of threads that can meet there. `crowded` finds
-out how long it takes, from one measurement with more threads than cores.
+waits for it; `crowded` takes that from one measurement with more threads than cores. Who
+waits for the lock leaves its core to others, so that the two losses do not add up.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import heapq
 import itertools
 import math
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.plan.arrangement import Arrangement
 
+PORT_S = 0.05e-6  # for handing an item to another thread, on either side
 ORDERS = 256  # in which threads may come to cores
 
 
@@ -35,18 +37,17 @@ class Costs:
 
     `at` is by place; `port_s` is for handing it to another thread, on either side;
     `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
-    only one thread at a time can do for another reason, such as a device. `waiting_s`
-    is what an item would wait for the lock, if another thread had it all the time, and
-    `crowded_s` what each pair of threads adds to that where there are more of them than
-    cores.
+    only one thread at a time can do for another reason, such as a device. `waiting` is
+    how long a thread waits for the lock for each second that another one works, and
+    `crowding` what is added to that by one for which there is no core.
     """
 
     at: Mapping[Route, float]
     port_s: float = 0.0
     serial_s: float = 0.0
     locked_s: float = 0.0
-    waiting_s: float = 0.0
-    crowded_s: float = 0.0
+    waiting: float = 0.0
+    crowding: float = 0.0
 
     @property
     def whole_s(self) -> float:
@@ -55,7 +56,7 @@ class Costs:
 
 
 def costs_of(
-    samples: Iterable[ThreadSamples], items: int, port_s: float = 0.0
+    samples: Iterable[ThreadSamples], items: int, port_s: float = PORT_S
 ) -> Costs:
     """Return what items cost, from samples of the program as one thread per source.
 
@@ -148,14 +149,10 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
     >>> throughput(Costs(at, locked_s=0.8), split, cores=2)
     1.25
     """
-    period_s = pace_s = _pace_s(threads, cores)
-    if cores > 1:
-        # T = pace + collisions * waiting * locked / T: an item waits for the lock as
-        # often as others have it, and the longer it takes the less often that is.
-        lost = 4 * _collisions(threads) * costs.waiting_s * costs.locked_s
-        period_s = (pace_s + math.sqrt(pace_s**2 + lost)) / 2
-    if _count(threads) > cores:
-        period_s = max(period_s, pace_s + costs.crowded_s * _pairs(threads))
+    work = _work(threads)
+    ideal_s = max(work[0], sum(work) / cores)
+    uneven_s = _busiest_core_s(work, cores) - ideal_s
+    period_s = ideal_s + math.hypot(uneven_s, _lost_s(costs, work, cores))
     return 1 / max(period_s, costs.serial_s, costs.locked_s)
 
 
@@ -167,9 +164,7 @@ def lost_by_two(costs: Costs) -> float:
     >>> round(lost_by_two(calibrated(costs, split, 1.6)), 3)
     0.2
     """
-    pace_s = costs.whole_s / 2
-    lost = 2 * costs.waiting_s * costs.locked_s
-    return 1 - 2 * pace_s / (pace_s + math.sqrt(pace_s**2 + lost))
+    return costs.waiting / (1 + costs.waiting)
 
 
 def held_up(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float:
@@ -181,11 +176,11 @@ def held_up(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float:
     0.25
     """
     period_s = 1 / throughput(replace(costs, serial_s=0.0), threads, cores)
-    return period_s / _pace_s(threads, cores) - 1
+    return period_s / _busiest_core_s(_work(threads), cores) - 1
 
 
 def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Costs:
-    """Return the costs with `waiting_s` such that two threads or more have this rate.
+    """Return the costs with `waiting` such that two threads or more have this rate.
 
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
     >>> costs = Costs(at, locked_s=0.1)
@@ -193,17 +188,16 @@ def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Cost
     >>> round(throughput(calibrated(costs, split, 1.6), split, cores=2), 3)
     1.6
     """
-    period_s, collisions = 1 / rate, _collisions(threads)
-    if not (costs.locked_s and collisions):
+    busiest_s, *others = _work(threads)
+    if not (costs.locked_s and others):
         return costs
-    waited = period_s**2 - _busiest_s(threads) * period_s
-    return replace(costs, waiting_s=max(0.0, waited / (costs.locked_s * collisions)))
+    return replace(costs, waiting=max(0.0, (1 / rate - busiest_s) / sum(others)))
 
 
 def crowded(
     costs: Costs, threads: Mapping[str, Thread], cores: int, rate: float
 ) -> Costs:
-    """Return the costs with `crowded_s` such that more threads than cores have this rate.
+    """Return the costs with `crowding` such that more threads than cores have this rate.
 
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
     >>> split = threads_of(Costs(at), Arrangement(frozenset({"a"})), {})
@@ -211,24 +205,39 @@ def crowded(
     >>> round(throughput(costs, split, cores=1), 3)
     0.8
     """
-    pairs = _pairs(threads)
-    if _count(threads) <= cores or not pairs:
+    work = _work(threads)
+    if len(work) <= cores:
         return costs
-    waited_s = 1 / rate - _pace_s(threads, cores)
-    return replace(costs, crowded_s=max(0.0, waited_s / pairs))
+    ideal_s = max(work[0], sum(work) / cores)
+    uneven_s = _busiest_core_s(work, cores) - ideal_s
+    slower_s = max(0.0, 1 / rate - ideal_s)
+    lost_s = math.sqrt(max(0.0, slower_s**2 - uneven_s**2))
+    known_s = _lost_s(replace(costs, crowding=0.0), work, cores)
+    return replace(costs, crowding=(lost_s - known_s) / sum(work[cores:]))
 
 
-def _pace_s(threads: Mapping[str, Thread], cores: int) -> float:
-    """Return how long an item takes if nobody waits for the lock."""
-    if _count(threads) <= cores:
-        return _busiest_s(threads)
-    return _all_s(threads) if cores == 1 else _busiest_core_s(threads, cores)
+def _work(threads: Mapping[str, Thread]) -> list[float]:
+    """Return what an item costs each thread, the busiest first."""
+    each = (one.each_s for one in threads.values() for _ in range(one.replicas))
+    return sorted(each, reverse=True)
 
 
-def _busiest_core_s(threads: Mapping[str, Thread], cores: int) -> float:
+def _lost_s(costs: Costs, work: Sequence[float], cores: int) -> float:
+    """Return how long the busiest of these threads waits for the lock, for an item.
+
+    Nobody meets it there on a single core, unless one that has the lock waits for it.
+    """
+    others_s = sum(work[1:]) if cores > 1 else 0.0
+    return max(0.0, costs.waiting * others_s + costs.crowding * sum(work[cores:]))
+
+
+def _busiest_core_s(work: Sequence[float], cores: int) -> float:
     """Return how long the busiest core takes, on average over orders of the threads."""
-    each_s = sorted(one.each_s for one in threads.values() for _ in range(one.replicas))
-    orders = random.Random(0)
+    if len(work) <= cores:
+        return work[0]
+    if cores == 1:
+        return sum(work)
+    each_s, orders = sorted(work), random.Random(0)
     busiest = []
     for _ in range(ORDERS):
         orders.shuffle(each_s)
@@ -237,34 +246,3 @@ def _busiest_core_s(threads: Mapping[str, Thread], cores: int) -> float:
             heapq.heapreplace(loads, loads[0] + load)
         busiest.append(max(loads))
     return fmean(busiest)
-
-
-def _count(threads: Mapping[str, Thread]) -> int:
-    return sum(thread.replicas for thread in threads.values())
-
-
-def _busiest_s(threads: Mapping[str, Thread]) -> float:
-    return max(thread.each_s for thread in threads.values())
-
-
-def _all_s(threads: Mapping[str, Thread]) -> float:
-    return sum(thread.each_s * thread.replicas for thread in threads.values())
-
-
-def _collisions(threads: Mapping[str, Thread]) -> float:
-    """Return how likely two threads want the lock at once: 0 for one, 1/2 for two."""
-    all_s = _all_s(threads)
-    return sum(
-        thread.replicas * share * (1 - share)
-        for thread in threads.values()
-        for share in (thread.each_s / all_s,)
-    )
-
-
-def _pairs(threads: Mapping[str, Thread]) -> float:
-    """Return how many pairs of threads there are: 6 of four that do the same.
-
-    One that does little hardly counts.
-    """
-    collisions = _collisions(threads)
-    return collisions / (1 - collisions) ** 2 / 2
