@@ -44,6 +44,7 @@ OPERATORS = tuple(f"o{number}" for number in range(1, 9))
 PLOTS = Path("out") / "plots"
 LOOKS_HZ = 400.0
 TURNS = 5
+SETTLE_S = 0.25  # the lock is looked at meanwhile
 TRIES = 5  # to find a while without others
 CALM = 0.15  # cores that others may use meanwhile
 
@@ -158,7 +159,7 @@ def speedups_in_turn(
     run: LocalRun,
     placements: Sequence[Placement],
     turns: int = TURNS,
-    seconds: float = 0.25,
+    seconds: float = 0.3,
 ) -> dict[Placement, list[float]]:
     """Return the rates under each placement over that of one thread before and after.
 
@@ -177,7 +178,7 @@ def speedups_in_turn(
 
 def _rate_with(run: LocalRun, placement: Placement, seconds: float) -> float:
     run.flow.switch(placed(placement))
-    rate(run, sized(0.15, 0.05))
+    rate(run, sized(SETTLE_S, 0.05))
     return calm_rate(run, sized(seconds, 0.1))
 
 

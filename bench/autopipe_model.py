@@ -30,7 +30,7 @@ from autopipe_common import (
 from timing import Claim, Table, report
 
 TURNS = {2**8: 15, 2**12: 9, 2**16: 5}  # cheap items scatter more
-WATCHED_S = 3.0
+WATCHED_S = 6.0
 PLACEMENTS: tuple[Placement, ...] = (
     ("o3",),
     ("o4",),

@@ -166,10 +166,11 @@ def test_as_many_threads_as_cores_have_one_each():
     assert pytest.approx(4 / 3, rel=0.01) == throughput(costs, two, 2) * costs.whole_s
 
 
-def test_threads_without_a_core_add_what_they_do_to_the_waiting():
+def test_threads_without_a_core_make_others_wait_the_more_of_them_there_are():
     """
-    Measured with four equal threads on two cores: 0.3 s slower than cores alone would
-    make them, for the second of work of two that have none. Of eight, six have none.
+    Measured with four equal threads of half a second each, on two cores: 0.3 s slower
+    than cores alone would make them. Two have no core, the second of them counts twice:
+    1.5 s. Of eight, with a quarter of a second each, six have none: 21 quarters.
     """
     at = {("read", "a", "b", "c", "d", "e", "f", "g")[: n + 1]: 0.25 for n in range(8)}
     four = threads_of(Costs(at), Arrangement(frozenset("bdf")), {})
@@ -177,8 +178,8 @@ def test_threads_without_a_core_add_what_they_do_to_the_waiting():
 
     costs = crowded(Costs(at), four, cores=2, rate=1 / 1.3)
 
-    assert pytest.approx(0.3) == costs.crowding
-    assert pytest.approx(1 / 1.45) == throughput(costs, eight, cores=2)
+    assert pytest.approx(0.3 / 1.5) == costs.crowding
+    assert pytest.approx(1 / (1 + 0.2 * 21 / 4)) == throughput(costs, eight, cores=2)
 
 
 def test_waiting_for_a_core_and_for_the_lock_do_not_add_up():

@@ -39,7 +39,8 @@ class Costs:
     `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
     only one thread at a time can do for another reason, such as a device. `waiting` is
     how long a thread waits for the lock for each second that another one works, and
-    `crowding` what is added to that by one for which there is no core.
+    `crowding` what is added to that by one for which there is no core; twice as much by
+    the second such thread, and so on.
     """
 
     at: Mapping[Route, float]
@@ -213,7 +214,7 @@ def crowded(
     slower_s = max(0.0, 1 / rate - ideal_s)
     lost_s = math.sqrt(max(0.0, slower_s**2 - uneven_s**2))
     known_s = _lost_s(replace(costs, crowding=0.0), work, cores)
-    return replace(costs, crowding=(lost_s - known_s) / sum(work[cores:]))
+    return replace(costs, crowding=(lost_s - known_s) / _without_core_s(work, cores))
 
 
 def _work(threads: Mapping[str, Thread]) -> list[float]:
@@ -227,8 +228,13 @@ def _lost_s(costs: Costs, work: Sequence[float], cores: int) -> float:
 
     Nobody meets it there on a single core, unless one that has the lock waits for it.
     """
-    others_s = sum(work[1:]) if cores > 1 else 0.0
-    return max(0.0, costs.waiting * others_s + costs.crowding * sum(work[cores:]))
+    waiting_s = costs.waiting * sum(work[1:]) if cores > 1 else 0.0
+    return max(0.0, waiting_s + costs.crowding * _without_core_s(work, cores))
+
+
+def _without_core_s(work: Sequence[float], cores: int) -> float:
+    """Return what threads have to do for which there is no core, by their number."""
+    return sum(number * each_s for number, each_s in enumerate(work[cores:], 1))
 
 
 def _busiest_core_s(work: Sequence[float], cores: int) -> float:
