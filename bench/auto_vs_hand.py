@@ -44,7 +44,7 @@ TURNS = 5
 TRIES = 3  # of each way by hand, after one that warms up
 SIDES = "untouched", "by hand", "automatic"
 AGAIN = "untouched again"
-EPOCHS = next((int(one) for one in sys.argv[1:] if one.isdigit()), 30)  # on Spark
+EPOCHS = next((int(one) for one in sys.argv[1:] if one.isdigit()), 12)  # on Spark
 
 
 @dataclass(frozen=True)
@@ -80,21 +80,17 @@ class Application:
     epoch_items: int
 
 
-def applications(folder: Path, engine: str) -> dict[str, Application]:
-    """Write the inputs; those of Spark are smaller, since an epoch has its own costs."""
-    much = 3 if engine == "local" else 1
-    stations = lois.sample_files(folder, seconds=sized(500, 24) * much)
-    tape = vwap.sample_files(folder, trades=sized(4000, 400) * much)
-    road = linear_road.sample_file(folder, cars=sized(2500, 260) * much)
+def applications(folder: Path) -> dict[str, Application]:
+    """Write the inputs, enough for some seconds in one thread."""
+    seconds, trades, cars = sized(1500, 24), sized(12_000, 400), sized(7500, 260)
+    stations = lois.sample_files(folder, seconds=seconds)
+    tape = vwap.sample_files(folder, trades=trades)
+    road = linear_road.sample_file(folder, cars=cars)
     return {
-        "lois": Application(
-            partial(lois.program, stations), sized(500, 24) * 100 // EPOCHS
-        ),
-        "vwap": Application(
-            partial(vwap.program, *tape), sized(4000, 400) * 2 // EPOCHS
-        ),
+        "lois": Application(partial(lois.program, stations), seconds * 100 // EPOCHS),
+        "vwap": Application(partial(vwap.program, *tape), trades * 2 // EPOCHS),
         "linear_road": Application(
-            partial(linear_road.program, road), sized(2500, 260) * 19 // EPOCHS
+            partial(linear_road.program, road), cars * 19 // EPOCHS
         ),
     }
 
@@ -189,10 +185,11 @@ def main() -> None:
     ]
     rows, claims, results = [], [], {}
     with tempfile.TemporaryDirectory() as folder:
+        made = applications(Path(folder))
         for engine in engines:
             if engine == "spark":
                 open_session(None)
-            for name, app in applications(Path(folder), engine).items():
+            for name, app in made.items():
                 if asked & set(PAPER) and name not in asked:
                     continue
                 found = compared(engine, name, app)

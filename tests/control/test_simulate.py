@@ -169,8 +169,8 @@ def test_as_many_threads_as_cores_have_one_each():
 def test_threads_without_a_core_make_others_wait_the_more_of_them_there_are():
     """
     Measured with four equal threads of half a second each, on two cores: 0.3 s slower
-    than cores alone would make them. Two have no core, the second of them counts twice:
-    1.5 s. Of eight, with a quarter of a second each, six have none: 21 quarters.
+    than cores alone would make them. Two have no core for half a second: 4 halves. Of
+    eight, with a quarter of a second each, six have none: 36 quarters.
     """
     at = {("read", "a", "b", "c", "d", "e", "f", "g")[: n + 1]: 0.25 for n in range(8)}
     four = threads_of(Costs(at), Arrangement(frozenset("bdf")), {})
@@ -178,8 +178,23 @@ def test_threads_without_a_core_make_others_wait_the_more_of_them_there_are():
 
     costs = crowded(Costs(at), four, cores=2, rate=1 / 1.3)
 
-    assert pytest.approx(0.3 / 1.5) == costs.crowding
-    assert pytest.approx(1 / (1 + 0.2 * 21 / 4)) == throughput(costs, eight, cores=2)
+    assert pytest.approx(0.3 / 2) == costs.crowding
+    assert pytest.approx(1 / (1 + 0.15 * 9)) == throughput(costs, eight, cores=2)
+
+
+def test_a_thread_waits_for_what_others_do_meanwhile():
+    """
+    Of 2, 3 and 3 operators on three cores, five are done beside the busiest thread; on
+    two cores no more than half of all can be done beside the other half.
+    """
+    costs = replace(chain(), locked_s=1e-9, waiting=2.0)
+    made = threads_of(costs, Arrangement(frozenset({"o3", "o6"})), {})
+
+    three = 1 / throughput(costs, made, cores=3) / costs.whole_s
+    two = 1 / throughput(costs, made, cores=2) / costs.whole_s
+
+    assert pytest.approx(3 / 8 + 2 * 5 / 8, rel=0.01) == three
+    assert pytest.approx(4 / 8 + math.hypot(2 * 4 / 8, 1 / 8), rel=0.01) == two
 
 
 def test_waiting_for_a_core_and_for_the_lock_do_not_add_up():

@@ -3,9 +3,9 @@
 A pipeline goes at the pace of its busiest thread, unless all cores are busy before, or
 the interpreter's lock is taken all the time. Threads that are at work at the same time
 meet at the lock, and one that finds it taken loses more than the time until it is free,
-since it has to be woken up. So an item costs the busiest thread a share of what each
-other thread does, besides its own work. How large that share is cannot be seen in one
-thread; `calibrated` takes it from one measurement with two.
+since it has to be woken up. So an item costs the busiest thread, besides its own work, a
+share of what others do meanwhile. How large that share is cannot be seen in one thread;
+`calibrated` takes it from one measurement with two.
 
 With more threads than cores two things are lost besides. A thread stays on the core that
 had least to do when it came, more or less, so that one core idles while threads wait for
@@ -38,9 +38,9 @@ class Costs:
     `at` is by place; `port_s` is for handing it to another thread, on either side;
     `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
     only one thread at a time can do for another reason, such as a device. `waiting` is
-    how long a thread waits for the lock for each second that another one works, and
-    `crowding` what is added to that by one for which there is no core; twice as much by
-    the second such thread, and so on.
+    how long a thread waits for the lock for each second that others work meanwhile, and
+    `crowding` what a second of work by a thread without a core adds to that; it grows
+    with the square of their number.
     """
 
     at: Mapping[Route, float]
@@ -151,7 +151,7 @@ def throughput(costs: Costs, threads: Mapping[str, Thread], cores: int) -> float
     1.25
     """
     work = _work(threads)
-    ideal_s = max(work[0], sum(work) / cores)
+    ideal_s = _ideal_s(work, cores)
     uneven_s = _busiest_core_s(work, cores) - ideal_s
     period_s = ideal_s + math.hypot(uneven_s, _lost_s(costs, work, cores))
     return 1 / max(period_s, costs.serial_s, costs.locked_s)
@@ -209,7 +209,7 @@ def crowded(
     work = _work(threads)
     if len(work) <= cores:
         return costs
-    ideal_s = max(work[0], sum(work) / cores)
+    ideal_s = _ideal_s(work, cores)
     uneven_s = _busiest_core_s(work, cores) - ideal_s
     slower_s = max(0.0, 1 / rate - ideal_s)
     lost_s = math.sqrt(max(0.0, slower_s**2 - uneven_s**2))
@@ -223,18 +223,24 @@ def _work(threads: Mapping[str, Thread]) -> list[float]:
     return sorted(each, reverse=True)
 
 
-def _lost_s(costs: Costs, work: Sequence[float], cores: int) -> float:
-    """Return how long the busiest of these threads waits for the lock, for an item.
+def _ideal_s(work: Sequence[float], cores: int) -> float:
+    """Return how long an item takes if no core idles and nobody waits for the lock."""
+    return max(work[0], sum(work) / cores)
 
-    Nobody meets it there on a single core, unless one that has the lock waits for it.
-    """
-    waiting_s = costs.waiting * sum(work[1:]) if cores > 1 else 0.0
-    return max(0.0, waiting_s + costs.crowding * _without_core_s(work, cores))
+
+def _lost_s(costs: Costs, work: Sequence[float], cores: int) -> float:
+    """Return how long an item waits for the lock."""
+    meanwhile_s = sum(work) - _ideal_s(work, cores)
+    without_core_s = _without_core_s(work, cores)
+    return max(0.0, costs.waiting * meanwhile_s + costs.crowding * without_core_s)
 
 
 def _without_core_s(work: Sequence[float], cores: int) -> float:
-    """Return what threads have to do for which there is no core, by their number."""
-    return sum(number * each_s for number, each_s in enumerate(work[cores:], 1))
+    """Return what threads without a core do, by the square of how many do so at once.
+
+    While one works there are n of them, n * n less (n - 1) * (n - 1) being 2 * n - 1.
+    """
+    return sum((2 * n - 1) * each_s for n, each_s in enumerate(work[cores:], 1))
 
 
 def _busiest_core_s(work: Sequence[float], cores: int) -> float:

@@ -79,7 +79,8 @@ class GarbageWatch:
         elif found > NOTHING * RARER * self._usual[0]:
             # The first of the rarer looks also finds what is left of the beginning.
             if self._looks > 1 and self._as_usual():
-                self._told = True
+                if not self._told:
+                    self._tell_effect(now_s)
                 self._tell("look for garbage as often as before", "there was some", "")
         elif seen_enough and not self._told:
             self._tell_effect(now_s)
