@@ -14,7 +14,8 @@ from anabranch.engines.spark.layout import Layout
 from anabranch.engines.spark.task import Report
 
 TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
-WORTH_S = 0.1  # of work for each channel; less gains no more than a task costs
+WORTH_S = 0.03  # of work for each channel; less gains no more than a task costs
+SHARED = 3  # times as much, for each unit beside it, where these keep all cores busy
 
 Work = Mapping[
     int, float
@@ -27,7 +28,8 @@ def widths(
 ) -> tuple[int, ...]:
     """Return the number of channels of each unit: `degree`, or fewer.
 
-    Units beside one leave it the fewer cores, so that more work is wanted for a channel.
+    Where there are as many units beside each other as cores, further channels can only
+    make up for unequal ones, so that more work is wanted for each.
     """
     found = []
     for unit in layout.units:
@@ -36,7 +38,8 @@ def widths(
             beside = len(layout.levels[unit.level])
             width = min(degree, -(-TASKS * degree // beside))
             if unit.number in work:
-                worth = int(work[unit.number] / (WORTH_S * beside))
+                share = 1 if beside < degree else SHARED * beside
+                worth = int(work[unit.number] / (WORTH_S * share))
                 width = max(1, min(width, worth))
         found.append(width)
     return tuple(found)
