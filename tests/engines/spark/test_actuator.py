@@ -204,9 +204,9 @@ def test_it_predicts_what_other_degrees_would_take():
 
 
 def test_a_degree_that_changes_nothing_is_no_choice():
-    """Ten milliseconds of work are done by one task, whatever the degree is."""
+    """A millisecond of work is done by one task, whatever the degree is."""
     actuator = unstarted(replicable())
-    idle = ThreadSamples("read", 0.01, 0.01, {("read", "pair"): 0.01})
+    idle = ThreadSamples("read", 0.001, 0.001, {("read", "pair"): 0.001})
 
     profile = actuator.profile_from([Report(0, 0, samples=(idle,))], took_s=0.1)
 

@@ -10,7 +10,7 @@ import pytest
 import anabranch as ab
 from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.layout import Layout, lay_out
-from anabranch.engines.spark.widths import SHARED, TASKS, WORTH_S, widths
+from anabranch.engines.spark.widths import SHARED_S, TASKS, WORTH_S, widths
 from anabranch.job import compile_sinks
 
 
@@ -49,7 +49,7 @@ def test_a_unit_has_no_more_channels_than_have_enough_to_do():
     assert (3,) == widths(alone, 4, exactly=False, work={0: 3.5 * WORTH_S})
     assert (4,) == widths(alone, 4, exactly=False, work={0: 100.0})
     # Three beside each other on two cores want so much more for each.
-    enough = 2 * 3 * SHARED * WORTH_S
+    enough = 2 * 3 * SHARED_S
     work = {0: 0.9 * enough, 1: 1.1 * enough}
     assert (1, 2, 2) == widths(three, 2, exactly=False, work=work)
 

@@ -14,8 +14,8 @@ from anabranch.engines.spark.layout import Layout
 from anabranch.engines.spark.task import Report
 
 TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
-WORTH_S = 0.03  # of work for each channel; less gains no more than a task costs
-SHARED = 3  # times as much, for each unit beside it, where these keep all cores busy
+WORTH_S = 0.005  # of work for each channel; less takes no longer than to start a task
+SHARED_S = 0.1  # the same for each unit of a level whose units keep all cores busy
 
 Work = Mapping[
     int, float
@@ -38,9 +38,8 @@ def widths(
             beside = len(layout.levels[unit.level])
             width = min(degree, -(-TASKS * degree // beside))
             if unit.number in work:
-                share = 1 if beside < degree else SHARED * beside
-                worth = int(work[unit.number] / (WORTH_S * share))
-                width = max(1, min(width, worth))
+                least_s = WORTH_S if beside < degree else SHARED_S * beside
+                width = max(1, min(width, int(work[unit.number] / least_s)))
         found.append(width)
     return tuple(found)
 
