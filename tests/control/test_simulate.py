@@ -182,6 +182,19 @@ def test_threads_without_a_core_make_others_wait_the_more_of_them_there_are():
     assert pytest.approx(1 / (1 + 0.15 * 9)) == throughput(costs, eight, cores=2)
 
 
+def test_threads_that_hand_over_batches_need_a_share_of_their_time_for_that():
+    costs = replace(chain(), batches=0.1)
+    two = threads_of(costs, Arrangement(frozenset({"o5"})), {})
+
+    assert pytest.approx(1.0) == one_thread(costs) * costs.whole_s
+    rate = throughput(costs, two, cores=2)
+    assert pytest.approx(2 / 1.1, rel=0.01) == rate * costs.whole_s
+
+
+def one_thread(costs: Costs) -> float:
+    return throughput(costs, threads_of(costs, Arrangement(), {}), cores=2)
+
+
 def test_a_thread_waits_for_what_others_do_meanwhile():
     """
     Of 2, 3 and 3 operators on three cores, five are done beside the busiest thread; on

@@ -28,6 +28,9 @@ from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.plan.arrangement import Arrangement
 
 PORT_S = 0.05e-6  # for handing an item to another thread, on either side
+BATCHES = (
+    0.03  # of a thread's time for taking batches from others, or handing them over
+)
 ORDERS = 256  # in which threads may come to cores
 
 
@@ -35,7 +38,8 @@ ORDERS = 256  # in which threads may come to cores
 class Costs:
     """Seconds of a core for each item that the sources give.
 
-    `at` is by place; `port_s` is for handing it to another thread, on either side;
+    `at` is by place; `port_s` is for handing it to another thread, on either side, and
+    `batches` the share of its time that a thread needs besides for what it hands over;
     `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
     only one thread at a time can do for another reason, such as a device. `waiting` is
     how long a thread waits for the lock for each second that others work meanwhile, and
@@ -45,6 +49,7 @@ class Costs:
 
     at: Mapping[Route, float]
     port_s: float = 0.0
+    batches: float = 0.0
     serial_s: float = 0.0
     locked_s: float = 0.0
     waiting: float = 0.0
@@ -56,9 +61,7 @@ class Costs:
         return sum(self.at.values())
 
 
-def costs_of(
-    samples: Iterable[ThreadSamples], items: int, port_s: float = PORT_S
-) -> Costs:
+def costs_of(samples: Iterable[ThreadSamples], items: int) -> Costs:
     """Return what items cost, from samples of the program as one thread per source.
 
     >>> seen = ThreadSamples("read", 2.0, 1.5, {("read", "a"): 2, ("read",): 1})
@@ -78,7 +81,8 @@ def costs_of(
     whole_s = sum(at.values())
     return Costs(
         at,
-        port_s,
+        PORT_S,
+        BATCHES,
         locked_s=min(whole_s, max(locked.values(), default=0.0) / items),
     )
 
@@ -130,10 +134,12 @@ def threads_of(
         for earlier, later in itertools.pairwise(names):
             feeding.setdefault(earlier, set()).add(later)
     fed = {name for names in feeding.values() for name in names}
+    ends = {name: len(feeding.get(name, ())) + (name in fed) for name in parts}
     return {
         name: Thread(
             part,
-            costs.port_s * (len(feeding.get(name, ())) + (name in fed)),
+            costs.port_s * ends[name]
+            + (costs.batches * sum(part.values()) if ends[name] else 0.0),
             arrangement.degree(wide[name]) if name in wide else 1,
         )
         for name, part in parts.items()
