@@ -29,7 +29,7 @@ from autopipe_common import (
 )
 from timing import Claim, Table, report
 
-TURNS = {2**8: 15, 2**12: 9, 2**16: 5}  # cheap items scatter more
+TURNS = {2**8: 15, 2**12: 15, 2**16: 5}  # cheap items scatter more
 WATCHED_S = 6.0
 PLACEMENTS: tuple[Placement, ...] = (
     ("o3",),
