@@ -232,6 +232,14 @@ def test_a_thread_that_does_nothing_crowds_nobody():
     assert pytest.approx(1 / 2.5) == throughput(costs, three, cores=1)
 
 
+def test_a_thread_with_nothing_to_do_tells_nothing_about_waiting():
+    costs = Costs({("read",): 1.0, ("read", "a"): 0.0}, locked_s=0.1)
+    split = threads_of(costs, Arrangement(frozenset("a")), {})
+
+    assert costs == calibrated(costs, split, rate=0.5)
+    assert costs == crowded(costs, split, cores=1, rate=0.5)
+
+
 def test_more_threads_that_are_faster_than_the_model_do_not_wait():
     four = threads_of(chain(), Arrangement(frozenset({"o3", "o5", "o7"})), {})
 

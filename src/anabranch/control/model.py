@@ -28,9 +28,7 @@ from anabranch.metrics.samples import Route, ThreadSamples
 from anabranch.plan.arrangement import Arrangement
 
 PORT_S = 0.05e-6  # for handing an item to another thread, on either side
-BATCHES = (
-    0.03  # of a thread's time for taking batches from others, or handing them over
-)
+BATCHES = 0.03  # of a thread's time for the batches that it takes or hands over
 ORDERS = 256  # in which threads may come to cores
 
 
@@ -196,9 +194,10 @@ def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Cost
     1.6
     """
     busiest_s, *others = _work(threads)
-    if not (costs.locked_s and others):
+    others_s = sum(others)
+    if not (costs.locked_s and others_s):
         return costs
-    return replace(costs, waiting=max(0.0, (1 / rate - busiest_s) / sum(others)))
+    return replace(costs, waiting=max(0.0, (1 / rate - busiest_s) / others_s))
 
 
 def crowded(
@@ -213,14 +212,15 @@ def crowded(
     0.8
     """
     work = _work(threads)
-    if len(work) <= cores:
+    without_core_s = _without_core_s(work, cores)
+    if not without_core_s:
         return costs
     ideal_s = _ideal_s(work, cores)
     uneven_s = _busiest_core_s(work, cores) - ideal_s
     slower_s = max(0.0, 1 / rate - ideal_s)
     lost_s = math.sqrt(max(0.0, slower_s**2 - uneven_s**2))
     known_s = _lost_s(replace(costs, crowding=0.0), work, cores)
-    return replace(costs, crowding=(lost_s - known_s) / _without_core_s(work, cores))
+    return replace(costs, crowding=(lost_s - known_s) / without_core_s)
 
 
 def _work(threads: Mapping[str, Thread]) -> list[float]:
