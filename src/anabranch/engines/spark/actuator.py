@@ -157,22 +157,21 @@ class SparkActuator:
             for samples in report.samples
         )
 
-        def relative(degree: int) -> dict[str, float]:
-            changed_s = levels.with_degree(degree) - levels.now_s
-            longer = 1 + changed_s / took_s if took_s > 0 else 1.0
+        degree = self._run.degree
+
+        def relative(other: int) -> dict[str, float]:
+            longer = 1.0
+            if took_s > 0 and levels.differ(other, degree):
+                longer += (levels.with_degree(other) - levels.now_s) / took_s
             return dict.fromkeys(self.regions, longer)
 
-        degree = self._run.degree
         fewer = degree > 1 and levels.differ(degree - 1, degree)
-        more = levels.differ(degree, degree + 1)
         return replace(
             profile,
             threads=tuple(map(self._with_cuts, profile.threads)),
             locked=0.0,  # every worker has a lock of its own
             share=min(1.0, levels.longest_s / took_s) if took_s > 0 else 1.0,
-            with_more=relative(degree + 1)
-            if more
-            else dict.fromkeys(self.regions, 1.0),
+            with_more=relative(degree + 1),
             with_fewer=relative(degree - 1) if fewer else {},
         )
 
