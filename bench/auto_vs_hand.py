@@ -6,7 +6,8 @@ Total time of a whole run, adaptation included. Target: the automatic one at lea
 of the one by hand, and never slower than the untouched one. The paper, on 8 cores: 1.5,
 3 and 2.56 times the untouched one. By hand means: the fastest of what a careful user
 would try (`BY_HAND`), each run some times before. Untouched is one thread per source on local,
-and one task for each element on Spark. All sides must give the same result.
+and one task for each element on Spark. There the automatic one may also let elements share
+a task, which cannot be asked for by hand. All sides must give the same result.
 
 On local, where a run holds the interpreter's lock and little can be gained, the untouched
 side runs twice in each turn. The mean of both is what the others are compared with, and

@@ -7,6 +7,7 @@ import pytest
 import anabranch as ab
 from anabranch.engines.spark.layout import lay_out
 from anabranch.engines.spark.level_times import LevelTimes
+from anabranch.engines.spark.stages import STAGE_S
 from anabranch.engines.spark.task import Report
 from anabranch.job import compile_sinks
 from anabranch.metrics.samples import ThreadSamples
@@ -54,6 +55,13 @@ def test_cores_bound_what_channels_bring():
     found = times(2, ("double", 2.0), ("double", 2.0))
 
     assert 2.0 == found.now_s == found.with_degree(8)
+
+
+def test_a_degree_that_needs_another_stage_takes_longer_for_it():
+    found = times(4, ("double", 2.0), ("double", 2.0), ("sum", 2.0))
+
+    assert pytest.approx(4.0 - 2.0 - STAGE_S) == found.longer_s(2, 1)
+    assert pytest.approx(1.0 - 2.0) == found.longer_s(2, 4)
 
 
 def test_degrees_differ_if_units_have_enough_to_do_for_them():

@@ -162,7 +162,7 @@ class SparkActuator:
         def relative(other: int) -> dict[str, float]:
             longer = 1.0
             if took_s > 0 and levels.differ(other, degree):
-                longer += (levels.with_degree(other) - levels.now_s) / took_s
+                longer += levels.longer_s(degree, other) / took_s
             return dict.fromkeys(self.regions, longer)
 
         fewer = degree > 1 and levels.differ(degree - 1, degree)

@@ -1,8 +1,9 @@
 """Epochs: how rows go through the levels of the layout, one Spark job at a time.
 
 An epoch goes through all levels in one Spark job (in several, where units in the
-driver stand between). How many tasks a unit has is decided anew for each epoch: the
-states lie in buckets that any task can open, so nothing has to be moved.
+driver stand between); levels with one task each share a stage. How many tasks a unit
+has is decided anew for each epoch: the states lie in buckets that any task can open, so
+nothing has to be moved.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from anabranch.engines.spark.handing import row_by_row
 from anabranch.engines.spark.intake import Piece
 from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.losses import TRIES, is_loss
-from anabranch.engines.spark.routing import Rows
+from anabranch.engines.spark.routing import Row, Rows
 from anabranch.engines.spark.ship import packed
 from anabranch.engines.spark.spec import Spec
+from anabranch.engines.spark.stages import stages
 from anabranch.engines.spark.store import EMPTY, Stamp
 from anabranch.engines.spark.task import (
     REPORT,
@@ -102,8 +104,7 @@ class Epochs:
             if not units[0].in_driver
         ]
         if workers:
-            first = workers[0]
-            self._tried(lambda: self._job(first, first, replace(task, level=first), {}))
+            self._tried(lambda: self._job([_only(workers[0])], task, {}))
 
     def run(self, pieces: Mapping[str, list[Piece]]) -> None:
         """Run the rows of one epoch through the program."""
@@ -159,7 +160,7 @@ class Epochs:
             task = self._task(unit.level, finishing=name)
             if unit.in_driver:
                 return self._in_driver(task, {}, [])
-            return self._job(unit.level, unit.level, task, {})
+            return self._job([_only(unit.level)], task, {})
 
         reports = [
             report
@@ -259,22 +260,27 @@ class Epochs:
     ) -> list[Row]:
         """Run one try of an epoch through all levels."""
         rows: list[Row] = []
-        level = 0
-        while level < len(self._layout.levels):
-            if self._layout.levels[level][0].in_driver:
-                rows = self._in_driver(replace(task, level=level), shares, rows)
-                level += 1
-                continue
-            last = level
-            while (
-                last + 1 < len(self._layout.levels)
-                and not self._layout.levels[last + 1][0].in_driver
-            ):
-                last += 1
-            later = [row for row in rows if not self._is_at(row, level, last)]
-            rows = later + self._job(level, last, task, self._handed(shares, rows))
-            level = last + 1
+        whole = self._stages(task)
+        for in_driver, some in itertools.groupby(whole, self._is_in_driver):
+            parts = list(some)
+            if in_driver:
+                for part in parts:
+                    here = replace(task, level=part.start)
+                    rows = self._in_driver(here, shares, rows)
+            else:
+                first, last = parts[0].start, parts[-1].stop - 1
+                later = [row for row in rows if not self._is_at(row, first, last)]
+                rows = later + self._job(parts, task, self._handed(shares, rows))
         return rows
+
+    def _stages(self, task: EpochTask) -> Sequence[range]:
+        """Return the levels of each stage; as told means: each level has its own."""
+        if self.exactly:
+            return [*map(_only, range(len(self._layout.levels)))]
+        return stages(self._layout, task.channels, task.cuts)
+
+    def _is_in_driver(self, stage: range) -> bool:
+        return self._layout.levels[stage.start][0].in_driver
 
     def _handed(
         self, shares: dict[tuple[int, int], Share], rows: list[Row]
@@ -290,21 +296,20 @@ class Epochs:
 
     def _job(
         self,
-        first: int,
-        last: int,
+        parts: Sequence[range],
         task: EpochTask,
         shares: dict[tuple[int, int], Share],
     ) -> list[Row]:
-        """Run some levels as one Spark job and return the rows that come out."""
-        count = len(task.places(self._layout, first))
+        """Run some stages as one Spark job and return the rows that come out."""
+        count = len(task.places(self._layout, parts[0].start))
         spark = self._row_by_row if task.cuts else self._spark
         frame = spark.range(0, count, 1, count)
-        for level in range(first, last + 1):
-            units = {unit.number for unit in self._layout.levels[level]}
+        for number, part in enumerate(parts):
+            units = {u.number for level in part for u in self._layout.levels[level]}
             own = {place: share for place, share in shares.items() if place[0] in units}
-            here = replace(task, level=level, shares=own)
-            if level > first:
-                count = len(task.places(self._layout, level))
+            here = replace(task, level=part.start, levels=len(part), shares=own)
+            if number > 0:
+                count = len(task.places(self._layout, part.start))
                 frame = frame.repartitionById(count, "dest")
             halves: tuple[Half, ...] = ("whole",)
             if units.intersection(task.cuts):
@@ -375,7 +380,8 @@ class Epochs:
         return sunk
 
 
-Row = tuple[int, int, int, Any]  # unit, channel, entry, payload
+def _only(level: int) -> range:
+    return range(level, level + 1)
 
 
 def _rows(table: pa.Table) -> list[Row]:

@@ -1,7 +1,7 @@
 """How long the levels of an epoch took, and would take with other widths.
 
 The tasks of a level run side by side: it is over when the longest is, and not before
-all cores together have done the work.
+all cores together have done the work. Every stage costs something to begin.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from anabranch.engines.spark.layout import Layout
+from anabranch.engines.spark.stages import STAGE_S, stages
 from anabranch.engines.spark.task import Report
 from anabranch.engines.spark.widths import widths
 
@@ -54,12 +55,20 @@ class LevelTimes:
         }
         return sum(self._times(took).values())
 
+    def longer_s(self, degree: int, other: int) -> float:
+        """Return how much longer an epoch would take with another degree than this."""
+        stages_more = self._stages(other) - self._stages(degree)
+        return self.with_degree(other) - self.now_s + STAGE_S * stages_more
+
     def differ(self, degree: int, other: int) -> bool:
         """Return whether it makes a difference: units with little to do get one channel."""
         return self._widths(degree) != self._widths(other)
 
     def _widths(self, degree: int) -> tuple[int, ...]:
         return widths(self._layout, degree, exactly=False, work=self._work)
+
+    def _stages(self, degree: int) -> int:
+        return len(stages(self._layout, self._widths(degree)))
 
     def _times(self, took: dict[int, float]) -> dict[int, float]:
         """Return how long each level takes, from how long its units do."""

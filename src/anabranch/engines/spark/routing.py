@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.engines.spark.layout import Layout
+from anabranch.engines.spark.layout import Layout, Unit
 from anabranch.engines.spark.pickling import Pickler
 from anabranch.engines.spark.states import bucket_of
 from anabranch.engines.spark.task import ROW_ARROW, EpochTask
@@ -21,23 +21,20 @@ _BLOB_ITEMS = 200_000  # keeps a blob at some MiB
 _SMALL_BYTES = 1 << 16  # such payloads share a batch
 
 
+Row = tuple[int, int, int, Any]  # unit, channel, entry, payload
+
+
 class Rows:
     """The rows that a task gives out."""
 
     schema = ROW_ARROW
 
     def __init__(self) -> None:
-        self._units: list[int] = []
-        self._channels: list[int] = []
-        self._entries: list[int] = []
-        self._payloads: list[Any] = []
+        self._rows: list[Row] = []
 
     def add(self, unit: int, channel: int, entry: int, payload: Any) -> None:
         """Add a row for a channel of a unit."""
-        self._units.append(unit)
-        self._channels.append(channel)
-        self._entries.append(entry)
-        self._payloads.append(payload)
+        self._rows.append((unit, channel, entry, payload))
 
     def add_batch(
         self, unit: int, channel: int, entry: int, batch: Batch, pickler: Pickler
@@ -49,37 +46,50 @@ class Rows:
                 part = batch.slice(start, min(len(batch), start + _BLOB_ITEMS))
             self.add(unit, channel, entry, encode(part, pickler))
 
-    def listed(self) -> list[tuple[int, int, int, Any]]:
-        """Return the rows as they stand: unit, channel, entry, payload."""
-        columns = (self._units, self._channels, self._entries, self._payloads)
-        return list(zip(*columns, strict=True))
+    def add_rows(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of another task; their payloads are not copied."""
+        numbers = (batch.column(name) for name in ("unit", "channel", "entry"))
+        payloads = [one.as_buffer() for one in batch.column("payload")]
+        self._rows += zip(*(n.to_pylist() for n in numbers), payloads, strict=True)
+
+    def taken(self, unit: Unit) -> list[list[pa.Buffer]]:
+        """Take out what is for a unit: the blobs of each of its entries."""
+        blobs: list[list[pa.Buffer]] = [[] for _ in unit.entries]
+        for target, _, entry, payload in self._rows:
+            if target == unit.number:
+                blobs[entry].append(pa.py_buffer(payload))
+        self._rows = [row for row in self._rows if row[0] != unit.number]
+        return blobs
+
+    def listed(self) -> list[Row]:
+        """Return the rows as they stand."""
+        return list(self._rows)
 
     def batches(self, task: EpochTask, layout: Layout) -> Iterator[pa.RecordBatch]:
-        """Return the rows, each with the partition of the next level that takes it."""
-        last = task.level + 1 == len(layout.levels)
-        places = [] if last else task.places(layout, task.level + 1)
+        """Return the rows, each with the partition of the next stage that takes it."""
+        behind = task.level + task.levels
+        places = task.places(layout, behind) if behind < len(layout.levels) else []
         partition = {(u.number, c): index for index, (u, c) in enumerate(places)}
-        dests = [
-            partition.get(place, 0)
-            for place in zip(self._units, self._channels, strict=True)
-        ]
-        small = [i for i, p in enumerate(self._payloads) if len(p) <= _SMALL_BYTES]
-        large = [i for i, p in enumerate(self._payloads) if len(p) > _SMALL_BYTES]
-        for chosen in ([small] if small else []) + [[index] for index in large]:
-            numbers = (dests, self._units, self._channels, self._entries)
+        small = [row for row in self._rows if len(row[3]) <= _SMALL_BYTES]
+        large = [row for row in self._rows if len(row[3]) > _SMALL_BYTES]
+        for rows in ([small] if small else []) + [[row] for row in large]:
+            units, channels, entries, payloads = zip(*rows, strict=True)
+            dests = [
+                partition.get(place, 0) for place in zip(units, channels, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(
                 [
                     *(
-                        pa.array([column[i] for i in chosen], pa.int32())
-                        for column in numbers
+                        pa.array(numbers, pa.int32())
+                        for numbers in (dests, units, channels, entries)
                     ),
-                    _binary([self._payloads[i] for i in chosen]),
+                    _binary(payloads),
                 ],
                 schema=ROW_ARROW,
             )
 
 
-def _binary(payloads: list[Any]) -> pa.Array:
+def _binary(payloads: Sequence[Any]) -> pa.Array:
     """Return payloads as an Arrow array; a single one is not copied."""
     if len(payloads) > 1:
         return pa.array([bytes(payload) for payload in payloads], pa.binary())

@@ -52,10 +52,11 @@ class Share:
 
 @dataclass(frozen=True)
 class EpochTask:
-    """The same for all tasks of one level of an epoch.
+    """The same for all tasks of one stage of an epoch: a level, or some in a row.
 
-    `channels` is the number of tasks of each unit, `first` and `end` are the row
-    numbers of the epoch. `finishing` asks one operator for what it has to say at the
+    `level` is the first of so many `levels`; if they are several, each has one unit and
+    one channel, and one task runs them all. `channels` is the number of channels of
+    each unit, `first` and `end` are the row numbers of the epoch. `finishing` asks one operator for what it has to say at the
     end of the stream; `after` names the operator behind which items are injected.
     When `warming`, the units get ready and do nothing.
 
@@ -74,6 +75,7 @@ class EpochTask:
     channels: tuple[int, ...]
     first: int
     end: int
+    levels: int = 1
     shares: Mapping[tuple[int, int], Share] = field(default_factory=dict)
     finishing: str | None = None
     after: str | None = None

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from anabranch.engines.spark.layout import Layout
+from anabranch.engines.spark.stages import narrowed
 from anabranch.engines.spark.task import Report
 
 TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
-WORTH_S = 0.005  # of work for each channel; less takes no longer than to start a task
+WORTH_S = 0.01  # of work for each channel; at half of it nothing is gained
 SHARED_S = 0.1  # the same for each unit of a level whose units keep all cores busy
 
 Work = Mapping[
@@ -26,7 +27,7 @@ NOT_KNOWN: Work = {}
 def widths(
     layout: Layout, degree: int, *, exactly: bool, work: Work = NOT_KNOWN
 ) -> tuple[int, ...]:
-    """Return the number of channels of each unit: `degree`, or fewer.
+    """Return the number of channels of each unit: `degree`, or fewer unless `exactly`.
 
     Where there are as many units beside each other as cores, further channels can only
     make up for unequal ones, so that more work is wanted for each.
@@ -41,7 +42,7 @@ def widths(
                 least_s = WORTH_S if beside < degree else SHARED_S * beside
                 width = max(1, min(width, int(work[unit.number] / least_s)))
         found.append(width)
-    return tuple(found)
+    return tuple(found) if exactly else narrowed(layout, found, work)
 
 
 def work_of(reports: Iterable[Report]) -> Work:

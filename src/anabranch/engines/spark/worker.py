@@ -1,8 +1,9 @@
-"""Runs a task: rows in, one unit, rows out."""
+"""Runs a task: rows in, one unit or some in a row, rows out."""
 
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -34,7 +35,10 @@ from anabranch.engines.spark.watch import Watch
 from anabranch.errors import AnabranchError
 from anabranch.runtime.punctuated import punctuated_operators
 
+WHOLE = 32  # so many tasks until all objects are looked at for garbage
+
 _runners: dict[str, Runner] = {}  # by job; a worker serves one job at a time
+_tasks = itertools.count(1)
 
 
 def run_task(
@@ -56,7 +60,16 @@ def run_task(
         yield from _runners[job].run(task, context.partitionId(), batches)
     finally:
         gc.enable()
-        gc.collect()
+        collect_garbage()
+
+
+def collect_garbage() -> None:
+    """Look for garbage in what this task has made, and now and then in all there is.
+
+    States stay in this process, so the latter takes longer and longer.
+    """
+    whole = next(_tasks) % WHOLE == 0
+    gc.collect(2 if whole else 1)
 
 
 class Runner:
@@ -72,17 +85,17 @@ class Runner:
     def run(
         self, task: EpochTask, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Run the task of a partition and pass on what is for later levels."""
+        """Run the task of a partition and pass on what is for later stages."""
         layout = self.spec.layout
         rows = Rows()
         unit, channel = task.places(layout, task.level)[partition]
         if task.half == "second":
             yield from self._second(task, (unit, channel), batches, rows)
             return
-        received: list[list[pa.Buffer]] = [[] for _ in unit.entries]
         for batch in batches:
             if batch.num_columns == len(rows.schema):  # not the number of a partition
-                _sort_out(batch, unit, received, rows)
+                rows.add_rows(batch)
+        received = rows.taken(unit)
         share = task.shares.get((unit.number, channel), Share())
         if task.half == "first" and unit.number in task.cuts:
             given = [
@@ -94,6 +107,10 @@ class Runner:
             )
         else:
             self.run_unit(task, (unit, channel), share, received, rows)
+        for level in range(task.level + 1, task.level + task.levels):
+            ((unit, channel),) = task.places(layout, level)
+            share = task.shares.get((unit.number, channel), Share())
+            self.run_unit(task, (unit, channel), share, rows.taken(unit), rows)
         yield from rows.batches(task, layout)
 
     def _first(
@@ -178,22 +195,6 @@ class Runner:
             seconds = time.perf_counter() - started
             report = replace(report, seconds=seconds, samples=watch.seen())
         rows.add(REPORT, channel, 0, self.pickler.dumps(report))
-
-
-def _sort_out(
-    batch: pa.RecordBatch, unit: Unit, received: list[list[pa.Buffer]], rows: Rows
-) -> None:
-    """Keep the blobs that are for this unit and pass the other rows on."""
-    units = batch.column("unit").to_pylist()
-    channels = batch.column("channel").to_pylist()
-    entries = batch.column("entry").to_pylist()
-    payloads = batch.column("payload")
-    for index, target in enumerate(units):
-        payload = payloads[index].as_buffer()
-        if target == unit.number:
-            received[entries[index]].append(payload)
-        else:
-            rows.add(target, channels[index], entries[index], payload)
 
 
 def _blobs(share: Share, entry: int) -> Iterator[bytes]:
