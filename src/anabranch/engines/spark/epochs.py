@@ -39,7 +39,7 @@ from anabranch.engines.spark.task import (
     Report,
     Share,
 )
-from anabranch.engines.spark.widths import NOT_KNOWN, Work, widths, work_of
+from anabranch.engines.spark.widths import NOT_KNOWN, Work, times, widths, work_of
 from anabranch.engines.spark.wire import decode, in_order
 from anabranch.engines.spark.worker import Runner, run_task
 from anabranch.runtime.columns import form_of
@@ -74,7 +74,8 @@ class Epochs:
         self._finished: set[str] = set()
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
         self._begun: Mapping[str, Begun] = {}
-        self._work: Work = NOT_KNOWN  # of the last epoch
+        self._work: Work = NOT_KNOWN  # of an epoch, as expected
+        self._row_work: Work = NOT_KNOWN  # of a row, as it was
 
     @property
     def stamp(self) -> Stamp:
@@ -109,6 +110,8 @@ class Epochs:
     def run(self, pieces: Mapping[str, list[Piece]]) -> None:
         """Run the rows of one epoch through the program."""
         taken = list(itertools.chain.from_iterable(pieces.values()))
+        rows = sum(piece.rows for piece in taken)
+        self._work = times(rows, self._row_work)
         shares: dict[tuple[int, int], Share] = {}
         width = self._widths()
         for source, parts in pieces.items():
@@ -123,7 +126,9 @@ class Epochs:
             first=min(piece.first for piece in taken),
             end=max(piece.first + piece.rows for piece in taken),
         )
-        self._work = work_of(self.reports) if self.sparing else NOT_KNOWN
+        self._row_work = NOT_KNOWN
+        if self.sparing and rows:
+            self._row_work = times(1 / rows, work_of(self.reports))
 
     def _widths(self) -> tuple[int, ...]:
         return widths(self._layout, self.degree, exactly=self.exactly, work=self._work)

@@ -55,3 +55,12 @@ def work_of(reports: Iterable[Report]) -> Work:
     for report in reports:
         found[report.unit] = found.get(report.unit, 0.0) + report.seconds
     return found
+
+
+def times(factor: float, work: Work) -> Work:
+    """Return the work of so many times as many rows.
+
+    >>> times(0.5, {0: 3.0, 1: 1.0})
+    {0: 1.5, 1: 0.5}
+    """
+    return {unit: factor * seconds for unit, seconds in work.items()}
