@@ -1,9 +1,10 @@
-"""Which levels share a stage, and which units are worth one."""
+"""How epochs are divided into stages and tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import pytest
@@ -14,7 +15,13 @@ import anabranch as ab
 from anabranch.engines.engine import Options
 from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.layout import Layout, lay_out
-from anabranch.engines.spark.stages import STAGE_S, TASK_S, narrowed, stages
+from anabranch.engines.spark.stages import (
+    STAGE_S,
+    TASK_S,
+    Division,
+    as_told,
+    divided,
+)
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks, engine_named
 
@@ -48,35 +55,83 @@ def chain(name: str = "read") -> ab.Sink:
     return swap.key_by("key").scan(running, 0).to_list()
 
 
+def numbers(name: str) -> ab.Stream:
+    """Pairs with rising values."""
+    return ab.from_iterable(range(500), name=name).map(pair)
+
+
 def layout_of(*sinks: ab.Sink) -> Layout:
     made = compile_sinks(*sinks)
     return lay_out(made.graph, made.plan)
 
 
 CHAIN = layout_of(chain())
-REPLICATED = [unit.number for unit in CHAIN.units if unit.replicated]
+BESIDE = layout_of(chain("one"), chain("two"))
+JOINED = layout_of(
+    ab.merge(*map(numbers, ("one", "two", "three")), by="value")
+    .scan(counted, 0)
+    .to_list()
+)
 
 
-def lengths(*channels: int, apart: frozenset[int] = frozenset()) -> list[int]:
-    return [len(one) for one in stages(CHAIN, channels, apart)]
+def lengths(division: Division) -> list[int]:
+    return [len(levels) for levels in division.stages]
 
 
-def test_levels_with_one_task_each_share_a_stage():
-    assert 5 == len(CHAIN.units) == len(CHAIN.levels)
-    assert [5] == lengths(1, 1, 1, 1, 1)
-    assert [1, 4] == lengths(2, 1, 1, 1, 1)
-    assert [2, 1, 2] == lengths(1, 1, 2, 1, 1)
-    assert [1, 1, 1, 1, 1] == lengths(2, 2, 1, 2, 2)
+def all_alike(layout: Layout, seconds: float) -> dict[int, float]:
+    return dict.fromkeys((unit.number for unit in layout.units), seconds)
+
+
+def wide(layout: Layout, width: int) -> tuple[int, ...]:
+    return tuple(width if unit.replicated else 1 for unit in layout.units)
+
+
+def test_a_row_of_units_with_little_to_do_is_one_task():
+    found = divided(CHAIN, wide(CHAIN, 2), all_alike(CHAIN, 0.01), cores=2)
+
+    assert Division((1, 1, 1, 1, 1), (range(5),)) == found
+
+
+def test_units_with_much_to_do_have_their_channels():
+    found = divided(CHAIN, wide(CHAIN, 2), all_alike(CHAIN, 1.0), cores=2)
+
+    assert as_told(CHAIN, (2, 2, 1, 2, 2)) == found
+
+
+def test_only_what_is_worth_a_stage_has_one():
+    work = {0: 0.01, 1: 1.0, 2: 0.01, 3: 0.01, 4: 0.01}
+
+    found = divided(CHAIN, (1, 2, 1, 2, 2), work, cores=2)
+
+    assert Division((1, 2, 1, 1, 1), (range(1), range(1, 2), range(2, 5))) == found
+
+
+def test_rows_of_units_side_by_side_stay_side_by_side():
+    found = divided(BESIDE, [1] * 10, all_alike(BESIDE, 1.0), cores=2)
+
+    assert (range(5),) == found.stages
+    assert [5, 5] == [len(units) for units in BESIDE.together(range(5))]
+
+
+def test_units_that_come_together_have_a_task_each_if_they_have_enough_to_do():
+    much = divided(JOINED, [1] * 4, all_alike(JOINED, 1.0), cores=3)
+    little = divided(JOINED, [1] * 4, all_alike(JOINED, 0.001), cores=3)
+
+    assert [3, 1] == [len(units) for units in JOINED.levels]
+    assert as_told(JOINED, [1] * 4) == much
+    assert (range(2),) == little.stages
+
+
+def test_as_long_as_nothing_is_known_no_channel_is_given_up():
+    channels = wide(CHAIN, 2)
+
+    assert channels == divided(CHAIN, channels, {}, cores=2).channels
 
 
 def test_a_unit_that_is_cut_has_a_stage_of_its_own():
-    assert [2, 1, 2] == lengths(1, 1, 1, 1, 1, apart=frozenset({2}))
+    little = all_alike(CHAIN, 0.01)
 
-
-def test_units_side_by_side_stay_side_by_side():
-    layout = layout_of(chain("one"), chain("two"))
-
-    assert [1] * 5 == [len(one) for one in stages(layout, [1] * 10)]
+    assert [2, 1, 2] == lengths(divided(CHAIN, [1] * 5, little, cores=2, apart={2}))
 
 
 def test_a_unit_in_the_driver_has_a_stage_of_its_own():
@@ -86,57 +141,83 @@ def test_a_unit_in_the_driver_has_a_stage_of_its_own():
     layout = layout_of(noted.scan(counted, 0).to_list())
     (driver,) = (unit for unit in layout.units if unit.in_driver)
 
-    found = stages(layout, [1] * len(layout.units))
+    found = divided(layout, [1] * len(layout.units), {}, cores=2)
 
-    assert range(driver.level, driver.level + 1) in found
+    assert range(driver.level, driver.level + 1) in found.stages
 
 
-def seconds(channels: tuple[int, ...], work: dict[int, float]) -> float:
-    """How long an epoch takes: its stages one after the other, tasks side by side."""
-    return sum(
-        STAGE_S
-        + sum(
-            work[level] / channels[level] + TASK_S * (channels[level] - 1)
-            for level in stage
-        )
-        for stage in stages(CHAIN, channels)
+def seconds(
+    layout: Layout,
+    stages: Sequence[range],
+    channels: Sequence[int],
+    work: Mapping[int, float],
+    cores: int,
+) -> float:
+    """How long an epoch takes if it is divided like this."""
+    total = 0.0
+    for levels in stages:
+        inside = [unit for unit in layout.units if unit.level in levels]
+        task_of = {unit.number: unit.number for unit in inside}
+        for _ in inside:  # until no two that hand each other items differ
+            for unit, producers in layout.feeding.items():
+                for other in producers:
+                    if {unit, other} <= task_of.keys():
+                        task_of[unit] = task_of[other] = min(
+                            task_of[unit], task_of[other]
+                        )
+        tasks: dict[tuple[int, int], float] = {}
+        for unit in inside:
+            width = channels[unit.number] if len(levels) == 1 else 1
+            for channel in range(width):
+                place = task_of[unit.number], channel
+                took_s = work[unit.number] / width
+                tasks[place] = tasks.get(place, 0.0) + took_s
+        longest = max(*tasks.values(), sum(tasks.values()) / cores)
+        total += STAGE_S + TASK_S * (len(tasks) - 1) + longest
+    return total
+
+
+def all_stages(levels: int) -> Iterator[list[range]]:
+    """All ways to cut a row of levels into stages."""
+    for cuts in product((False, True), repeat=levels - 1):
+        ends = [0, *(n for n, cut in enumerate(cuts, 1) if cut), levels]
+        yield [range(start, end) for start, end in pairwise(ends)]
+
+
+@given(data=st.data(), width=st.integers(1, 8), cores=st.integers(1, 8))
+@pytest.mark.parametrize("layout", [CHAIN, BESIDE, JOINED])
+def test_no_other_division_is_quicker(layout, data, width, cores):
+    spent = st.floats(0.0, 0.5) | st.just(0.0)
+    work = {unit.number: data.draw(spent) for unit in layout.units}
+    channels = wide(layout, width)
+
+    found = divided(layout, channels, work, cores)
+
+    best = min(
+        seconds(layout, stages, channels, work, cores)
+        for stages in all_stages(len(layout.levels))
     )
-
-
-@given(
-    work=st.lists(st.floats(0.0, 0.5), min_size=5, max_size=5),
-    width=st.integers(2, 8),
-)
-def test_no_other_choice_of_narrow_units_is_quicker(work, width):
-    spent = dict(enumerate(work))
-    wide = tuple(width if n in REPLICATED else 1 for n in range(5))
-
-    found = narrowed(CHAIN, wide, spent)
-
-    ways = product(*((1, width) if n in REPLICATED else (1,) for n in range(5)))
-    assert min(seconds(way, spent) for way in ways) == pytest.approx(
-        seconds(found, spent)
+    levels_with = {level: len(stage) for stage in found.stages for level in stage}
+    assert found.channels == tuple(
+        width if levels_with[unit.level] == 1 else 1
+        for unit, width in zip(layout.units, channels, strict=True)
     )
-
-
-def test_units_whose_work_is_not_known_stay_as_they_are():
-    wide = tuple(2 if n in REPLICATED else 1 for n in range(5))
-
-    assert wide == narrowed(CHAIN, wide, {})
+    assert best == pytest.approx(
+        seconds(layout, found.stages, found.channels, work, cores)
+    )
 
 
 @pytest.fixture
 def used(monkeypatch) -> list[list[int]]:
     """How many levels each stage of each epoch has."""
     found = []
-    whole = Epochs._stages
+    levels = Epochs._levels
 
-    def noted(self, task):
-        parts = whole(self, task)
-        found.append([len(part) for part in parts])
-        return parts
+    def noted(self, task, shares):
+        found.append(lengths(self._division))
+        return levels(self, task, shares)
 
-    monkeypatch.setattr(Epochs, "_stages", noted)
+    monkeypatch.setattr(Epochs, "_levels", noted)
     return found
 
 
@@ -149,6 +230,20 @@ def test_little_work_is_done_in_one_stage_and_the_result_stays(used):
     assert expected.items == found.items
     assert [1, 1, 1, 1, 1] in used
     assert [5] in used
+
+
+@pytest.mark.spark
+def test_rows_of_units_side_by_side_give_the_sequential_result(used):
+    def sinks() -> list[ab.Sink]:
+        joined = ab.merge(*map(numbers, ("one", "two", "three")), by="value")
+        return [chain("four"), joined.scan(counted, 0).to_list(), chain("five")]
+
+    expected, found = sinks(), sinks()
+    ab.run(*expected, on="sequential")
+    ab.run(*found, on="spark", epoch_items=90)
+
+    assert [sink.items for sink in expected] == [sink.items for sink in found]
+    assert any(max(levels) > 1 for levels in used)
 
 
 @pytest.mark.spark

@@ -1,9 +1,9 @@
 """Epochs: how rows go through the levels of the layout, one Spark job at a time.
 
 An epoch goes through all levels in one Spark job (in several, where units in the
-driver stand between); levels with one task each share a stage. How many tasks a unit
-has is decided anew for each epoch: the states lie in buckets that any task can open, so
-nothing has to be moved.
+driver stand between); some levels may share a stage. How an epoch is divided among tasks
+is decided anew for each: the states lie in buckets that any task can open, so nothing
+has to be moved.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from anabranch.engines.spark.losses import TRIES, is_loss
 from anabranch.engines.spark.routing import Row, Rows
 from anabranch.engines.spark.ship import packed
 from anabranch.engines.spark.spec import Spec
-from anabranch.engines.spark.stages import stages
+from anabranch.engines.spark.stages import Division, as_told, divided
 from anabranch.engines.spark.store import EMPTY, Stamp
 from anabranch.engines.spark.task import (
     REPORT,
@@ -46,6 +46,8 @@ from anabranch.runtime.columns import form_of
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.keys import in_key_order
 from anabranch.runtime.positions import END
+
+NONE = range(0)  # levels of the stage behind the last
 
 
 class Epochs:
@@ -74,7 +76,7 @@ class Epochs:
         self._finished: set[str] = set()
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
         self._begun: Mapping[str, Begun] = {}
-        self._work: Work = NOT_KNOWN  # of an epoch, as expected
+        self._last_division: Division | None = None
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
 
     @property
@@ -98,25 +100,21 @@ class Epochs:
 
     def warm_up(self) -> None:
         """Start the workers and have them load the program, before any data comes."""
-        task = replace(self._task(0), warming=True)
-        workers = [
-            level
-            for level, units in enumerate(self._layout.levels)
-            if not units[0].in_driver
-        ]
+        task = replace(self._task(), warming=True)
+        stages = self._division.stages
+        workers = [levels for levels in stages if not self._is_in_driver(levels)]
         if workers:
-            self._tried(lambda: self._job([_only(workers[0])], task, {}))
+            self._tried(lambda: self._job(workers[:1], task, {}))
 
     def run(self, pieces: Mapping[str, list[Piece]]) -> None:
         """Run the rows of one epoch through the program."""
         taken = list(itertools.chain.from_iterable(pieces.values()))
         rows = sum(piece.rows for piece in taken)
-        self._work = times(rows, self._row_work)
+        self._last_division = self._divided(times(rows, self._row_work))
         shares: dict[tuple[int, int], Share] = {}
-        width = self._widths()
         for source, parts in pieces.items():
             unit = self._layout.unit_of[source]
-            channels = width[unit.number]
+            channels = self._division.channels[unit.number]
             for index, piece in enumerate(parts):
                 place = unit.number, index * channels // len(parts)
                 share = shares.get(place, Share())
@@ -130,8 +128,21 @@ class Epochs:
         if self.sparing and rows:
             self._row_work = times(1 / rows, work_of(self.reports))
 
-    def _widths(self) -> tuple[int, ...]:
-        return widths(self._layout, self.degree, exactly=self.exactly, work=self._work)
+    @property
+    def _division(self) -> Division:
+        """How this epoch is divided, or what else is to be done for its operators."""
+        if self._last_division is None:
+            self._last_division = self._divided(NOT_KNOWN)
+        return self._last_division
+
+    def _divided(self, work: Work) -> Division:
+        """Return how an epoch is divided that has so much work."""
+        exactly = self.exactly
+        channels = widths(self._layout, self.degree, exactly=exactly, work=work)
+        if exactly:
+            return as_told(self._layout, channels)
+        cores = self._spark.sparkContext.defaultParallelism
+        return divided(self._layout, channels, work, cores, self._cuts())
 
     def finish(self) -> None:
         """End the stream: operators finish one by one, producers first."""
@@ -162,10 +173,11 @@ class Epochs:
         """Return what an operator gives at the end: by channel, numbered by key."""
 
         def ask() -> list[Row]:
-            task = self._task(unit.level, finishing=name)
+            task = self._task(finishing=name)
+            here = range(unit.level, unit.level + 1)
             if unit.in_driver:
-                return self._in_driver(task, {}, [])
-            return self._job([_only(unit.level)], task, {})
+                return self._in_driver(replace(task, levels=here), {}, [])
+            return self._job([here], task, {})
 
         reports = [
             report
@@ -188,18 +200,16 @@ class Epochs:
 
     def _task(
         self,
-        level: int,
         first: int = 0,
         end: int = 0,
         finishing: str | None = None,
         after: str | None = None,
     ) -> EpochTask:
-        channels = self._widths()
         self._turn += 1
         return EpochTask(
             self._base.epoch + 1,
-            level,
-            channels,
+            self._division.stages[0],
+            self._division.channels,
             first,
             end,
             finishing=finishing,
@@ -231,7 +241,7 @@ class Epochs:
         """Run an epoch through all levels, and have it entered in the books."""
 
         def go() -> list[Row]:
-            task = self._task(0, first, end, None, after)
+            task = self._task(first, end, after=after)
             stage = self._books.begin(Stamp(task.epoch, task.turn))
             return self._levels(replace(task, stage=stage), shares)
 
@@ -265,27 +275,21 @@ class Epochs:
     ) -> list[Row]:
         """Run one try of an epoch through all levels."""
         rows: list[Row] = []
-        whole = self._stages(task)
-        for in_driver, some in itertools.groupby(whole, self._is_in_driver):
-            parts = list(some)
+        stages = self._division.stages
+        for in_driver, some in itertools.groupby(stages, self._is_in_driver):
+            part = list(some)
             if in_driver:
-                for part in parts:
-                    here = replace(task, level=part.start)
+                for levels in part:
+                    here = replace(task, levels=levels)
                     rows = self._in_driver(here, shares, rows)
             else:
-                first, last = parts[0].start, parts[-1].stop - 1
-                later = [row for row in rows if not self._is_at(row, first, last)]
-                rows = later + self._job(parts, task, self._handed(shares, rows))
+                levels = range(part[0].start, part[-1].stop)
+                later = [row for row in rows if not self._is_at(row, levels)]
+                rows = later + self._job(part, task, self._handed(shares, rows))
         return rows
 
-    def _stages(self, task: EpochTask) -> Sequence[range]:
-        """Return the levels of each stage; as told means: each level has its own."""
-        if self.exactly:
-            return [*map(_only, range(len(self._layout.levels)))]
-        return stages(self._layout, task.channels, task.cuts)
-
-    def _is_in_driver(self, stage: range) -> bool:
-        return self._layout.levels[stage.start][0].in_driver
+    def _is_in_driver(self, levels: range) -> bool:
+        return self._layout.levels[levels[0]][0].in_driver
 
     def _handed(
         self, shares: dict[tuple[int, int], Share], rows: list[Row]
@@ -301,20 +305,20 @@ class Epochs:
 
     def _job(
         self,
-        parts: Sequence[range],
+        stages: Sequence[range],
         task: EpochTask,
         shares: dict[tuple[int, int], Share],
     ) -> list[Row]:
         """Run some stages as one Spark job and return the rows that come out."""
-        count = len(task.places(self._layout, parts[0].start))
+        count = len(task.places(self._layout, stages[0]))
         spark = self._row_by_row if task.cuts else self._spark
         frame = spark.range(0, count, 1, count)
-        for number, part in enumerate(parts):
-            units = {u.number for level in part for u in self._layout.levels[level]}
+        for levels, then in itertools.zip_longest(stages, stages[1:], fillvalue=NONE):
+            units = {u.number for level in levels for u in self._layout.levels[level]}
             own = {place: share for place, share in shares.items() if place[0] in units}
-            here = replace(task, level=part.start, levels=len(part), shares=own)
-            if number > 0:
-                count = len(task.places(self._layout, part.start))
+            here = replace(task, levels=levels, then=then, shares=own)
+            if levels != stages[0]:
+                count = len(task.places(self._layout, levels))
                 frame = frame.repartitionById(count, "dest")
             halves: tuple[Half, ...] = ("whole",)
             if units.intersection(task.cuts):
@@ -344,9 +348,8 @@ class Epochs:
     ) -> list[Row]:
         """Run the units of a level in this process."""
         handed = self._handed(shares, rows)
-        level = task.level
-        passed = [row for row in rows if not self._is_at(row, level, level)]
-        for unit, channel in task.places(self._layout, task.level):
+        passed = [row for row in rows if not self._is_at(row, task.levels)]
+        for ((unit, channel),) in task.places(self._layout, task.levels):
             if task.finishing is not None and task.finishing not in unit.operators:
                 continue
             out = Rows()
@@ -356,9 +359,9 @@ class Epochs:
             passed += out.listed()
         return passed
 
-    def _is_at(self, row: Row, first: int, last: int) -> bool:
+    def _is_at(self, row: Row, levels: range) -> bool:
         """Tell whether a row is for a unit on one of these levels."""
-        return row[0] >= 0 and first <= self._layout.units[row[0]].level <= last
+        return row[0] >= 0 and self._layout.units[row[0]].level in levels
 
     def _reports(self, rows: list[Row]) -> list[Report]:
         loads = self.runner.pickler.loads
@@ -383,10 +386,6 @@ class Epochs:
             batches = [decode(pa.py_buffer(blob), form, pickler) for blob in blobs]
             sunk[sink] = in_order(batches).items
         return sunk
-
-
-def _only(level: int) -> range:
-    return range(level, level + 1)
 
 
 def _rows(table: pa.Table) -> list[Row]:

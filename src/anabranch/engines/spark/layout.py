@@ -11,9 +11,11 @@ a file that it writes) runs in the driver, between two Spark jobs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Literal
 
 from anabranch.graph.graph import Edge, Graph, Input, Output
@@ -79,6 +81,27 @@ class Layout:
             tuple(unit for unit in self.units if unit.level == level)
             for level in range(count)
         )
+
+    @cached_property
+    def feeding(self) -> Mapping[int, frozenset[int]]:
+        """The units that each unit takes items from."""
+        found: dict[int, set[int]] = {unit.number: set() for unit in self.units}
+        for edge, route in self.routes.items():
+            if route.unit in found:
+                found[route.unit].add(self.unit_of[edge.producer.operator].number)
+        return {number: frozenset(units) for number, units in found.items()}
+
+    def together(self, levels: range) -> list[list[Unit]]:
+        """Return the units of some levels, those together that hand each other items."""
+        group_of: dict[int, list[Unit]] = {}
+        for level in levels:
+            for unit in self.levels[level]:
+                before = self.feeding[unit.number] & group_of.keys()
+                groups = {id(group_of[n]): group_of[n] for n in before}
+                joined = [*itertools.chain(*groups.values()), unit]
+                group_of |= dict.fromkeys((one.number for one in joined), joined)
+        found = {id(group): group for group in group_of.values()}
+        return [sorted(group, key=attrgetter("number")) for group in found.values()]
 
     @cached_property
     def unit_of(self) -> Mapping[str, Unit]:

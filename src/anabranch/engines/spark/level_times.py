@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from anabranch.engines.spark.layout import Layout
-from anabranch.engines.spark.stages import STAGE_S, stages
+from anabranch.engines.spark.stages import STAGE_S, Division, divided
 from anabranch.engines.spark.task import Report
 from anabranch.engines.spark.widths import widths
 
@@ -46,7 +46,7 @@ class LevelTimes:
 
     def with_degree(self, degree: int) -> float:
         """Return how long all levels would take with so many channels for regions."""
-        width = self._widths(degree)
+        width = self._divided(degree).channels
         took = {
             unit: self._work[unit] / width[unit]
             if self._layout.units[unit].replicated
@@ -57,18 +57,16 @@ class LevelTimes:
 
     def longer_s(self, degree: int, other: int) -> float:
         """Return how much longer an epoch would take with another degree than this."""
-        stages_more = self._stages(other) - self._stages(degree)
-        return self.with_degree(other) - self.now_s + STAGE_S * stages_more
+        stages, now = (len(self._divided(d).stages) for d in (other, degree))
+        return self.with_degree(other) - self.now_s + STAGE_S * (stages - now)
 
     def differ(self, degree: int, other: int) -> bool:
         """Return whether it makes a difference: units with little to do get one channel."""
-        return self._widths(degree) != self._widths(other)
+        return self._divided(degree) != self._divided(other)
 
-    def _widths(self, degree: int) -> tuple[int, ...]:
-        return widths(self._layout, degree, exactly=False, work=self._work)
-
-    def _stages(self, degree: int) -> int:
-        return len(stages(self._layout, self._widths(degree)))
+    def _divided(self, degree: int) -> Division:
+        width = widths(self._layout, degree, exactly=False, work=self._work)
+        return divided(self._layout, width, self._work, self._cores)
 
     def _times(self, took: dict[int, float]) -> dict[int, float]:
         """Return how long each level takes, from how long its units do."""

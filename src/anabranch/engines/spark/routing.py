@@ -67,9 +67,11 @@ class Rows:
 
     def batches(self, task: EpochTask, layout: Layout) -> Iterator[pa.RecordBatch]:
         """Return the rows, each with the partition of the next stage that takes it."""
-        behind = task.level + task.levels
-        places = task.places(layout, behind) if behind < len(layout.levels) else []
-        partition = {(u.number, c): index for index, (u, c) in enumerate(places)}
+        partition = {
+            (unit.number, channel): index
+            for index, places in enumerate(task.places(layout, task.then))
+            for unit, channel in places
+        }
         small = [row for row in self._rows if len(row[3]) <= _SMALL_BYTES]
         large = [row for row in self._rows if len(row[3]) > _SMALL_BYTES]
         for rows in ([small] if small else []) + [[row] for row in large]:

@@ -1,85 +1,102 @@
-"""Which levels of an epoch share a stage.
+"""How an epoch is divided: the channels of units, and the levels that share a stage.
 
-Between two stages Spark starts tasks and moves rows. Where a level has one task and so
-has the next, nothing is gained by that: one task runs both. It can even be quicker to
-give a unit one channel than to interrupt a row of such levels for it.
+Between two stages Spark starts tasks and moves rows. Where units hand items to nobody
+but each other, nothing is gained by that: one task runs them one after the other. It
+can even be quicker to give a unit one channel than to begin a stage for several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from anabranch.engines.spark.layout import Layout, Unit
+from anabranch.engines.spark.layout import Layout
 
 STAGE_S = 0.03  # until its tasks run and have their rows
 TASK_S = 0.005  # for each further task
+UNKNOWN_S = 1.0  # work of a unit that has not run yet
+MOST = 16  # levels of a stage
 
 
-def stages(
-    layout: Layout, channels: Sequence[int], apart: Collection[int] = ()
-) -> tuple[range, ...]:
-    """Return the levels of each stage; the units in `apart` have one of their own."""
-    found: list[range] = []
-    open_ended = False  # whether a level may join the last stage
-    for level, units in enumerate(layout.levels):
-        joins = _alone(units) and channels[units[0].number] == 1
-        joins = joins and units[0].number not in apart
-        if joins and open_ended:
-            found[-1] = range(found[-1].start, level + 1)
-        else:
-            found.append(range(level, level + 1))
-        open_ended = joins
-    return tuple(found)
+@dataclass(frozen=True)
+class Division:
+    """The channels of each unit, and the levels of each stage."""
+
+    channels: tuple[int, ...]
+    stages: tuple[range, ...]
 
 
-def narrowed(
-    layout: Layout, channels: Sequence[int], work: Mapping[int, float]
-) -> tuple[int, ...]:
-    """Return the channels of units, but one for those that are not worth a stage.
+def as_told(layout: Layout, channels: Sequence[int]) -> Division:
+    """Return the division with just these channels: each level has a stage."""
+    stages = (range(level, level + 1) for level in range(len(layout.levels)))
+    return Division(tuple(channels), tuple(stages))
 
-    This is the quickest of all ways through the levels. Of those that end alike at a
-    level, only the best can be part of it. Units whose `work` is not known, in seconds,
-    stay as they are.
+
+def divided(
+    layout: Layout,
+    channels: Sequence[int],
+    work: Mapping[int, float],
+    cores: int,
+    apart: Collection[int] = (),
+) -> Division:
+    """Return the quickest division with these channels for units, or one.
+
+    It goes by the `work` of units, in seconds. Of all ways to a level, only the
+    quickest can be part of it. Units in `apart` have a stage for their level.
     """
-    ways = [_Way()]
-    for units in layout.levels:
-        ways = [
-            min((way.then(level) for way in ways), key=attrgetter("seconds"))
-            for level in _choices(units, channels, work)
-        ]
-    narrow = min(ways, key=attrgetter("seconds")).narrow
-    return tuple(1 if n in narrow else width for n, width in enumerate(channels))
+    ways = [_Way(), *(_Way(math.inf) for _ in layout.levels)]
+    for start in range(len(layout.levels)):
+        for stage in _stages_from(layout, start, apart):
+            took_s = _seconds(layout, stage, channels, work, cores)
+            way = ways[start].then(stage, took_s)
+            ways[stage.stop] = min(ways[stage.stop], way, key=attrgetter("seconds"))
+    stages = ways[-1].stages
+    narrow = {
+        unit.number
+        for stage in stages
+        if len(stage) > 1
+        for level in stage
+        for unit in layout.levels[level]
+    }
+    width = (1 if n in narrow else width for n, width in enumerate(channels))
+    return Division(tuple(width), stages)
 
 
 @dataclass(frozen=True)
 class _Way:
-    """A way through some levels."""
+    """A way through the first levels."""
 
     seconds: float = 0.0
-    joins: bool = False  # whether the next level may be in the stage of the last
-    narrow: tuple[int, ...] = ()  # units that have one channel for this
+    stages: tuple[range, ...] = ()
 
-    def then(self, level: _Way) -> _Way:
-        begun_s = 0.0 if self.joins and level.joins else STAGE_S
-        seconds = self.seconds + begun_s + level.seconds
-        return _Way(seconds, level.joins, self.narrow + level.narrow)
+    def then(self, stage: range, took_s: float) -> _Way:
+        return _Way(self.seconds + took_s, (*self.stages, stage))
 
 
-def _choices(
-    units: Sequence[Unit], channels: Sequence[int], work: Mapping[int, float]
-) -> list[_Way]:
-    """Return how a level may be run: with one task, as it is, or both."""
-    number = units[0].number
-    if not _alone(units) or number not in work:
-        return [_Way()]
-    width = channels[number]
-    narrow = _Way(work[number], joins=True, narrow=(number,))
-    if width == 1:
-        return [narrow]
-    return [narrow, _Way(work[number] / width + TASK_S * (width - 1))]
+def _stages_from(layout: Layout, start: int, apart: Collection[int]) -> Iterator[range]:
+    """Return the stages that may begin at a level."""
+    yield range(start, start + 1)
+    for level in range(start, min(len(layout.levels), start + MOST)):
+        if any(unit.in_driver or unit.number in apart for unit in layout.levels[level]):
+            return
+        if level > start:
+            yield range(start, level + 1)
 
 
-def _alone(units: Sequence[Unit]) -> bool:
-    return len(units) == 1 and not units[0].in_driver
+def _seconds(
+    layout: Layout,
+    stage: range,
+    channels: Sequence[int],
+    work: Mapping[int, float],
+    cores: int,
+) -> float:
+    """Return how long a stage takes: not less than its longest task, or all cores."""
+    tasks: list[float] = []
+    for units in layout.together(stage):
+        width = channels[units[0].number] if len(stage) == 1 else 1
+        took_s = sum(work.get(unit.number, UNKNOWN_S) for unit in units)
+        tasks += [took_s / width] * width
+    started_s = STAGE_S + TASK_S * (len(tasks) - 1)
+    return started_s + max(*tasks, sum(tasks) / cores)

@@ -29,6 +29,8 @@ ROW_ARROW = pa.schema(
 ROW_SCHEMA = from_arrow_schema(ROW_ARROW)  # text would be parsed for every stage
 Half: TypeAlias = Literal["whole", "first", "second"]
 
+Place: TypeAlias = tuple[Unit, int]  # a unit and one of its channels
+
 REPORT = -1  # instead of a unit: what a task has to say to the driver
 ALONG = -3  # instead of a unit: items on their way to the second half of a unit
 ALONG_CHUNK = -5  # the same: there is nothing more of this chunk on any stream
@@ -52,11 +54,11 @@ class Share:
 
 @dataclass(frozen=True)
 class EpochTask:
-    """The same for all tasks of one stage of an epoch: a level, or some in a row.
+    """The same for all tasks of one stage of an epoch.
 
-    `level` is the first of so many `levels`; if they are several, each has one unit and
-    one channel, and one task runs them all. `channels` is the number of channels of
-    each unit, `first` and `end` are the row numbers of the epoch. `finishing` asks one operator for what it has to say at the
+    `levels` are those of the stage, and `then` those of the next. `channels` is the
+    number of channels of each unit; it is one where the stage has several levels.
+    `first` and `end` are the row numbers of the epoch. `finishing` asks one operator for what it has to say at the
     end of the stream; `after` names the operator behind which items are injected.
     When `warming`, the units get ready and do nothing.
 
@@ -71,11 +73,11 @@ class EpochTask:
     """
 
     epoch: int
-    level: int
+    levels: range
     channels: tuple[int, ...]
     first: int
     end: int
-    levels: int = 1
+    then: range = range(0)
     shares: Mapping[tuple[int, int], Share] = field(default_factory=dict)
     finishing: str | None = None
     after: str | None = None
@@ -103,12 +105,12 @@ class EpochTask:
             if self.channel_of_bucket(unit.number, bucket) == channel
         )
 
-    def places(self, layout: Layout, level: int) -> list[tuple[Unit, int]]:
-        """Return what each partition of a level runs: a unit and its channel."""
+    def places(self, layout: Layout, levels: range) -> list[tuple[Place, ...]]:
+        """Return what each partition of a stage runs, one after the other."""
         return [
-            (unit, channel)
-            for unit in layout.levels[level]
-            for channel in range(self.channels[unit.number])
+            tuple((unit, channel) for unit in units)
+            for units in layout.together(levels)
+            for channel in range(self.channels[units[0].number])
         ]
 
 

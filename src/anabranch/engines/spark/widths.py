@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from anabranch.engines.spark.layout import Layout
-from anabranch.engines.spark.stages import narrowed
 from anabranch.engines.spark.task import Report
 
 TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
@@ -42,7 +41,7 @@ def widths(
                 least_s = WORTH_S if beside < degree else SHARED_S * beside
                 width = max(1, min(width, int(work[unit.number] / least_s)))
         found.append(width)
-    return tuple(found) if exactly else narrowed(layout, found, work)
+    return tuple(found)
 
 
 def work_of(reports: Iterable[Report]) -> Work:

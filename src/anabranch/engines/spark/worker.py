@@ -1,4 +1,4 @@
-"""Runs a task: rows in, one unit or some in a row, rows out."""
+"""Runs a task: rows in, one unit after the other, rows out."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from anabranch.engines.spark.task import (
     ALONG_FILLER,
     REPORT,
     EpochTask,
+    Place,
     Report,
     Share,
 )
@@ -88,35 +89,32 @@ class Runner:
         """Run the task of a partition and pass on what is for later stages."""
         layout = self.spec.layout
         rows = Rows()
-        unit, channel = task.places(layout, task.level)[partition]
+        places = task.places(layout, task.levels)[partition]
         if task.half == "second":
-            yield from self._second(task, (unit, channel), batches, rows)
+            yield from self._second(task, places[0], batches, rows)
             return
         for batch in batches:
             if batch.num_columns == len(rows.schema):  # not the number of a partition
                 rows.add_rows(batch)
-        received = rows.taken(unit)
-        share = task.shares.get((unit.number, channel), Share())
-        if task.half == "first" and unit.number in task.cuts:
-            given = [
-                [*map(pa.py_buffer, _blobs(share, n)), *received[n]]
-                for n in range(len(received))
-            ]
-            yield from self._first(
-                task, (unit, channel), replace(share, blobs=()), given, rows
-            )
-        else:
-            self.run_unit(task, (unit, channel), share, received, rows)
-        for level in range(task.level + 1, task.level + task.levels):
-            ((unit, channel),) = task.places(layout, level)
+        for unit, channel in places:
+            received = rows.taken(unit)
             share = task.shares.get((unit.number, channel), Share())
-            self.run_unit(task, (unit, channel), share, rows.taken(unit), rows)
+            if task.half == "first" and unit.number in task.cuts:
+                given = [
+                    [*map(pa.py_buffer, _blobs(share, n)), *received[n]]
+                    for n in range(len(received))
+                ]
+                yield from self._first(
+                    task, (unit, channel), replace(share, blobs=()), given, rows
+                )
+            else:
+                self.run_unit(task, (unit, channel), share, received, rows)
         yield from rows.batches(task, layout)
 
     def _first(
         self,
         task: EpochTask,
-        place: tuple[Unit, int],
+        place: Place,
         share: Share,
         received: list[list[pa.Buffer]],
         rows: Rows,
@@ -145,7 +143,7 @@ class Runner:
     def _second(
         self,
         task: EpochTask,
-        place: tuple[Unit, int],
+        place: Place,
         batches: Iterable[pa.RecordBatch],
         rows: Rows,
     ) -> Iterator[pa.RecordBatch]:
@@ -176,7 +174,7 @@ class Runner:
     def run_unit(
         self,
         task: EpochTask,
-        place: tuple[Unit, int],
+        place: Place,
         share: Share,
         received: list[list[pa.Buffer]],
         rows: Rows,
