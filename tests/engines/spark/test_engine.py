@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
+from anabranch.engines.spark.epochs import Epochs
 from anabranch.errors import InputError, OperatorError
 from tests.engines.spark.items import (
     Note,
@@ -201,6 +202,24 @@ def test_metrics_have_replicas_and_latencies():
     assert [] == metrics["cuts"]
     counted = sum(items for _, items in metrics["latency_counts"])
     assert metrics["latency"]["items"] == counted
+
+
+def test_metrics_have_the_replicas_that_there_are(monkeypatch):
+    """Nobody has said how many; one is enough for so few items, unless disturbed."""
+    used = []
+    levels = Epochs._levels
+
+    def noted(self, task, shares):
+        used.append(task.channels)
+        return levels(self, task, shares)
+
+    monkeypatch.setattr(Epochs, "_levels", noted)
+    sink = ab.from_iterable(range(100)).map(abs).to_list()
+
+    metrics = ab.run(sink, on="spark", epoch_items=20).metrics()
+
+    assert list(used[-1]) == list(metrics["degrees"].values())
+    assert (1,) in used
 
 
 def test_stop_ends_an_endless_program_at_the_end_of_an_epoch():

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ class SparkRun(RunningThread):
         super().__init__("anabranch-spark")
         self._graph = graph
         self._options = options
-        self._regions = tuple(region.name for region in plan.regions)
+        self._regions = {region.name: region.operators[0] for region in plan.regions}
         resilient = options.on_error is not stop
         self._layout = lay_out(graph, plan, resilient=resilient)
         self._checkpoint = self._opened(plan)
@@ -77,6 +77,7 @@ class SparkRun(RunningThread):
         self._degree = options.degree
         self._cores: int | None = None  # known once there is a session
         self._cuts: frozenset[str] = frozenset()
+        self._channels: Mapping[str, int] = {}  # by operator, in the last epoch
         self._sparing = False  # no replicas where there is little to do
         self._epoch_items = options.epoch_items or FIRST_ITEMS
         self._admits = options.epoch_items is None  # as many as is good
@@ -195,6 +196,7 @@ class SparkRun(RunningThread):
             usual = taken.asked == self._epoch_items
             with self._epoch_log.epoch(epochs, usual=usual):
                 epochs.run(taken.pieces)
+            self._channels = epochs.channels
             for name in taken.pieces:
                 read = sum(report.read.get(name, 0) for report in epochs.reports)
                 intakes[name].gave(read)
@@ -226,7 +228,10 @@ class SparkRun(RunningThread):
             "latency": summary([self._arrivals.latencies]),
             "latency_counts": counted_ms([self._arrivals.latencies]),
             "backlog": self._backlog,
-            "degrees": dict.fromkeys(self._regions, self.degree),
+            "degrees": {
+                region: self._channels.get(first, self.degree)
+                for region, first in self._regions.items()
+            },
             "cuts": sorted(self._cuts),
             "items_per_s": read / max(self.elapsed_s - self._warm_s, 1e-9),
         }

@@ -85,6 +85,13 @@ class Epochs:
         return self._base
 
     @property
+    def channels(self) -> Mapping[str, int]:
+        """How many channels each operator has in this epoch, or had in the last."""
+        channels = self._division.channels
+        units = self._layout.unit_of
+        return {name: channels[unit.number] for name, unit in units.items()}
+
+    @property
     def finishing(self) -> bool:
         """Whether operators have said their last words; no rows may follow them."""
         return bool(self._finished)
