@@ -50,9 +50,11 @@ CALM = 0.15  # cores that others may use meanwhile
 
 Placement = tuple[str, ...]  # operators with a threaded port
 
-# The model is fitted to these two; what it says about others is a prediction.
+# The model is fitted to these; what it says about others is a prediction.
 TWO: Placement = ("o5",)
 FOUR: Placement = ("o3", "o5", "o7")
+EIGHT: Placement = OPERATORS[1:]
+FITTED = TWO, FOUR, EIGHT
 
 
 @numba.njit("float64(int64)", nogil=True, cache=True)
@@ -207,17 +209,19 @@ def seen_costs(run: LocalRun, seconds: float = 2.0) -> Costs:
 
 
 def fitted(costs: Costs, found: Mapping[Placement, Sequence[float]]) -> Costs:
-    """Return the costs with what is lost at the lock by two threads, and by four.
+    """Return the costs with what is lost at the lock by two, four and eight threads.
 
-    Found are the speedups of placements. On one core, where nobody runs while another has the lock, only four are looked at.
+    Found are the speedups of placements. On one core, where nobody runs while another
+    has the lock, two are not looked at.
     """
     cores = len(os.sched_getaffinity(0))
-    two, four = (
-        statistics.median(found[ports]) / costs.whole_s for ports in (TWO, FOUR)
+    two, four, eight = (
+        (threads_with(costs, ports), statistics.median(found[ports]) / costs.whole_s)
+        for ports in FITTED
     )
     if cores >= len(TWO) + 1:
-        costs = calibrated(costs, threads_with(costs, TWO), two)
-    return crowded(costs, threads_with(costs, FOUR), cores, four)
+        costs = calibrated(costs, *two)
+    return crowded(costs, cores, four, eight)
 
 
 def threads_with(costs: Costs, ports: Placement) -> dict[str, Thread]:

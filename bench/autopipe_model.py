@@ -3,10 +3,10 @@
     anabranch bench autopipe-model [1|2]
 
 What items cost is measured by the profiler in one thread; how much threads wait for the
-interpreter's lock with two (a port at o5), and with four, which are more than there are
-cores (ports at o3, o5 and o7). From that, throughput is predicted under other placements;
+interpreter's lock with two (a port at o5), and with four and eight, which are more than
+there are cores (ports at o3, o5 and o7; at all). From that, throughput is predicted under other placements;
 all are measured in turn with the process kept on so many cores. On 1 core, two threads are
-more than there are cores as well, and four are all that the model is fitted to.
+more than there are cores as well, and the model is fitted to four and eight only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import statistics
 import sys
 
 from autopipe_common import (
-    FOUR,
+    FITTED,
     TWO,
     Placement,
     endless,
@@ -48,14 +48,14 @@ def compared(count: int, cores: int) -> list[list[object]]:
     """Return a row for each placement: what it gives, what the model says."""
     with on_cores(cores), started(endless(count)) as run:
         costs = seen_costs(run, WATCHED_S)
-        found = speedups_in_turn(run, (TWO, FOUR, *PLACEMENTS), TURNS[count])
+        found = speedups_in_turn(run, (*FITTED, *PLACEMENTS), TURNS[count])
         costs = fitted(costs, found)
     print(f"{cores} core(s), {count}: {costs}", file=sys.stderr, flush=True)
     rows: list[list[object]] = []
-    for ports in (TWO, FOUR, *PLACEMENTS):
+    for ports in (*FITTED, *PLACEMENTS):
         real = statistics.median(found[ports])
         model = predicted(costs, ports, cores)
-        fit = ports == FOUR or (ports == TWO and cores > 1)
+        fit = ports in FITTED and (ports != TWO or cores > 1)
         off = None if fit else (model / real - 1) * 100
         rows.append([cores, count, len(ports) + 1, "+".join(ports), real, model, off])
         print(*rows[-1], file=sys.stderr, flush=True)

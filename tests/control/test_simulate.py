@@ -176,10 +176,23 @@ def test_threads_without_a_core_make_others_wait_the_more_of_them_there_are():
     four = threads_of(Costs(at), Arrangement(frozenset("bdf")), {})
     eight = threads_of(Costs(at), Arrangement(frozenset("abcdefg")), {})
 
-    costs = crowded(Costs(at), four, cores=2, rate=1 / 1.3)
+    costs = crowded(Costs(at), 2, (four, 1 / 1.3))
 
     assert pytest.approx(0.3 / 2) == costs.crowding
     assert pytest.approx(1 / (1 + 0.15 * 9)) == throughput(costs, eight, cores=2)
+
+
+@pytest.mark.parametrize("slower_s", [0.3, 0.45, 1.2])
+def test_many_threads_tell_how_crowding_grows(slower_s):
+    at = {("read", "a", "b", "c", "d", "e", "f", "g")[: n + 1]: 0.25 for n in range(8)}
+    four = threads_of(Costs(at), Arrangement(frozenset("bdf")), {})
+    eight = threads_of(Costs(at), Arrangement(frozenset("abcdefg")), {})
+
+    costs = crowded(Costs(at), 2, (four, 1 / 1.3), (eight, 1 / (1 + slower_s)))
+
+    assert pytest.approx(1 / 1.3) == throughput(costs, four, cores=2)
+    eights = throughput(costs, eight, cores=2)
+    assert pytest.approx(1 / (1 + slower_s), rel=1e-3) == eights
 
 
 def test_threads_that_hand_over_batches_need_a_share_of_their_time_for_that():
@@ -237,13 +250,13 @@ def test_a_thread_with_nothing_to_do_tells_nothing_about_waiting():
     split = threads_of(costs, Arrangement(frozenset("a")), {})
 
     assert costs == calibrated(costs, split, rate=0.5)
-    assert costs == crowded(costs, split, cores=1, rate=0.5)
+    assert costs == crowded(costs, 1, (split, 0.5))
 
 
 def test_more_threads_that_are_faster_than_the_model_do_not_wait():
     four = threads_of(chain(), Arrangement(frozenset({"o3", "o5", "o7"})), {})
 
-    assert 0.0 == crowded(chain(), four, cores=2, rate=1e9).crowding
+    assert 0.0 == crowded(chain(), 2, (four, 1e9)).crowding
 
 
 def test_costs_know_how_much_of_an_item_needs_the_lock():

@@ -10,8 +10,9 @@ share of what others do meanwhile. How large that share is cannot be seen in one
 With more threads than cores two things are lost besides. A thread stays on the core that
 had least to do when it came, more or less, so that one core idles while threads wait for
 another. And a thread to which the lock is handed must first get a core, while everybody
-waits for it; `crowded` takes that from one measurement with more threads than cores. Who
-waits for the lock leaves its core to others, so that the two losses do not add up.
+waits for it; `crowded` takes that from a measurement with more threads than cores, and
+from one with many how it grows. Who waits for the lock leaves its core to others, so that
+the two losses do not add up.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from anabranch.plan.arrangement import Arrangement
 
 PORT_S = 0.05e-6  # for handing an item to another thread, on either side
 BATCHES = 0.03  # of a thread's time for the batches that it takes or hands over
+GROWTHS = 0.25, 3.0  # the least and the greatest that is looked for
 ORDERS = 256  # in which threads may come to cores
 
 
@@ -42,7 +44,7 @@ class Costs:
     only one thread at a time can do for another reason, such as a device. `waiting` is
     how long a thread waits for the lock for each second that others work meanwhile, and
     `crowding` what a second of work by a thread without a core adds to that; it grows
-    with the square of their number.
+    with a power of their number, `growth`.
     """
 
     at: Mapping[Route, float]
@@ -52,6 +54,7 @@ class Costs:
     locked_s: float = 0.0
     waiting: float = 0.0
     crowding: float = 0.0
+    growth: float = 2.0
 
     @property
     def whole_s(self) -> float:
@@ -200,19 +203,41 @@ def calibrated(costs: Costs, threads: Mapping[str, Thread], rate: float) -> Cost
     return replace(costs, waiting=max(0.0, (1 / rate - busiest_s) / others_s))
 
 
+Measured = tuple[Mapping[str, Thread], float]  # threads, and the rate they had
+
+
 def crowded(
-    costs: Costs, threads: Mapping[str, Thread], cores: int, rate: float
+    costs: Costs, cores: int, some: Measured, many: Measured | None = None
 ) -> Costs:
     """Return the costs with `crowding` such that more threads than cores have this rate.
 
+    Many more of them tell how it grows.
+
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
     >>> split = threads_of(Costs(at), Arrangement(frozenset({"a"})), {})
-    >>> costs = crowded(Costs(at), split, cores=1, rate=0.8)
+    >>> costs = crowded(Costs(at), 1, (split, 0.8))
     >>> round(throughput(costs, split, cores=1), 3)
     0.8
     """
+    costs = _crowded(costs, cores, *some)
+    if many is None or costs.crowding <= 0:
+        return costs
+    threads, rate = many
+    low, high = GROWTHS
+    for _ in range(20):  # by halves
+        costs = _crowded(replace(costs, growth=(low + high) / 2), cores, *some)
+        if throughput(costs, threads, cores) > rate:
+            low = costs.growth
+        else:
+            high = costs.growth
+    return costs
+
+
+def _crowded(
+    costs: Costs, cores: int, threads: Mapping[str, Thread], rate: float
+) -> Costs:
     work = _work(threads)
-    without_core_s = _without_core_s(work, cores)
+    without_core_s = _without_core_s(costs, work, cores)
     if not without_core_s:
         return costs
     ideal_s = _ideal_s(work, cores)
@@ -237,16 +262,16 @@ def _ideal_s(work: Sequence[float], cores: int) -> float:
 def _lost_s(costs: Costs, work: Sequence[float], cores: int) -> float:
     """Return how long an item waits for the lock."""
     meanwhile_s = sum(work) - _ideal_s(work, cores)
-    without_core_s = _without_core_s(work, cores)
+    without_core_s = _without_core_s(costs, work, cores)
     return max(0.0, costs.waiting * meanwhile_s + costs.crowding * without_core_s)
 
 
-def _without_core_s(work: Sequence[float], cores: int) -> float:
-    """Return what threads without a core do, by the square of how many do so at once.
-
-    While one works there are n of them, n * n less (n - 1) * (n - 1) being 2 * n - 1.
-    """
-    return sum((2 * n - 1) * each_s for n, each_s in enumerate(work[cores:], 1))
+def _without_core_s(costs: Costs, work: Sequence[float], cores: int) -> float:
+    """Return what threads without a core do, by a power of how many do so at once."""
+    return sum(
+        (math.pow(n, costs.growth) - math.pow(n - 1, costs.growth)) * each_s
+        for n, each_s in enumerate(work[cores:], 1)
+    )
 
 
 def _busiest_core_s(work: Sequence[float], cores: int) -> float:
