@@ -29,7 +29,8 @@ from autopipe_common import (
 )
 from timing import Claim, Table, report
 
-TURNS = {2**8: 15, 2**12: 15, 2**16: 5}  # cheap items scatter more
+COUNTS = 2**8, 2**12, 2**16
+TURNS = 15  # where threads come to stay is chance
 WATCHED_S = 6.0
 PLACEMENTS: tuple[Placement, ...] = (
     ("o3",),
@@ -48,7 +49,7 @@ def compared(count: int, cores: int) -> list[list[object]]:
     """Return a row for each placement: what it gives, what the model says."""
     with on_cores(cores), started(endless(count)) as run:
         costs = seen_costs(run, WATCHED_S)
-        found = speedups_in_turn(run, (*FITTED, *PLACEMENTS), TURNS[count])
+        found = speedups_in_turn(run, (*FITTED, *PLACEMENTS), TURNS)
         costs = fitted(costs, found)
     print(f"{cores} core(s), {count}: {costs}", file=sys.stderr, flush=True)
     rows: list[list[object]] = []
@@ -69,7 +70,7 @@ def worst(rows: list[list[object]], count: int, *, more: bool) -> float:
 
 
 def measure(cores: int) -> None:
-    rows = [row for count in TURNS for row in compared(count, cores)]
+    rows = [row for count in COUNTS for row in compared(count, cores)]
     claims = [
         Claim(
             f"model against engine on {cores} core(s), {count} multiplications, {kind}",
@@ -78,7 +79,7 @@ def measure(cores: int) -> None:
             at_least=-10,
             at_most=10,
         )
-        for count in TURNS
+        for count in COUNTS
         for more, kind in ((False, "2 threads"), (True, "3 to 5 threads"))
     ]
     table = Table(

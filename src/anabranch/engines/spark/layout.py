@@ -93,6 +93,15 @@ class Layout:
 
     def together(self, levels: range) -> list[list[Unit]]:
         """Return the units of some levels, those together that hand each other items."""
+        if levels not in self._together:
+            self._together[levels] = self._grouped(levels)
+        return self._together[levels]
+
+    @cached_property
+    def _together(self) -> dict[range, list[list[Unit]]]:
+        return {}
+
+    def _grouped(self, levels: range) -> list[list[Unit]]:
         group_of: dict[int, list[Unit]] = {}
         for level in levels:
             for unit in self.levels[level]:
