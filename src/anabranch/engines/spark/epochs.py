@@ -137,7 +137,7 @@ class Epochs:
 
     @property
     def _division(self) -> Division:
-        """How this epoch is divided, or what else is to be done for its operators."""
+        """How this epoch is divided, or the last one was."""
         if self._last_division is None:
             self._last_division = self._divided(NOT_KNOWN)
         return self._last_division
