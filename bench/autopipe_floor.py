@@ -23,7 +23,7 @@ import anabranch as ab
 from autopipe_common import plot
 from timing import Claim, Table, claim, ratio, report, sized
 
-TURNS = 7
+TURNS = 11
 WARM_S, COUNTED_S, WATCH_S = 0.4, 1.0, 20.0
 QUIET = "halt", "take back", "look for garbage"  # steps that are no changes to try
 WORDS = ("stream", "program", "thread", "port", "queue", "lock", "core", "item")
