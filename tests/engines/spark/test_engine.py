@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.epochs import Epochs
 from anabranch.errors import InputError, OperatorError
 from tests.engines.spark.items import (
     Note,
@@ -204,20 +203,13 @@ def test_metrics_have_replicas_and_latencies():
     assert metrics["latency"]["items"] == counted
 
 
-def test_metrics_have_the_replicas_that_there_are(monkeypatch):
+def test_metrics_have_the_replicas_that_there_are(divisions):
     """Nobody has said how many; one is enough for so few items, unless disturbed."""
-    used = []
-    levels = Epochs._levels
-
-    def noted(self, task, shares):
-        used.append(task.channels)
-        return levels(self, task, shares)
-
-    monkeypatch.setattr(Epochs, "_levels", noted)
     sink = ab.from_iterable(range(100)).map(abs).to_list()
 
     metrics = ab.run(sink, on="spark", epoch_items=20).metrics()
 
+    used = [one.channels for one in divisions]
     assert list(used[-1]) == list(metrics["degrees"].values())
     assert (1,) in used
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.engines.engine import Options
-from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.layout import Layout, lay_out
 from anabranch.engines.spark.stages import (
     STAGE_S,
@@ -207,33 +206,20 @@ def test_no_other_division_is_quicker(layout, data, width, cores):
     )
 
 
-@pytest.fixture
-def used(monkeypatch) -> list[list[int]]:
-    """How many levels each stage of each epoch has."""
-    found = []
-    levels = Epochs._levels
-
-    def noted(self, task, shares):
-        found.append(lengths(self._division))
-        return levels(self, task, shares)
-
-    monkeypatch.setattr(Epochs, "_levels", noted)
-    return found
-
-
 @pytest.mark.spark
-def test_little_work_is_done_in_one_stage_and_the_result_stays(used):
+def test_little_work_is_done_in_one_stage_and_the_result_stays(divisions):
     expected, found = chain(), chain()
     ab.run(expected, on="sequential")
     ab.run(found, on="spark", epoch_items=90)
 
     assert expected.items == found.items
+    used = [*map(lengths, divisions)]
     assert [1, 1, 1, 1, 1] in used
     assert [5] in used
 
 
 @pytest.mark.spark
-def test_rows_of_units_side_by_side_give_the_sequential_result(used):
+def test_rows_of_units_side_by_side_give_the_sequential_result(divisions):
     def sinks() -> list[ab.Sink]:
         joined = ab.merge(*map(numbers, ("one", "two", "three")), by="value")
         return [chain("four"), joined.scan(counted, 0).to_list(), chain("five")]
@@ -243,11 +229,11 @@ def test_rows_of_units_side_by_side_give_the_sequential_result(used):
     ab.run(*found, on="spark", epoch_items=90)
 
     assert [sink.items for sink in expected] == [sink.items for sink in found]
-    assert any(max(levels) > 1 for levels in used)
+    assert any(max(lengths(one)) > 1 for one in divisions)
 
 
 @pytest.mark.spark
-def test_a_stated_degree_gives_each_level_its_own_stage(used):
+def test_a_stated_degree_gives_each_level_its_own_stage(divisions):
     expected, found = chain(), chain()
     ab.run(expected, on="sequential")
     made = compile_sinks(found, on="spark")
@@ -255,8 +241,8 @@ def test_a_stated_degree_gives_each_level_its_own_stage(used):
     engine_named("spark").start(made.graph, made.plan, options).wait()
 
     assert expected.items == found.items
-    assert used
-    assert all([1] * 5 == one for one in used)
+    assert divisions
+    assert all([1] * 5 == lengths(one) for one in divisions)
 
 
 def failing(limit: int, one: tuple[int, int]) -> tuple[int, int]:

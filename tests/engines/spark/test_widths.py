@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.epochs import Epochs
 from anabranch.engines.spark.layout import Layout, lay_out
 from anabranch.engines.spark.widths import SHARED_S, TASKS, WORTH_S, widths
 from anabranch.job import compile_sinks
@@ -59,16 +58,8 @@ def test_what_the_user_has_said_counts_also_where_there_is_little_to_do():
 
 
 @pytest.mark.spark
-def test_channels_come_and_go_with_the_work_and_the_result_stays(monkeypatch):
+def test_channels_come_and_go_with_the_work_and_the_result_stays(divisions):
     """Epochs of 90 items have little to do: after the first, one channel is enough."""
-    used = []
-    levels = Epochs._levels
-
-    def noted(self, task, shares):
-        used.append(task.channels)
-        return levels(self, task, shares)
-
-    monkeypatch.setattr(Epochs, "_levels", noted)
 
     def sink() -> ab.Sink:
         read = ab.from_iterable(range(500), name="read")
@@ -79,6 +70,7 @@ def test_channels_come_and_go_with_the_work_and_the_result_stays(monkeypatch):
     ab.run(found, on="spark", epoch_items=90)
 
     assert expected.items == found.items
+    used = [one.channels for one in divisions]
     assert 2 in used[0]
     assert any(set(channels) == {1} for channels in used[1:])
 

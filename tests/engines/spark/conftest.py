@@ -1,0 +1,22 @@
+"""What tests of the engine on Spark share."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.engines.spark.epochs import Epochs
+from anabranch.engines.spark.stages import Division
+
+
+@pytest.fixture
+def divisions(monkeypatch) -> list[Division]:
+    """How each epoch that ran was divided."""
+    found = []
+    levels = Epochs._levels
+
+    def noted(self, task, shares):
+        found.append(self._division)
+        return levels(self, task, shares)
+
+    monkeypatch.setattr(Epochs, "_levels", noted)
+    return found
