@@ -53,6 +53,23 @@ def test_an_earlier_try_cannot_replace_what_a_later_one_has_written(bucket):
     assert {b"a": b"later"} == states(bucket, Stamp(1, 2))
 
 
+def test_an_earlier_try_that_writes_while_a_later_one_begins_is_undone(
+    bucket, monkeypatch
+):
+    """It was given up, but its task has not noticed yet."""
+    stamp = Bucket.stamp.fget
+
+    def then_written(self):
+        found = stamp(self)
+        monkeypatch.undo()
+        self.write(EMPTY, Stamp(1, 1), {b"a": b"given up"})
+        return found
+
+    monkeypatch.setattr(Bucket, "stamp", property(then_written))
+
+    assert {} == states(bucket, EMPTY, turn=2)
+
+
 def test_what_another_try_writes_meanwhile_is_not_read(bucket):
     bucket.write(EMPTY, ONE, {b"a": b"1"})
     assert bucket.begin(ONE, turn=3)

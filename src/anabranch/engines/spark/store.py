@@ -24,6 +24,7 @@ from anabranch.errors import EngineError
 
 _MAP_BYTES = 1 << 34  # address space, not memory or disk
 _LONGEST_KEY = 500  # LMDB takes 511 bytes
+_TRIES = 3  # to read before somebody writes
 _STAMP, _BEFORE = b"stamp", b"before"
 _ABSENT = b""
 
@@ -62,18 +63,20 @@ class Bucket:
     def begin(self, base: Stamp, turn: int) -> bool:
         """Read from version `base` from now on, or tell that this is impossible.
 
-        What an earlier turn has made from `base` is undone, since it was given up.
+        What an earlier turn has made from `base` is undone, since it was given up; its
+        task may still run and write meanwhile.
         """
         self.end()
-        if self.stamp != base:
-            with self._env.begin(write=True) as txn:
-                self._undo_in(txn, base, turn)
-        txn = self._env.begin()
-        if self._stamp(txn, _STAMP) != base:
+        for _ in range(_TRIES):
+            if self.stamp != base:
+                with self._env.begin(write=True) as txn:
+                    self._undo_in(txn, base, turn)
+            txn = self._env.begin()
+            if self._stamp(txn, _STAMP) == base:
+                self._reading = txn
+                return True
             txn.abort()
-            return False
-        self._reading = txn
-        return True
+        return False
 
     def end(self) -> None:
         """Let go of the version that was read."""
