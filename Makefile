@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCH ?= compile_time
+BENCH ?= compile/time
+PACKAGES := chromium postgresql
 
-.PHONY: help demo test lint bench java clean
+.PHONY: help demo test test-all packages lint bench docs java clean
 
 help:  ## Show what can be typed here
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 14
 
 demo: $(READY) java  ## Explain the finance program, run it on Spark, show the results
 	@rm -rf out/finance
@@ -17,21 +18,33 @@ demo: $(READY) java  ## Explain the finance program, run it on Spark, show the r
 	$(BIN)/anabranch run apps/finance.py
 
 test: $(READY) java lint  ## Check everything, as CI does
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+test-all: $(READY) java lint packages  ## Check everything and leave nothing out: long tests, browser, servers
+	$(BIN)/pytest -n 2 --dist loadgroup --all
+
+packages:  ## Install the Debian packages that `make test-all` needs
+	@for package in $(PACKAGES); do dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
+	[ -z "$$missing" ] || { apt-get update -q && apt-get install -y -q --no-install-recommends $$missing; } || \
+	{ echo "make test-all needs Debian packages; install them as root: apt-get install$$missing"; exit 1; }
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench  ## Run a benchmark: make bench BENCH=compile_time
+bench: $(VENV)/.bench  ## Run a benchmark: make bench BENCH=compile/time
 	$(BIN)/anabranch bench $(BENCH)
+
+docs: $(VENV)/.docs  ## Build the documentation into site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 java: $(READY)  ## Check that there is a Java that Spark can run on
 	@$(BIN)/python -m anabranch.engines.spark.session
 
 clean:  ## Remove what was made: the environment, caches, outputs
-	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out site build dist .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
@@ -42,4 +55,8 @@ $(READY): pyproject.toml constraints.txt
 
 $(VENV)/.bench: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@

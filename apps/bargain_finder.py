@@ -63,7 +63,13 @@ class Bargains(ab.Operator):
     def process(self, trade: Trade) -> Iterator[Bargain]:
         """Yield the trade if it is below the average, and add it to the window."""
         window, price = trade.ts_us // FIVE_MINUTES_US, trade.PRICE
-        if window != self.window:
+        if window < self.window:
+            msg = (
+                f"the trades of a stock must be in the order of their windows; got "
+                f"{trade!r} after a trade of window {self.window}; sort the file by ts_us"
+            )
+            raise ValueError(msg)
+        if window > self.window:
             self.vwap = self.money / self.volume if self.volume else 0.0
             self.window, self.money, self.volume = window, 0.0, 0
         self.money += price * trade.SIZE
@@ -87,7 +93,7 @@ def deal(order: Order) -> Deal:
     return Deal(order.ts_us, order.symbol, order.shares, cost, gain)
 
 
-def program(trades: Path | None = None) -> ab.Sink:
+def program(trades: Path | None = None) -> ab.Result:
     """Return the deals."""
     path = trades or input_files()[0]
     by_stock = ab.read_csv(str(path), Trade, name="trades").key_by("SYMBOL")

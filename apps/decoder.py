@@ -110,7 +110,7 @@ def pixel(value: float) -> int:
     return min(255, max(0, round(value + 128)))
 
 
-def program(path: Path | None = None) -> ab.Sink:
+def program(path: Path | None = None) -> ab.Result:
     """Return the pixels, square by square."""
     given = picture_of(path or real_picture() or sample_picture())
     steps = given.steps

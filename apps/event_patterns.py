@@ -74,7 +74,7 @@ class InARow(ab.Operator):
             )
 
 
-def program(tweets: Path | None = None) -> ab.Sink:
+def program(tweets: Path | None = None) -> ab.Result:
     """Return a match for every tweet that is the fifth alike of its author."""
     by_author = tagged(tweets).key_by("name")
     ends = by_author.window(count=FIVE, every=1).aggregate(five_alike, name="match")
@@ -83,7 +83,7 @@ def program(tweets: Path | None = None) -> ab.Sink:
     )
 
 
-def in_a_row(tweets: Path | None = None) -> ab.Sink:
+def in_a_row(tweets: Path | None = None) -> ab.Result:
     """Return a match for every five or more tweets running by one author."""
     return tagged(tweets).apply(InARow, name="in_a_row").to_list(name="matches")
 

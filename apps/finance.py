@@ -50,13 +50,13 @@ def vwap(trades: list[Trade]) -> Price:
     return Price(last.ts_us, last.SYMBOL, len(trades), volume, money / volume)
 
 
-def program(trades: Path | None = None, out: Path = OUT) -> ab.Sink:
+def program(trades: Path | None = None, out: Path = OUT) -> ab.Result:
     """Return the prices of every 100 trades of a stock."""
     prices = traded(trades).window(count=100).aggregate(vwap, name="vwap")
     return prices.write_csv(str(out / "per_100_trades"), name="per_100_trades")
 
 
-def five_minutes(trades: Path | None = None, out: Path = OUT) -> ab.Sink:
+def five_minutes(trades: Path | None = None, out: Path = OUT) -> ab.Result:
     """Return the prices of every five minutes in which a stock was traded."""
     windows = traded(trades).window(time=FIVE_MINUTES_US, on="ts_us")
     prices = windows.aggregate(vwap, name="vwap")

@@ -144,7 +144,7 @@ def packed(path: Path, code: Code) -> ab.Stream:
     return read.apply(Encode, code, name="encode")
 
 
-def program(path: Path | None = None) -> ab.Sink:
+def program(path: Path | None = None) -> ab.Result:
     """Return what arrives at the other end."""
     file = path or real_file("corpora", "canterbury", "alice29.txt") or sample_file()
     counts = Counter(file.read_bytes())

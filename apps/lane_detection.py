@@ -114,7 +114,7 @@ def lanes(film: Path | None) -> None:
             seen = remembered(seen, now)
 
 
-def program(film: Path | None = None) -> ab.Sink:
+def program(film: Path | None = None) -> ab.Result:
     """Return the lane in every frame."""
     return lanes.stream(film or real_file("lane", "solidWhiteRight.mp4"))
 

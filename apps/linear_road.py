@@ -4,8 +4,14 @@ Every car reports its place every 30 seconds. A car that enters a segment of a m
 told the toll there: it depends on how fast (below 40 mph, over five minutes) and how
 many (above 50, in the last minute) cars go there. An accident, two cars that report the
 same place four times running, makes the five segments before it free, and whoever
-enters one of them is warned. A toll is charged when the car leaves its segment; a car
-may ask for its balance. These are the rules of the benchmark (Arasu et al., VLDB 2004).
+enters one of them is warned. These are the rules of the benchmark (Arasu et al., VLDB
+2004).
+
+The toll of a segment is charged when the car crosses into another segment, also when it
+crosses straight into the exit lane there. It is dropped when the car takes the exit of
+the segment itself. A car may ask for its balance at any time. Two reports of a car that
+follow each other are compared, whatever time lies between them; so a car must report in
+an exit lane before it leaves the road.
 
 It reads the head of the benchmark's own three-hour file from the folder `linear_road`
 of the real data, and a generated sample where there is none.
@@ -46,7 +52,12 @@ class Row(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Where a car is; whether that is news, and of an accident ahead (or -1)."""
+    """Where a car is, what is new about it, and the accident ahead (or -1).
+
+    `enters` is true for the first report from a segment, outside of the exit lane.
+    `exits` is true for the first report from an exit lane, and `crosses` if that lane
+    belongs to another segment than the report before.
+    """
 
     time: int
     car: int
@@ -56,6 +67,8 @@ class Report(NamedTuple):
     seg: int
     place: tuple[int, int]
     enters: bool
+    exits: bool
+    crosses: bool
     stops: bool
     moves_on: tuple[int, int] | None
     accident: int = -1
@@ -82,11 +95,11 @@ class Balance(NamedTuple):
 
 
 class Journey(ab.Operator):
-    """One car: whether it enters a segment, stops, or moves on."""
+    """One car: whether it enters or exits a segment, stops, or moves on."""
 
     def setup(self) -> None:
         """Start without a report."""
-        self.seg: tuple[int, int, int] | None = None
+        self.seg: tuple[int, int, int] | None = None  # None while off the road
         self.place: tuple[int, int] | None = None
         self.times_here = 0
 
@@ -99,10 +112,14 @@ class Journey(ab.Operator):
             self.times_here = 0
         self.times_here += 1
         stops = self.times_here == 4
-        enters = seg != self.seg and row.lane != EXIT_LANE
-        self.seg = None if row.lane == EXIT_LANE else seg
+        on_exit = row.lane == EXIT_LANE
+        enters = seg != self.seg and not on_exit
+        exits = self.seg is not None and on_exit
+        crosses = exits and seg != self.seg
+        self.seg = None if on_exit else seg
         self.place = place
-        yield Report(*row[1:5], row.dir, row.seg, place, enters, stops, left)
+        news = enters, exits, crosses, stops, left
+        yield Report(*row[1:5], row.dir, row.seg, place, *news)
 
 
 class Accidents(ab.Operator):
@@ -183,33 +200,36 @@ class Segment(ab.Operator):
 
 
 class Account(ab.Operator):
-    """One car: what it has paid. It pays for a segment when it enters the next."""
+    """One car: what it has paid. It pays for a segment when it crosses into another."""
 
     def setup(self) -> None:
         """Start with nothing to pay."""
         self.paid = self.due = 0
 
-    def process(self, event: Toll | Row) -> Iterator[Balance]:
-        """Charge the toll of the segment before, or answer a question."""
+    def process(self, event: Toll | Report | Row) -> Iterator[Balance]:
+        """Charge the toll of the segment before, drop it, or answer a question."""
         if isinstance(event, Toll):
             self.paid += self.due
             self.due = event.toll
+        elif isinstance(event, Report):
+            self.paid += self.due if event.crosses else 0
+            self.due = 0
         else:
             yield Balance(event.time, event.qid, self.paid)
 
 
-def program(rows: Path | None = None) -> list[ab.Sink]:
+def program(rows: Path | None = None) -> list[ab.Result]:
     """Return the tolls, the alerts and the answers to questions."""
     path = rows or real_file("linear_road", "mitsim_first300s.dat") or sample_file()
     read = ab.read_csv(str(path), Row, header=False, name="rows")
     positions, questions = read.split(kind_of_row, 2, name="by_kind")
     reports = positions.key_by("car").apply(Journey, name="journeys")
-    passing, eventful = reports.split(is_eventful, 2, name="eventful")
+    passing, eventful, exits = reports.split(kind_of_report, 3, name="eventful")
     warned = eventful.key_by("xway", "dir").apply(Accidents, name="accidents")
     told = ab.union(passing, warned).key_by("xway", "dir", "seg")
     entries = told.apply(Segment, name="segments")
     tolls, charges, alerts = entries.split(who_is_told, 3, name="outputs")
-    events = ab.union(charges, questions).key_by("car")
+    events = ab.union(charges, exits, questions).key_by("car")
     accounts = events.apply(Account, name="accounts")
     return [
         tolls.to_list(name="tolls"),
@@ -225,9 +245,10 @@ def kind_of_row(row: Row) -> tuple[int, ...]:
     return (1,) if row.kind == BALANCE else ()
 
 
-def is_eventful(report: Report) -> int:
-    """Send on to 1 what may make, end or meet an accident."""
-    return int(report.enters or report.stops or report.moves_on is not None)
+def kind_of_report(report: Report) -> tuple[int, ...]:
+    """Send to 1 what may make, end or meet an accident, the rest to 0; exits to 2 too."""
+    eventful = report.enters or report.stops or report.moves_on is not None
+    return (int(eventful), 2) if report.exits else (int(eventful),)
 
 
 def who_is_told(toll: Toll) -> tuple[int, ...]:

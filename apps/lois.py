@@ -185,7 +185,7 @@ def detector(station: str, path: Path) -> ab.Stream:
     )
 
 
-def program(files: Files | None = None) -> list[ab.Sink]:
+def program(files: Files | None = None) -> list[ab.Result]:
     """Return the showers, and the highest ratios by ten seconds."""
     paths = files or input_files()
     one, two, three, fast = (detector(station, paths[station]) for station in RATES_HZ)

@@ -85,7 +85,7 @@ def parse(text: str) -> Iterator[Line]:
         yield Line(ts, server, int(session), message)
 
 
-def program(log: Path | None = None, out: Path = OUT, least: int = 5) -> ab.Sink:
+def program(log: Path | None = None, out: Path = OUT, least: int = 5) -> ab.Result:
     """Return the bursts of at least so many failures."""
     path = log or real_file("logs", "OpenSSH_2k.log") or sample_file()
     lines = ab.read_text(str(path), name="log").flat_map(parse, name="parse")

@@ -140,7 +140,7 @@ def ranked(rows: Rows) -> Iterator[Rank]:
         yield Rank(int(page), float(rank))
 
 
-def program(links: Path | None = None) -> ab.Sink:
+def program(links: Path | None = None) -> ab.Result:
     """Return the ranks of all pages, in the order of their numbers."""
     path = links or real_file("graphs", "wiki-Vote.txt") or sample_file()
     lines = ab.read_text(str(path), name="lines").flat_map(link, name="links")

@@ -64,7 +64,7 @@ def warned(excess: Excess) -> Warned:
     return Warned(*excess, severity, excess.timestamp + severity * 2 * 3600)
 
 
-def program(levels: Path | None = None) -> ab.Sink:
+def program(levels: Path | None = None) -> ab.Result:
     """Return the warnings."""
     path = levels or real_file("sensors", "noaa_water_level.csv") or sample_file()
     read = ab.read_csv(str(path), Level, name="levels")

@@ -93,7 +93,7 @@ def answer(reading: Reading, query: Query) -> Answer:
     )
 
 
-def program(readings: Path | None = None, queries: int = 400) -> ab.Sink:
+def program(readings: Path | None = None, queries: int = 400) -> ab.Result:
     """Return the answers, those of an earlier query first."""
     path = readings or input_file()
     read = ab.generate(partial(in_time_order, path), Reading, name="sensors")

@@ -92,7 +92,7 @@ def features(tweet: Tweet) -> Iterator[Feature]:
         yield Feature(tweet.tweet_id, kind, text, len(text), times)
 
 
-def program(tweets: Path | None = None) -> ab.Sink:
+def program(tweets: Path | None = None) -> ab.Result:
     """Return the features of all tweets."""
     read = ab.read_csv(str(tweets or input_file()), Tweet, name="tweets")
     return read.flat_map(features, name="features").to_list(name="found")

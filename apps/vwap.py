@@ -143,7 +143,7 @@ def with_index(bargain: Bargain) -> Bargain:
     return bargain._replace(index=math.exp(discount) * bargain.size)
 
 
-def desk(trades: ab.Stream, quotes: ab.Stream, horizon: int) -> ab.Sink:
+def desk(trades: ab.Stream, quotes: ab.Stream, horizon: int) -> ab.Result:
     """Return the bargains against the last `horizon` trades of a stock."""
     name = f"desk_{horizon}"
     sales = trades.map(sale, name=f"sales_{horizon}").key_by("symbol")
@@ -178,7 +178,7 @@ def program(
     trades: Path | None = None,
     quotes: Path | None = None,
     horizons: Sequence[int] = HORIZONS,
-) -> list[ab.Sink]:
+) -> list[ab.Result]:
     """Return the bargains of each desk."""
     if trades is None or quotes is None:
         trades, quotes = input_files()

@@ -3,41 +3,59 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
 
 from anabranch.engines.spark.session import check_java, open_session
 from anabranch.errors import EngineError
+from tests import needs
+
+# A JVM of the tests lives for minutes: it compiles quickly rather than well.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 # A busy machine is slow; how long a test takes says nothing about what it tests.
 settings.register_profile("anabranch", deadline=None)
 settings.load_profile("anabranch")
 
-ROOT = Path(__file__).resolve().parent.parent
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="leave nothing out: run long tests, and fail where something is missing",
+    )
 
 
-def _why_no_spark() -> str | None:
-    try:
-        check_java()
-    except EngineError as error:
-        return str(error)
-    return None
+def pytest_itemcollected(item):
+    """Keep the tests of a file that use Spark in one of two processes."""
+    if item.get_closest_marker("spark") or "spark" in getattr(item, "fixturenames", ()):
+        group = crc32(item.path.name.encode()) % 2
+        item.add_marker(pytest.mark.xdist_group(f"spark-{group}"))
 
 
-def pytest_collection_modifyitems(items):
-    """Skip what needs Spark where there is no Java, and say so."""
-    needy = [item for item in items if item.get_closest_marker("spark")]
-    reason = _why_no_spark() if needy else None
-    if reason is not None:
-        for item in needy:
-            item.add_marker(pytest.mark.skip(reason=reason))
+def pytest_collection_modifyitems(config, items):
+    """Leave out what takes long, unless `--all` asks for it."""
+    if not config.getoption("--all"):
+        needs.skip_long(items)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say in one line what was left out, and how to get it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    line = needs.describe_left_out(str(report.longrepr[2]) for report in skipped)
+    if line is not None:
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark(pytestconfig):
     """The session that all tests marked `spark` use; engines find it by themselves."""
+    try:
+        check_java()
+    except EngineError as error:
+        needs.leave_out(pytestconfig, needs.JAVA, str(error))
     session = open_session("local[2]")
     yield session
     session.stop()
@@ -51,11 +69,9 @@ def _one_session(request):
 
 
 @pytest.fixture(scope="session")
-def data():
-    """The folder of real inputs, or a skip where they are not at hand."""
-    folder = Path(os.environ.get("ANABRANCH_DATA", ROOT.parent / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip(
-            "real data is in ../shared/data or $ANABRANCH_DATA; neither is here"
-        )
+def data(pytestconfig):
+    """The folder of real inputs."""
+    folder = needs.find_data()
+    if folder is None:
+        needs.leave_out(pytestconfig, needs.DATA)
     return folder

@@ -35,3 +35,76 @@ def test_the_page_on_semantics_has_examples():
     text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
 
     assert 40 < text.count(">>> ")
+
+
+CHANGES = (
+    "a source",
+    "a sink",
+    "a file format",
+    "a session window",
+    "an async operator",
+    "an ordering",
+    "an analysis rule",
+    "an engine",
+    "a PySpark upgrade",
+    "a checkpoint format",
+    "a policy",
+    "a metric on the dashboard",
+    "a CLI option",
+    "a benchmark",
+    "an error text",
+)
+NAMED_PATH = re.compile(r"`([\w/-]+(?:/|\.\w+))`")
+
+
+@pytest.fixture
+def rows_of_changes():
+    """The cells of each row about a change in CONTRIBUTING."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition("## Which files a change touches")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows[2:]]
+
+
+def test_the_files_that_a_change_touches_are_listed_for_fifteen_changes(
+    rows_of_changes,
+):
+    assert CHANGES == tuple(change for change, _, _ in rows_of_changes)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_files_that_a_change_touches_are_there(rows_of_changes, change):
+    (cells,) = (cells for cells in rows_of_changes if cells[0] == change)
+    named = NAMED_PATH.findall(cells[1]) + NAMED_PATH.findall(cells[2])
+    folders = (ROOT, ROOT / "src" / "anabranch")
+
+    assert named
+    assert [] == [
+        name for name in named if not any((f / name).exists() for f in folders)
+    ]
+
+
+def rows_about(page, sink):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    return [row for row in rows if f"`{sink}`" in row.split("|")[1]]
+
+
+@pytest.mark.parametrize(
+    ("sink", "once"),
+    [
+        ("to_kafka", True),
+        ("write_postgres", True),
+        ("to_socket", False),
+        ("to_spark", False),
+        ("for_each", False),
+    ],
+)
+def test_the_pages_agree_on_whether_an_epoch_comes_again(sink, once):
+    (connector,) = (
+        r for r in rows_about("connectors.md", sink) if "again" in r or once
+    )
+    (checkpoint,) = rows_about("checkpoints.md", sink)
+
+    assert once == (" once" in connector)
+    assert once == ("at least once" not in checkpoint)

@@ -9,23 +9,24 @@ import types
 import pytest
 
 import anabranch as ab
-from anabranch.graph.stream import WindowedStream
+from anabranch.language.stream import WindowedStream
 
 PUBLIC = """
 from_iterable generate read_csv read_jsonl read_parquet read_text
 socket kafka read_postgres from_spark
 union merge barrier pipeline split_join duplicate round_robin fuse
-sum count any min max mean first last
+sum count any min max mean first last window_start window_end
 declare trust dead_letter
 to_stream stage
 run start compile explain throughput latency
-Stream Sink Window Operator Job Compilation
+read Source Sink Malformed
+Stream Result Window Operator Job Metrics Compilation
 errors testing
 """
 ON_STREAMS = """
-map filter flat_map key_by scan apply window join split punctuate block pipe iterate
+map filter flat_map event_time in_order join_latest key_by scan apply window join split punctuate block pipe iterate
 to_list for_each write_csv write_jsonl write_parquet
-to_socket to_kafka write_postgres to_spark
+write to_socket to_kafka write_postgres to_spark
 """
 ON_JOBS = "wait stop metrics plan history status error ui compilation"
 

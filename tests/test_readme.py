@@ -26,7 +26,8 @@ def program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sys.modules.pop("vwap", None)
     Path("vwap.py").write_text(fence("python"))
-    return "vwap.py"
+    yield "vwap.py"
+    sys.modules.pop("vwap", None)  # an application has that name, too
 
 
 def test_the_explanation_is_what_explain_says(program, capsys):
@@ -61,7 +62,7 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_are_named_exist(page):
     """
-    A path with a folder is one of the package, or of the project.
+    A path with a folder is one of the package, of the project, or a benchmark.
     """
     named = re.findall(r"`([\w.]+/[\w./]*)`", page.read_text(encoding="utf-8"))
     roots = [ROOT, ROOT / "src" / "anabranch"]
@@ -71,4 +72,5 @@ def test_files_that_are_named_exist(page):
         for name in named
         if not name.startswith((".", "out"))
         and not any((r / name).exists() for r in roots)
+        and not (ROOT / "bench" / f"{name}.py").exists()
     ]

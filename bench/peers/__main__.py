@@ -23,28 +23,25 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))  # for what all benchmarks share
-
-from checking import verdict  # noqa: E402 - after the path
-from contestants import PEERS  # noqa: E402
-from counting import lines_of  # noqa: E402
-from environments import (  # noqa: E402
+from bench.harness.timing import claim, ratio, report, sized
+from bench.harness.trades import JOBS, make_trades, plain
+from bench.peers.checking import verdict
+from bench.peers.contestants import PEERS
+from bench.peers.counting import lines_of
+from bench.peers.environments import (
     PROGRAMS,
     NotInstallableError,
     python_of,
     version_of,
 )
-from live import latency  # noqa: E402
-from page import tables_of, write_page  # noqa: E402
-from running import PeerFailedError, Resident, Runner  # noqa: E402
-from timing import claim, ratio, report, sized  # noqa: E402
-from trades import JOBS, make_trades, plain  # noqa: E402
+from bench.peers.live import latency
+from bench.peers.page import tables_of, write_page
+from bench.peers.running import PeerFailedError, Resident, Runner
 
 HEAVY_ROWS = 40_000
 SMALL_ROWS = 1_000
 LIVE = "live"
-PAGE = HERE.parent.parent / "docs" / "peers.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "peers.md"
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """How many lines a user writes for a job: its function and all that it leads to.
 
-What all peers share (the functions on one trade, in bench/trades.py) does not count,
+What all peers share (the functions on one trade, in bench/harness/trades.py) does not count,
 nor do imports, blank lines, comments and docstrings.
 """
 

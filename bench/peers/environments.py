@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from contestants import Peer
+from bench.peers.contestants import Peer
 
-BENCH = Path(__file__).resolve().parent.parent
-PROGRAMS = BENCH / "peers" / "programs"
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "bench" / "peers" / "programs"
 
 
 class NotInstallableError(Exception):
@@ -50,7 +50,7 @@ def version_of(peer: Peer, python: str) -> str:
 
 def variables_of(peer: Peer, python: str) -> dict[str, str]:
     """Return the environment variables that a peer's program is started with."""
-    ways = [str(BENCH), str(PROGRAMS), os.environ.get("PYTHONPATH", "")]
+    ways = [str(ROOT), str(PROGRAMS), os.environ.get("PYTHONPATH", "")]
     if peer.packages:  # it has its own environment: nothing of ours gets in
         ways.pop()
     return {

@@ -14,8 +14,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from running import PeerFailedError, Runner
-from trades import SYMBOLS
+from bench.harness.trades import SYMBOLS
+from bench.peers.running import PeerFailedError, Runner
 
 PER_S = 1000
 PATIENCE_S = 120.0  # until the program has connected

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from contestants import PEERS
-from timing import Table, cell_text
+from bench.harness.timing import Table, cell_text
+from bench.peers.contestants import PEERS
 
 INTRO = """\
 # Anabranch beside its peers
 
 Four jobs, each from a CSV file of trades to CSV, by the same Python functions on one trade
-([bench/trades.py](../bench/trades.py)): a chain of three maps and a filter; a running VWAP of each of 1,000 symbols; a
+([bench/harness/trades.py](../bench/harness/trades.py)): a chain of three maps and a filter; a running VWAP of each of 1,000 symbols; a
 VWAP of each 100 trades of a symbol; a map that takes about 50 microseconds. Each peer is in an environment of its own,
 which the bench makes, and its programs are in [bench/peers/programs](../bench/peers/programs). All take turns in one run.
 

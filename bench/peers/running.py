@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from contestants import Peer
-from environments import PROGRAMS, variables_of
+from bench.peers.contestants import Peer
+from bench.peers.environments import PROGRAMS, variables_of
 
 ANSWER = "@peer "  # as programs/talk.py has it
 

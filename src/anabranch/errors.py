@@ -4,6 +4,7 @@
 
     AnabranchError
     ├── GraphError         the program as a whole is wrong; lists every fault at once
+    ├── ArgumentError      an argument of run, start or the like cannot be used
     ├── LoopError          a marked loop cannot be turned into stages: line and reason
     ├── PlanError          a plan breaks a rule that any plan must keep
     ├── OperatorError      an operator failed on an item
@@ -12,6 +13,7 @@
     ├── OutputError        a sink could not be written
     ├── CheckpointError    a checkpoint cannot be used with this program
     ├── EngineError        the engine itself could not start or go on
+    │   └── RefutedError   an operator that ran in parallel turned out to have state
     └── DashboardError     a dashboard has no port to be served on, or no record to show
 
 A message says what must hold; what came instead; what to do about it.
@@ -23,7 +25,13 @@ from dataclasses import dataclass
 
 
 class AnabranchError(Exception):
-    """The base of every error that Anabranch raises."""
+    """The base of every error that Anabranch raises.
+
+    `place` is the number of the source item behind it, and that of the source if there
+    are several, where this is known.
+    """
+
+    place: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,10 @@ class GraphError(AnabranchError):
         return type(self), (self.faults,)
 
 
+class ArgumentError(AnabranchError, ValueError):
+    """An argument of `run`, `start`, `latency` or `dead_letter` cannot be used."""
+
+
 class LoopError(AnabranchError):
     """A loop with marked stages cannot be turned into a stream: line and reason."""
 
@@ -66,6 +78,8 @@ class PlanError(AnabranchError):
 
 class OperatorError(AnabranchError):
     """An operator failed on an item; the user's own exception is its cause."""
+
+    operator: str | None = None  # its name
 
 
 class LateItemError(OperatorError):
@@ -86,6 +100,10 @@ class CheckpointError(AnabranchError):
 
 class EngineError(AnabranchError):
     """The engine could not start or could not go on."""
+
+
+class RefutedError(EngineError):
+    """An operator depends on the order of its items, though the analysis said no."""
 
 
 class DashboardError(AnabranchError):

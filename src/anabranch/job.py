@@ -6,33 +6,52 @@ The only place where the language, the compiler and the engines meet.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 
-from anabranch.compiler.compile import Compilation, Target, compile_graph
-from anabranch.compiler.overview import overview
+from anabranch.compiler.compile import Compilation, compile_graph, overview
+from anabranch.compiler.options import LOCAL, SEQUENTIAL, SPARK, Target
 from anabranch.control.actuator import Actuator
 from anabranch.control.background import adapt_in_background
-from anabranch.control.controller import Controller
 from anabranch.control.goals import Latency, Throughput
-from anabranch.control.latency_controller import LatencyActuator, LatencyController
+from anabranch.control.latency.hold import LatencyActuator, LatencyController
+from anabranch.control.throughput.tune import Controller
 from anabranch.dashboard.live import Live
-from anabranch.engines.engine import Change, Engine, Options, Running, Status
-from anabranch.engines.local.engine import LocalEngine
-from anabranch.engines.sequential import SequentialEngine
-from anabranch.graph.drafts import Sink, build_graph
+from anabranch.engines.engine import (
+    GRACE_S,
+    Adaptation,
+    Engine,
+    Options,
+    Running,
+    Status,
+)
+from anabranch.errors import ArgumentError, PlanError
 from anabranch.graph.graph import Graph
-from anabranch.graph.validate import validate
-from anabranch.metrics.record import Look
-from anabranch.plan.plan import Plan
-from anabranch.runtime.failures import OnError, policy
+from anabranch.language.drafts import Result, build_graph
+from anabranch.language.validate import validate
+from anabranch.metrics.job_metrics import Metrics
+from anabranch.metrics.run_record import JobSnapshot
+from anabranch.operators.clock import EventTime
+from anabranch.operators.sinks import ToSpark
+from anabranch.operators.sources import FromSpark
+from anabranch.plan.plan import Plan, Reason
+from anabranch.run_options import (
+    EngineName,
+    Keywords,
+    RunOptions,
+    read_options,
+    take_options,
+)
+from anabranch.runtime.failures import OnError, function_of, policy, skip, stop
+from anabranch.signals import Signals, raise_signal, wait_for_end
 
-EngineName = Literal["spark", "local", "sequential"]
+TARGETS = {"spark": SPARK, "local": LOCAL, "sequential": SEQUENTIAL}
+Written = Literal["nothing", "a part", "all", "all so far"]
 
 
 @runtime_checkable
@@ -46,26 +65,52 @@ class Adaptable(Protocol):
         """Return what keeps it within a bound sees of it, and changes."""
 
 
+class Replanning:
+    """Compiles a program again when its run has refuted a verdict of the analysis."""
+
+    def __init__(self, compilation: Compilation, on_error: OnError) -> None:
+        self.compilation = compilation
+        self._on_error = function_of(on_error)
+
+    def __call__(self, refuted: Mapping[str, Reason]) -> Plan:
+        """Return the plan with some operators made sequential."""
+        made = self.compilation
+        self.compilation = compile_graph(
+            made.graph, made.target, made.rules, self._on_error, refuted
+        )
+        return self.compilation.plan
+
+
 class Job:
     """A program that runs, or has run; made by `ab.run` and `ab.start`.
 
     >>> import anabranch as ab
     >>> job = ab.run(ab.from_iterable([1, 2]).to_list(), on="sequential")
-    >>> job.status, job.metrics()["read"]
+    >>> job.status, job.metrics().read
     ('finished', {'from_iterable': 2})
     """
 
     def __init__(
         self,
-        compilation: Compilation,
+        replanning: Replanning,
         running: Running,
         controller: Controller | LatencyController | None = None,
         ui: Live | None = None,
+        checkpoint: str | None = None,
     ) -> None:
         self._running = running
+        self._checkpoint = checkpoint
         self._controller = controller
-        self.compilation = compilation
+        self._replanning = replanning
         self.ui = ui
+
+    def __repr__(self) -> str:
+        return f"<Job {self.status}, {self.plan.summary}>"
+
+    @property
+    def compilation(self) -> Compilation:
+        """The program and what is known about it, with what its run has found out."""
+        return self._replanning.compilation
 
     @property
     def plan(self) -> Plan:
@@ -78,18 +123,38 @@ class Job:
         return self._running.status
 
     @property
-    def history(self) -> tuple[Change, ...]:
+    def history(self) -> tuple[Adaptation, ...]:
         """Every adaptation: when, what, why, and the measured effect."""
         changes = list(self._running.history)
         if self._controller is not None:
             steps = tuple(self._controller.history)
-            changes += [Change(s.at_s, s.what, s.why, s.effect) for s in steps]
+            changes += [Adaptation(s.at_s, s.what, s.why, s.effect) for s in steps]
         return tuple(sorted(changes, key=lambda change: change.at_s))
 
     @property
     def error(self) -> BaseException | None:
         """What ended it, if it failed."""
         return self._running.error
+
+    @property
+    def hung(self) -> str | None:
+        """What did not let it come to a clean end, if it was stopped and did not."""
+        return self._running.hung
+
+    @property
+    def written(self) -> Written:
+        """What the files of the job hold.
+
+        "all" once it has finished; "nothing" before that, and for good if it failed or was
+        stopped. With a checkpoint it is "a part", and the next run goes on from there. A
+        live job, which only `stop()` ends, then has "all so far".
+        """
+        if self.status == "finished":
+            return "all"
+        if self._checkpoint is not None:
+            return "a part"
+        live = self.compilation.graph.live and self.status == "stopped"
+        return "all so far" if live else "nothing"
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; tell whether it came within `timeout` seconds.
@@ -101,24 +166,41 @@ class Job:
         finally:
             self._close_ui()
 
-    def stop(self) -> None:
-        """End the job early and cleanly."""
-        self._running.stop()
-        self._close_ui()
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """End the job early; `written` then tells what its files hold.
+
+        The items that are under way go through, on Spark the epoch that runs. If that
+        takes longer than the grace, the job ends without them, and a warning names the
+        operator that has not returned.
+        """
+        self.end(grace_s)
+        if self.hung is not None:
+            warnings.warn(self.hung, RuntimeWarning, stacklevel=2)
+
+    def end(
+        self, grace_s: float = GRACE_S, hurry: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Stop without a warning; in a `hurry` the rest of the grace is left out."""
+        try:
+            self._running.stop(grace_s, hurry)
+        finally:
+            self._close_ui()
 
     def _close_ui(self) -> None:
         if self.ui is not None and self.status != "running":
             self.ui.close()
 
-    def metrics(self) -> dict[str, Any]:
-        """Return what was measured so far, as plain data."""
+    def metrics(self) -> Metrics:
+        """Return what was measured so far."""
         found = self._running.metrics()
         if isinstance(self._controller, LatencyController):
-            found["steps"] = self._controller.steps()
+            return replace(found, steps=self._controller.steps())
         return found
 
 
-def compile_sinks(*sinks: Sink, on: EngineName = "spark") -> Compilation:
+def compile_sinks(
+    *sinks: Result, on: EngineName = "spark", on_error: str | OnError = "stop"
+) -> Compilation:
     """Check a program and return what the compiler makes of it.
 
     >>> import anabranch as ab
@@ -127,11 +209,36 @@ def compile_sinks(*sinks: Sink, on: EngineName = "spark") -> Compilation:
     [('from_iterable', 'map')]
     """
     graph = graph_of(sinks)
-    target = Target(batched=on == "spark", aligned=on != "sequential")
-    return compile_graph(graph, target)
+    chosen = policy(on_error)
+    target = replace(target_of(on), resilient=chosen is not stop)
+    return compile_graph(graph, target, on_error=function_of(chosen))
 
 
-def explain(*sinks: Sink, on: EngineName = "spark") -> str:
+def refuse_lost_letters(graph: Graph, on_error: OnError) -> None:
+    """Raise if late items are to be dead letters, but nobody takes these."""
+    for op in graph:
+        wanted = isinstance(op.kind, EventTime) and op.kind.late == "dead_letter"
+        if wanted and on_error in (stop, skip):
+            msg = (
+                f"{op.site}: {op.name!r} makes dead letters of late items, so the run must "
+                f"take them; say on_error=ab.dead_letter(...), or another late="
+            )
+            raise ArgumentError(msg)
+
+
+def target_of(on: EngineName) -> Target:
+    """Return what the engine of that name can do."""
+    if on not in TARGETS:
+        raise unknown_engine(on)
+    return TARGETS[on]
+
+
+def unknown_engine(name: str) -> ArgumentError:
+    """Return the error for the name of no engine."""
+    return ArgumentError(f"on must be 'spark', 'local' or 'sequential'; got {name!r}")
+
+
+def explain(*sinks: Result, on: EngineName = "spark") -> str:
     """Return what is parallel in a program, what is not, and why, as text.
 
     >>> import anabranch as ab
@@ -141,18 +248,8 @@ def explain(*sinks: Sink, on: EngineName = "spark") -> str:
     return compile_sinks(*sinks, on=on).explain()
 
 
-def start(
-    *sinks: Sink,
-    on: EngineName = "spark",
-    checkpoint: str | os.PathLike[str] | None = None,
-    degree: int | None = None,
-    on_error: str | OnError = "stop",
-    goal: Throughput | Latency | None = None,
-    master: str | None = None,
-    epoch_items: int | None = None,
-    progress: bool = False,
-    ui: bool | int = False,
-) -> Job:
+@take_options
+def start(*sinks: Result, **options: Unpack[Keywords]) -> Job:
     """Start a program and return its `Job` at once.
 
     >>> import anabranch as ab
@@ -160,55 +257,70 @@ def start(
     >>> job.wait(timeout=60)
     True
     """
-    if degree is not None and degree < 1:
-        msg = f"degree must be at least 1; got {degree}"
-        raise ValueError(msg)
-    if degree is not None and isinstance(goal, Latency):
-        msg = (
-            f"a latency goal chooses the number of replicas; got degree={degree} too; "
-            "leave one of them out, or say ab.latency(..., replicas=...)"
-        )
-        raise ValueError(msg)
-    if checkpoint is not None and on != "spark":
-        msg = (
-            f"only on='spark' keeps a checkpoint; got on={on!r}; leave one of them out"
-        )
-        raise ValueError(msg)
-    options = Options(
-        on_error=policy(on_error),
-        degree=degree,
-        checkpoint=None if checkpoint is None else os.fspath(checkpoint),
-        master=master,
-        epoch_items=epoch_items,
-        progress=progress,
-    )
-    compilation = compile_sinks(*sinks, on=on)
-    live = None if ui is False else Live(0 if ui is True else ui)
+    return start_with(read_options("start", options), sinks)
+
+
+def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
+    """Start a program with options that were checked."""
+    options = chosen.for_engine()
+    compilation = compile_sinks(*sinks, on=chosen.on, on_error=options.on_error)
+    refuse_lost_letters(compilation.graph, options.on_error)
+    engine = engine_named("sequential" if compilation.plan.one_thread else chosen.on)
+    refuse_one_thread(compilation, options)
+    replanning = Replanning(compilation, options.on_error)
+    options = replace(options, replan=replanning)
+    live = None if chosen.ui is False else Live(0 if chosen.ui is True else chosen.ui)
     try:
-        shown = {} if live is None else program_data(compilation, on, goal)
-        running = engine_named(on).start(compilation.graph, compilation.plan, options)
+        shown = {} if live is None else program_data(compilation, chosen)
+        running = engine.start(compilation.graph, compilation.plan, options)
     except BaseException:
         if live is not None:
             live.give_up()
         raise
     controller: Controller | LatencyController | None = None
-    if degree is None and isinstance(running, Adaptable):
-        if isinstance(goal, Latency):
-            controller = LatencyController(running.latency_actuator(), goal)
-        else:
-            controller = Controller(running.actuator(), (goal or Throughput()).settings)
+    if chosen.degree is None and isinstance(running, Adaptable):
+        controller = make_controller(running, chosen.goal)
         adapt_in_background(controller)
-    job = Job(compilation, running, controller, live)
+    job = Job(replanning, running, controller, live, options.checkpoint)
     if live is not None:
         sys.stderr.write(f"dashboard: {live.address} (recorded in {live.record})\n")
         live.begin(shown, partial(look_at, job))
     return job
 
 
-def look_at(job: Job) -> Look:
+def make_controller(
+    running: Adaptable, goal: Throughput | Latency | None
+) -> Controller | LatencyController:
+    """Return what tunes a job for its goal."""
+    if isinstance(goal, Latency):
+        return LatencyController(running.latency_actuator(), goal)
+    return Controller(running.actuator(), (goal or Throughput()).settings)
+
+
+def refuse_one_thread(compilation: Compilation, options: Options) -> None:
+    """Refuse what only Spark can do where a program must run as one thread."""
+    why = compilation.plan.one_thread
+    if not why:
+        return
+    needs = [
+        f"{op.name} ({op.site}) needs Spark"
+        for op in compilation.graph
+        if isinstance(op.kind, FromSpark | ToSpark)
+    ]
+    if options.checkpoint is not None:
+        needs.append("checkpoint= needs Spark")
+    if needs:
+        msg = (
+            f"a program whose parts share something must run as one thread; {why}; but "
+            f"{needs[0]}; keep what is shared in a scan or an Operator"
+        )
+        raise PlanError(msg)
+
+
+def look_at(job: Job) -> JobSnapshot:
     """Return a job as it is now, as plain data: what its dashboard records."""
     status, error = job.status, job.error  # first: the rest is then not older
-    return Look(
+    return JobSnapshot(
         status,
         job.metrics(),
         [asdict(change) for change in job.history],
@@ -216,12 +328,11 @@ def look_at(job: Job) -> Look:
     )
 
 
-def program_data(
-    compilation: Compilation, on: EngineName, goal: Throughput | Latency | None
-) -> dict[str, Any]:
+def program_data(compilation: Compilation, chosen: RunOptions) -> dict[str, Any]:
     """Return what a dashboard shows of a program before it has run."""
+    goal = chosen.goal
     return {
-        "on": on,
+        "on": chosen.on,
         "started": time.time(),
         "bound_ms": goal.bound_s * 1000 if isinstance(goal, Latency) else None,
         "quantile": goal.quantile if isinstance(goal, Latency) else None,
@@ -229,25 +340,12 @@ def program_data(
     }
 
 
-def run(
-    *sinks: Sink,
-    on: EngineName = "spark",
-    checkpoint: str | os.PathLike[str] | None = None,
-    degree: int | None = None,
-    on_error: str | OnError = "stop",
-    goal: Throughput | Latency | None = None,
-    master: str | None = None,
-    epoch_items: int | None = None,
-    progress: bool = False,
-    ui: bool | int = False,
-) -> Job:
+@take_options
+def run(*sinks: Result, **options: Unpack[Keywords]) -> Job:
     """Run a bounded program to its end and return its `Job`.
 
-    `on` names the engine. While the program runs it is tuned for its `goal`, which is
-    `ab.throughput()` unless said otherwise (`ab.latency("200 ms")`); a `degree` fixes the number of replicas
-    instead, and nothing is tuned. `on_error` is "stop", "skip" or `ab.dead_letter(...)`. `ui=True` serves a
-    dashboard on this machine while it runs, and says where; a number is the port to use. Ctrl-C stops the
-    job cleanly.
+    Ctrl-C and SIGTERM stop the job, which leaves no output then (see `Job.written`); a
+    second one ends it at once.
 
     >>> import anabranch as ab
     >>> squares = ab.from_iterable([1, 2, 3]).map(lambda n: n * n).to_list()
@@ -255,28 +353,16 @@ def run(
     >>> squares.items
     [1, 4, 9]
     """
-    job = start(
-        *sinks,
-        on=on,
-        checkpoint=checkpoint,
-        degree=degree,
-        on_error=on_error,
-        goal=goal,
-        master=master,
-        epoch_items=epoch_items,
-        progress=progress,
-        ui=ui,
-    )
-    try:
-        while not job.wait(timeout=0.2):
-            pass
-    except KeyboardInterrupt:
-        job.stop()
-        raise
+    chosen = read_options("run", options)
+    with Signals() as signals:
+        with signals.waiting():
+            job = start_with(chosen, sinks)
+            wait_for_end(job, signals)
+        raise_signal(job, signals)
     return job
 
 
-def graph_of(sinks: Sequence[Sink]) -> Graph:
+def graph_of(sinks: Sequence[Result]) -> Graph:
     """Return the checked graph of a program."""
     graph = build_graph(sinks)
     validate(graph)
@@ -284,15 +370,17 @@ def graph_of(sinks: Sequence[Sink]) -> Graph:
 
 
 def engine_named(name: EngineName) -> Engine:
-    """Return the engine of that name."""
+    """Return the engine of that name; only the one that is used is loaded."""
     match name:
         case "sequential":
-            return SequentialEngine()
+            kind = importlib.import_module(
+                "anabranch.engines.sequential"
+            ).SequentialEngine
         case "local":
-            return LocalEngine()
-        case "spark":  # PySpark takes a second to import: only who uses it pays
-            module = importlib.import_module("anabranch.engines.spark.engine")
-            made: Engine = module.SparkEngine()
-            return made
-    msg = f"on must be 'spark', 'local' or 'sequential'; got {name!r}"
-    raise ValueError(msg)
+            kind = importlib.import_module("anabranch.engines.local.run").LocalEngine
+        case "spark":
+            kind = importlib.import_module("anabranch.engines.spark.engine").SparkEngine
+        case _:
+            raise unknown_engine(name)
+    made: Engine = kind()
+    return made

@@ -9,7 +9,11 @@ import pytest
 from anabranch.cli.programs import load_module
 
 APPS = Path(__file__).parents[2] / "apps"
-ENGINES = ["sequential", "local", pytest.param("spark", marks=pytest.mark.spark)]
+ENGINES = [
+    "sequential",
+    "local",
+    pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long]),
+]
 
 
 def load_app(name):

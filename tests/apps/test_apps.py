@@ -9,6 +9,7 @@ import pytest
 import anabranch as ab
 from anabranch.cli.programs import load_sinks
 from tests.apps.loading import APPS
+from tests.needs import OPENCV, why_left_out
 
 NAMES = sorted(path.stem for path in APPS.glob("*.py"))
 DOCS = APPS.parent / "docs"
@@ -19,13 +20,13 @@ def test_it_gives_answers_from_a_sample_where_there_is_no_real_data(
     name, tmp_path, monkeypatch
 ):
     if name == "lane_detection":
-        pytest.importorskip("cv2", reason="needs OpenCV: pip install 'anabranch[lane]'")
+        pytest.importorskip("cv2", reason=why_left_out(OPENCV))
     monkeypatch.setenv("ANABRANCH_DATA", str(tmp_path / "nowhere"))
     monkeypatch.chdir(tmp_path)
 
     job = ab.run(*load_sinks(str(APPS / f"{name}.py")), on="sequential")
 
-    assert all(job.metrics()["delivered"].values())
+    assert all(job.metrics().delivered.values())
 
 
 @pytest.mark.parametrize("name", NAMES)

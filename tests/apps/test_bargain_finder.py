@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 
 import anabranch as ab
+from anabranch.errors import OperatorError
 from tests.apps.loading import ENGINES, load_app
 
 
@@ -82,3 +83,11 @@ def test_real_deals_follow_from_the_averages_of_duckdb(bargain_finder, data):
     ab.run(sink, on="sequential")
 
     assert_same(list(deals(rows(folder / "trades.csv"), average, span_us)), sink)
+
+
+def test_a_trade_of_a_window_that_is_over_is_an_error(bargain_finder, sample, tmp_path):
+    head, *lines = sample.read_text().splitlines()
+    (tmp_path / "late.csv").write_text("\n".join([head, *lines, lines[0]]))
+
+    with pytest.raises(OperatorError, match="must be in the order of their windows"):
+        ab.run(bargain_finder.program(tmp_path / "late.csv"), on="sequential")

@@ -7,8 +7,9 @@ import pytest
 
 import anabranch as ab
 from tests.apps.loading import ENGINES, load_app
+from tests.needs import OPENCV, why_left_out
 
-cv2 = pytest.importorskip("cv2")
+cv2 = pytest.importorskip("cv2", reason=why_left_out(OPENCV))
 
 
 @pytest.fixture(scope="module")

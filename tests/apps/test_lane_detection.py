@@ -8,8 +8,9 @@ import pytest
 
 import anabranch as ab
 from tests.apps.loading import ENGINES, load_app
+from tests.needs import OPENCV, why_left_out
 
-pytest.importorskip("cv2", reason="needs OpenCV: pip install 'anabranch[lane]'")
+pytest.importorskip("cv2", reason=why_left_out(OPENCV))
 
 
 @pytest.fixture(scope="module")

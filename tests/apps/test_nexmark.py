@@ -11,6 +11,7 @@ from statistics import fmean
 import pytest
 
 import anabranch as ab
+from anabranch.errors import OperatorError
 from tests.apps.loading import load_app
 
 
@@ -170,3 +171,72 @@ def test_each_query_is_a_program_of_its_own(nexmark, sample, name):
 
     assert {"events", name} <= operators
     assert ("sold" in operators) == (name in ("q4", "q6"))
+
+
+HOUSE = [
+    {"ts": 1_000, "type": "person", "id": 1, "name": "Ada", "city": "A", "state": "OR"},
+    {"ts": 1_000, "type": "auction", "id": 7, "seller": 1, "category": 10}
+    | {"expires": 5_000},
+    {"ts": 2_000, "type": "bid", "auction": 7, "bidder": 2, "price": 100},
+    {"ts": 3_000, "type": "bid", "auction": 7, "bidder": 3, "price": 300},
+    {"ts": 25_000, "type": "auction", "id": 8, "seller": 1, "category": 10}
+    | {"expires": 26_000},
+    {"ts": 25_500, "type": "bid", "auction": 8, "bidder": 3, "price": 50},
+]
+
+
+def write_events(folder, events):
+    path = folder / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+LATE = {
+    "q4": (4, 3, "bid"),
+    "q5": (5, 3, "bid"),
+    "q6": (4, 3, "bid"),
+    "q7": (5, 3, "bid"),
+    "q8": (4, 1, "auction"),
+}
+
+
+@pytest.mark.parametrize("engine", ["sequential", "local"])
+@pytest.mark.parametrize(("name", "moved"), LATE.items(), ids=LATE)
+def test_a_query_that_needs_the_order_names_the_event_that_is_late(
+    nexmark, tmp_path, name, moved, engine
+):
+    """
+    The event at the second place comes only after the one at the first.
+    """
+    after, place, kind = moved
+    events = [e for n, e in enumerate(HOUSE) if n != place]
+    events.insert(after, HOUSE[place])
+    query = getattr(nexmark, name)(nexmark.open_house(write_events(tmp_path, events)))
+
+    with pytest.raises(OperatorError) as error:
+        ab.run(query, on=engine)
+
+    assert f"ts={HOUSE[place]['ts']}" in str(error.value)
+    assert kind.title() in str(error.value) or f"type={kind!r}" in str(error.value)
+    assert "sort" in str(error.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_times_are_in_order(nexmark, tmp_path, name):
+    path = write_events(tmp_path, HOUSE)
+    query = getattr(nexmark, name)(nexmark.open_house(path))
+
+    job = ab.run(query, on="sequential")
+
+    assert {"events": len(HOUSE)} == job.metrics().read
+
+
+def test_q5_gives_the_span_of_bids_that_are_in_no_order_within_a_step(
+    nexmark, tmp_path
+):
+    events = [HOUSE[3], HOUSE[2]]
+    query = nexmark.q5(nexmark.open_house(write_events(tmp_path, events)))
+
+    ab.run(query, on="sequential")
+
+    assert (2_000, 3_000, 7, 2) == query.items[0]

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.cli.main import main
-from anabranch.engines.spark.checkpoint import Checkpoint
-from anabranch.engines.spark.checkpoint_files import write_log
-from anabranch.engines.spark.checkpoint_record import Log, Record
+from anabranch.epochs.checkpoint.directory import Checkpoint
+from anabranch.epochs.checkpoint.files import write_log
+from anabranch.epochs.checkpoint.record import Log, Record
+from anabranch.epochs.checkpoint.seal import NO_KEY
 
 OPERATOR = {
     "role": "state",
@@ -39,7 +40,9 @@ def directory(tmp_path):
     folder = made.directory / "state" / "u1"
     folder.mkdir()
     states = {b"0000/s1:A": pickle.dumps(("A", [1.5]))}
-    write_log(folder / "log", {3: states, 9: {b"0000/s1:B": pickle.dumps(("B", [2]))}})
+    write_log(
+        folder / "log", {3: states, 9: {b"0000/s1:B": pickle.dumps(("B", [2]))}}, NO_KEY
+    )
     log = Log("u1", "log", 1, {3: 30, 9: 30})
     made.commit(Record(1, 1, positions={"read_csv": {"offset": 70}}, logs=(log,)), None)
     made.close()

@@ -194,18 +194,18 @@ def test_the_applications_are_listed(capsys, monkeypatch):
 
 def test_benchmarks_are_listed_and_unknown_ones_refused(capsys):
     assert 0 == main(["bench"])
-    assert "compile_time" in capsys.readouterr().out.split()
+    assert "compile/time" in capsys.readouterr().out.split()
 
-    assert 1 == main(["bench", "compile_tim"])
-    assert "did you mean 'compile_time'?" in capsys.readouterr().err
+    assert 1 == main(["bench", "compile/tim"])
+    assert "did you mean 'compile/time'?" in capsys.readouterr().err
 
 
 def test_benchmarks_are_scripts_and_folders_and_not_what_they_share(capsys):
     main(["bench"])
 
     names = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
-    assert {"all", "peers", "safe_fig7"} <= names
-    assert not {"timing", "trades", "safe_common"} & names
+    assert {"all", "peers", "safe/fig7", "latency/fig4"} <= names
+    assert not {"harness/timing", "harness/results", "safe/model"} & names
 
 
 def test_a_folder_is_run_like_a_script(capfd):
@@ -213,8 +213,13 @@ def test_a_folder_is_run_like_a_script(capfd):
     assert "--trades" in capfd.readouterr().out
 
 
-def test_a_benchmark_is_run_with_its_arguments(capfd):
-    assert 0 == main(["bench", "compile_time", "20"])
+@pytest.mark.parametrize("name", ["compile/time", "compile_time"])
+def test_a_benchmark_is_run_with_its_arguments_from_any_folder(
+    name, capfd, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+
+    assert 0 == main(["bench", name, "20"])
     assert '"operators": 20' in capfd.readouterr().out
 
 
@@ -266,6 +271,42 @@ def test_an_interrupt_stops_the_job_cleanly(folder):
     assert "Traceback" not in said
 
 
+COUNTING = """\
+import time
+from pathlib import Path
+import anabranch as ab
+
+def slowly(n: int) -> int:
+    Path("begun").touch()
+    time.sleep(0.001)
+    return n
+
+program = ab.from_iterable(range(1_000_000), int).map(slowly).write_csv("out")
+"""
+
+
+@pytest.mark.parametrize("engine", ["sequential", "local"])
+def test_a_job_that_is_terminated_says_that_it_wrote_nothing(folder, engine):
+    (folder / "counting.py").write_text(COUNTING)
+    command = "import sys, anabranch.cli as c; sys.exit(c.main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, "run", "counting.py", "--on", engine],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(folder / "begun")
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+
+    assert 143 == process.returncode, said
+    assert "stopped early, so there is no output in files" in said
+    assert "did not write out" in said
+    assert [] == [path for path in folder.iterdir() if "out" in path.name]
+
+
 def wait_for(path):
     for _ in range(3000):
         if path.exists():
@@ -298,3 +339,116 @@ def test_what_a_program_imports_from_its_folder_reaches_the_workers(folder, caps
 
     assert 0 == main(["run", "jobs/scale.py"])
     assert "to_list: 2 items\n    3\n    6\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on", ["local", "sequential"])
+def test_a_checkpoint_without_spark_is_refused_in_words(folder, capsys, on):
+    assert 1 == main(["run", "sensors.py", "--on", on, "--checkpoint", "kept"])
+
+    said = capsys.readouterr().err
+    assert "error: a checkpoint is kept on='spark' only" in said
+    assert f"got on='{on}' and checkpoint='kept'" in said
+    assert not (folder / "kept").exists()
+
+
+def test_a_checkpoint_at_a_url_is_refused_before_spark_starts(folder, capsys):
+    assert 1 == main(["run", "sensors.py", "--checkpoint", "s3://bucket/kept"])
+    assert "a URL with the scheme s3" in capsys.readouterr().err
+
+
+ELSEWHERE = """
+import anabranch as ab
+program = ab.from_iterable([1]).write_csv("s3://bucket/out")
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "--on", "sequential"], ["explain"], ["graph", "-o", "x.svg"]]
+)
+def test_an_output_at_a_url_is_refused_by_every_command(folder, capsys, command):
+    (folder / "elsewhere.py").write_text(ELSEWHERE)
+
+    assert 1 == main([command[0], "elsewhere.py", *command[1:]])
+    assert "elsewhere.py:3: operator 'write_csv'" in capsys.readouterr().err
+    assert ["elsewhere.py", "readings.csv", "sensors.py"] == sorted(
+        path.name for path in folder.iterdir() if path.name != "__pycache__"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "sensors.py", "--on-error", "s3://bucket/lost.jsonl"],
+        ["graph", "sensors.py", "-o", "s3://bucket/x.svg"],
+        ["checkpoint", "s3://bucket/kept"],
+        ["dashboard", "s3://bucket/run.jsonl"],
+    ],
+)
+def test_a_url_is_refused_wherever_a_path_may_stand(folder, capsys, arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert 2 == ended.value.code
+    assert "a URL with the scheme s3" in capsys.readouterr().err
+
+
+def test_a_file_url_works_wherever_a_path_may_stand(folder, capsys):
+    url = folder.as_uri()
+    (folder / "readings.csv").write_text("sensor,value\na,2\nb,0\n")
+
+    lost = f"{url}/lost.jsonl"
+    assert 0 == sequentially(f"{url}/sensors.py:twice", "--on-error", lost)
+    assert 0 == main(["graph", f"{url}/sensors.py", "-o", f"{url}/x.svg"])
+    assert 1 == len((folder / "lost.jsonl").read_text().splitlines())
+    assert (folder / "x.svg").exists()
+
+
+def test_a_program_at_a_url_is_refused(folder, capsys):
+    assert 1 == sequentially("https://example.org/job.py")
+    assert "a URL with the scheme https" in capsys.readouterr().err
+
+
+def test_an_error_of_ours_while_a_file_is_loaded_has_its_line_and_no_traceback(
+    folder, capsys
+):
+    (folder / "hasty.py").write_text("import anabranch as ab\nab.latency('soon')\n")
+
+    assert 1 == sequentially("hasty.py")
+    said = capsys.readouterr().err
+    assert "hasty.py:2 cannot be loaded: ArgumentError: a duration is" in said
+    assert "Traceback" not in said
+
+
+def test_a_full_disk_under_the_output_of_a_command_is_told(folder, capsys, monkeypatch):
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        monkeypatch.setattr(sys, "stdout", full)
+
+        assert 1 == main(["explain", "sensors.py"])
+        assert "error: " in capsys.readouterr().err
+
+
+DATES = """
+import datetime as dt
+from typing import NamedTuple
+import anabranch as ab
+
+class Reading(NamedTuple):
+    at: dt.datetime
+
+now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+typed = ab.from_iterable([Reading(now)], Reading)
+untyped = ab.from_iterable([Reading(now)]).map(lambda r: r)
+program = typed.window(time=60, on="at").aggregate(len).to_list()
+later = untyped.window(time=60, on="at").aggregate(len).to_list()
+"""
+
+
+@pytest.mark.parametrize("name", ["program", "later"])
+def test_a_window_over_dates_is_refused_in_words(folder, capsys, name):
+    (folder / "dates.py").write_text(DATES)
+
+    assert 1 == sequentially(f"dates.py:{name}")
+    said = capsys.readouterr().err
+    assert "operator 'aggregate'" in said
+    assert "timestamp()" in said
+    assert "Traceback" not in said

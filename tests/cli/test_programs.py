@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.cli.errors import CommandError
+from anabranch.cli.console import CommandError
 from anabranch.cli.programs import load_module, load_sinks
-from anabranch.engines.modules import sent_by_value
+from anabranch.epochs.modules import find_modules_by_value
 from anabranch.errors import LoopError
 
 HEAD = "import anabranch as ab\ns = ab.from_iterable([1, 2])\n"
@@ -101,7 +101,7 @@ def test_the_code_of_the_file_and_its_neighbours_goes_to_the_workers(file):
 
     module = load_module(Path(file("import json, loaded_helper")))
 
-    sent = sent_by_value()
+    sent = find_modules_by_value()
     assert module in sent
     assert sys.modules["loaded_helper"] in sent
     assert sys.modules["json"] not in sent

@@ -7,8 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from anabranch.cli.progress import Meter, watch
+from anabranch.cli.report import Meter, watch
 from anabranch.errors import OperatorError
+from anabranch.metrics.job_metrics import Metrics
+from anabranch.signals import Signals
 
 
 class ScriptedJob:
@@ -17,6 +19,8 @@ class ScriptedJob:
     def __init__(self, *metrics, error=None):
         self._metrics = list(metrics)
         self._error = error
+
+    status = "failed"  # should it come to that
 
     def wait(self, timeout):
         if self._metrics:
@@ -30,12 +34,13 @@ class ScriptedJob:
 
 
 def at(elapsed_s, read, **others):
-    return {"elapsed_s": elapsed_s, "read": {"source": read}, **others}
+    engine = "spark" if others else "local"
+    return Metrics(engine, "running", elapsed_s, read={"source": read}, **others)
 
 
 def watched(job, *, terminal):
     written = io.StringIO()
-    watch(job, Console(file=written, force_terminal=terminal, width=100))
+    watch(job, Console(file=written, force_terminal=terminal, width=100), Signals())
     return written.getvalue()
 
 
@@ -76,6 +81,6 @@ def test_the_rate_is_that_of_late():
 
 
 def test_several_sources_are_counted_together():
-    metrics = {"elapsed_s": 61.0, "read": {"left": 2, "right": 3}}
+    metrics = Metrics("local", "running", 61.0, read={"left": 2, "right": 3})
 
     assert Meter().line(metrics).startswith("5 items read")

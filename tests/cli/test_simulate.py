@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from anabranch.cli.main import main
-from anabranch.control.model import Costs
+from anabranch.control.throughput.model import ItemCosts
 
 PROGRAM = """
 import itertools
@@ -55,7 +55,7 @@ def test_python_code_gains_by_processes_and_not_by_threads(folder, capsys, monke
     """
     Two operators of plain Python: threads would wait for the interpreter's lock.
     """
-    costs = Costs(
+    costs = ItemCosts(
         {("read", "first"): 1e-3, ("read", "first", "second"): 1e-3}, locked_s=2e-3
     )
     monkeypatch.setattr(
@@ -80,7 +80,7 @@ def test_it_says_where_the_lock_makes_it_a_guess(
     """
     names = ("read", "first", "second", "third", "fourth")
     at = {names[: n + 1]: 1e-3 for n in range(1, 5)}
-    costs = Costs(at, locked_s=2e-4, waiting=waiting)
+    costs = ItemCosts(at, locked_s=2e-4, waiting=waiting)
     monkeypatch.setattr(
         sys.modules["anabranch.cli.simulate"], "measure", lambda *_: (costs, {})
     )
@@ -88,3 +88,48 @@ def test_it_says_where_the_lock_makes_it_a_guess(
     assert 0 == main(["simulate", "busy.py", "--cores", "4"])
 
     assert guesses == capsys.readouterr().out.count("(a guess)")
+
+
+SCANS = """
+import itertools
+import anabranch as ab
+
+def count(state: int, item: int) -> tuple[int, int]:
+    return state + 1, item
+
+stream = ab.generate(itertools.count, int, name="o1")
+for n in range(2, 9):
+    stream = stream.scan(count, 0, name=f"o{n}")
+program = stream.to_list()
+"""
+
+
+def test_processes_have_the_limits_of_spark_and_they_are_told(
+    folder, capsys, monkeypatch
+):
+    """
+    A chain of scans without a key: nothing can be replicated, but cut.
+    """
+    (folder / "scans.py").write_text(SCANS)
+    names = tuple(f"o{n}" for n in range(1, 9))
+    costs = ItemCosts({names[: n + 1]: 1e-4 for n in range(8)}, locked_s=8e-4)
+    monkeypatch.setattr(
+        sys.modules["anabranch.cli.simulate"], "measure", lambda *_: (costs, {})
+    )
+
+    assert 0 == main(["simulate", "scans.py", "--cores", "8", "--processes"])
+
+    text = capsys.readouterr().out
+    assert ["1.00x", "2.00x", "4.00x", "8.00x"] == [
+        line.split()[2] for line in text.splitlines()[2:6]
+    ]
+    assert "all 8 cores are busy" in text
+    assert "moving rows between workers is not in the model" in text
+
+
+def test_a_program_that_writes_files_can_be_simulated_on_spark(folder, capsys):
+    command = ["simulate", "busy.py", "--cores", "2", "--seconds", "1", "--processes"]
+
+    assert 0 == main([*command, "--json"])
+
+    assert all(one["limit"] for one in json.loads(capsys.readouterr().out)["outcomes"])

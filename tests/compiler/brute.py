@@ -10,15 +10,14 @@ import itertools
 
 import networkx as nx
 
-from anabranch.compiler.options import Rules, Target
-from anabranch.graph.blocks import Block
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import Source
+from anabranch.compiler.options import Target
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.blocks import Block
 
 
-def violations(graph, traits, plan, target=None, rules=None):
+def violations(graph, traits, plan, target=None):
     """Return every safety condition that a plan breaks, as text."""
-    target, rules = target or Target(), rules or Rules()
+    target = target or Target()
     net = nx.MultiDiGraph()
     net.add_nodes_from(graph.names)
     net.add_edges_from((e.producer.operator, e.consumer.operator) for e in graph.edges)
@@ -27,10 +26,10 @@ def violations(graph, traits, plan, target=None, rules=None):
     for region in plan.regions:
         found += _of_region(graph, traits, net, region)
         found += _of_keys(graph, traits, region)
-        found += _of_numbers(plan, net, region, rules)
+        found += _of_numbers(plan, net, region)
     found += _of_fusion(graph, net, plan, region_of)
     found += _of_punctuation(graph, traits, net, region_of)
-    found += _of_sinks(graph, traits, plan, target)
+    found += _of_sinks(graph, plan, target)
     return found
 
 
@@ -45,7 +44,7 @@ def _of_region(graph, traits, net, region):
             yield f"{name} has global state"
         if net.in_degree(name) > 1 or net.out_degree(name) > 1 or op.kind.outputs > 1:
             yield f"{name} has more than one neighbour on a side"
-        if isinstance(op.kind, Source | SinkKind):
+        if isinstance(op.kind, SourceKind | SinkKind):
             if not of_op.in_parallel:
                 yield f"{name} is for one worker"
         elif of_op.pop != 1:
@@ -65,7 +64,7 @@ def _of_keys(graph, traits, region):
         if not set(region.key) <= set(traits[name].key):
             yield f"{region.key} is not in the key of {name}"
         for earlier in members[: members.index(name)]:
-            if isinstance(graph[earlier].kind, Source):
+            if isinstance(graph[earlier].kind, SourceKind):
                 if traits[earlier].state != "keyed":
                     yield f"{name} is keyed below a source that is not"
                 continue
@@ -74,7 +73,7 @@ def _of_keys(graph, traits, region):
                 yield f"{earlier} does not forward {region.key} to {name}"
 
 
-def _of_numbers(plan, net, region, rules):
+def _of_numbers(plan, net, region):
     """What numbers can be seen at the end of a region, by listing them."""
     regions = {name: r for r in plan.regions for name in r.operators}
     chain = [region]
@@ -85,7 +84,7 @@ def _of_numbers(plan, net, region, rules):
     repeats = any(r.push.most is None or r.push.most > 1 for r in chain) and not any(
         r.push.most == 0 for r in chain
     )
-    allowed = {"relaxed"}
+    allowed = {"relaxed", "position"}
     if not repeats:
         allowed.add("strict")
         if not gaps:
@@ -94,12 +93,8 @@ def _of_numbers(plan, net, region, rules):
                 allowed.add("round_robin")
     if not region.key:
         allowed.add("contiguous")
-    if region.last_joint == "parallel_sink":
-        allowed.add("none")
     if region.ordering not in allowed:
         yield f"{region.name} is ordered by {region.ordering}; allowed are {allowed}"
-    if not rules.shuffle_after_prolific and repeats and region.last_joint == "shuffle":
-        yield f"{region.name} is prolific and ends in a shuffle"
 
 
 def _of_fusion(graph, net, plan, region_of):
@@ -144,11 +139,10 @@ def _marks_arrive(traits, net, maker, awaiting):
     return maker != awaiting and nx.has_path(ways, maker, awaiting)
 
 
-def _of_sinks(graph, traits, plan, target):
+def _of_sinks(graph, plan, target):
     for region in plan.regions:
         for name in region.operators:
-            of_op = traits[name]
-            if not isinstance(graph[name].kind, SinkKind) or not of_op.needs_order:
+            if not isinstance(graph[name].kind, SinkKind):
                 continue
             ranges = region.first_joint == "parallel_source" or target.batched
             if region.ordering != "contiguous" or not ranges:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from anabranch.analysis.traits import Push, Traits
-from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Graph, Op, Output
-from anabranch.graph.kinds import FlatMap, Split, Union
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import Source
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.blocks import Block
+from anabranch.operators.stateless import FlatMap, Split, Union
+from anabranch.python.traits import Push, Traits
 
 NAMES = st.frozensets(st.sampled_from("klm"), max_size=3)
 PUSHES = st.sampled_from([(1, 1), (1, 1), (1, 1), (0, 1), (0, None), (2, 2), (0, 0)])
@@ -22,7 +21,7 @@ def programs(draw, most=14):
     traits: dict[str, Traits] = {}
     for index in range(draw(st.integers(2, most))):
         name = f"o{index}"
-        op = Op(name, Source())
+        op = Op(name, SourceKind())
         usable = [o for o in ops if not isinstance(o.kind, SinkKind)]
         if usable and draw(st.integers(0, 9)) > 0:
             op = _inner(draw, name, usable, ops)
@@ -74,8 +73,7 @@ def _traits(draw, op):
         pop=pop,
         push=push,
         forwards=draw(st.none() | NAMES),
-        punctuation="free" if isinstance(op.kind, Union) else marks,
+        punctuation="free" if isinstance(op.kind, SourceKind | Union) else marks,
         expects_punctuation=draw(st.integers(0, 5)) == 0,
         in_parallel=draw(st.booleans()),
-        needs_order=draw(st.booleans()),
     )

@@ -12,7 +12,6 @@ unless its brackets say otherwise (on its first mention):
     marks, free         makes punctuations; removes them (others pass them on)
     expects             acts on punctuations
     parallel            a source or sink for several workers
-    unordered           a sink that does not mind the order
     fuse=a              must be fused with a
     block=2>1 peek 3    a block of fixed rates
     deal=1+2, collect=1+2, barrier, split=2   kinds; `s.1 -> x` is output 1
@@ -23,13 +22,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from anabranch.analysis.traits import Evidence, Push, Traits
-from anabranch.graph.blocks import Block, Collect, Deal
 from anabranch.graph.graph import Graph, Op, Output
-from anabranch.graph.kinds import Barrier, FlatMap, Kind, Map, Split, Union
-from anabranch.graph.sinks import SinkKind
+from anabranch.graph.kind import Kind, SinkKind, SourceKind
 from anabranch.graph.site import Site
-from anabranch.graph.sources import Source
+from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.stateless import Barrier, FlatMap, Map, Split, Union
+from anabranch.python.traits import Evidence, Push, Traits
 
 _TERM = re.compile(r"\s*(\w+)(?:\.(\d+))?\s*(?:\[([^\]]*)\])?\s*")
 
@@ -89,7 +87,7 @@ def _kind(options: dict[str, str], inputs: int, feeds: bool) -> Kind:  # noqa: P
     if inputs > 1:
         return Union()
     if inputs == 0:
-        return Source()
+        return SourceKind()
     if not feeds:
         return SinkKind()
     return FlatMap(list) if {"push", "pop"} & set(options) else Map(abs)
@@ -112,7 +110,6 @@ def _traits(op: Op, options: dict[str, str]) -> Traits:
         punctuation="free" if "free" in options else marks,
         expects_punctuation="expects" in options,
         in_parallel="parallel" in options,
-        needs_order="unordered" not in options,
     )
     if state == "global":
         evidence = Evidence("state", f"{op.name} counts", "job.py", op.site.line)

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.compiler.compile import Target, compile_graph
-from anabranch.graph.drafts import build_graph
+from anabranch.compiler.compile import compile_graph
+from anabranch.compiler.options import Target
+from anabranch.language.drafts import build_graph
 from anabranch.plan.integrity import check
 
 SPARK = Target(batched=True)
@@ -31,6 +32,7 @@ def vwap(trades: list[Trade]) -> Price:
 
 
 seen: list[Price] = []
+unseen = eval("lambda price: price")
 
 
 def score(price: Price) -> Price:
@@ -38,10 +40,13 @@ def score(price: Price) -> Price:
     return price
 
 
+def opaque_score(price: Price) -> Price:
+    return unseen(price)
+
+
 @ab.declare(state="stateless")
 def declared_score(price: Price) -> Price:
-    seen.append(price)
-    return price
+    return unseen(price)
 
 
 def finance(step=None):
@@ -59,7 +64,7 @@ def test_the_finance_program_runs_in_ranges_by_key_and_in_ranges_again():
     check(compilation.graph, compilation.plan)
     assert [
         (("read_csv", "positive"), (), "contiguous", "parallel_source", "shuffle"),
-        (("vwap",), ("symbol",), "strict", "shuffle", "shuffle"),
+        (("vwap",), ("symbol",), "position", "shuffle", "shuffle"),
         (("out",), (), "contiguous", "shuffle", "parallel_sink"),
     ] == [
         (r.operators, r.key, r.ordering, r.first_joint, r.last_joint)
@@ -74,11 +79,12 @@ def test_what_is_written_down_is_json():
 
 
 def test_the_line_that_forces_an_operator_to_be_sequential_is_named():
-    [found] = finance(score).plan.sequential
+    [found, sink] = finance(score).plan.sequential
 
     line = score.__code__.co_firstlineno + 1
     assert ("score", line) == (found.operator, found.reason.line)
     assert found.reason.file.endswith("test_compile.py")
+    assert ("out", "is written by the task of score") == (sink.operator, sink.why)
 
 
 def test_advice_comes_true_when_it_is_followed():
@@ -86,12 +92,24 @@ def test_advice_comes_true_when_it_is_followed():
     The explanation foretells what the same program with the declaration gives.
     """
     [advised] = [
-        line for line in finance(score).explain().split("\n\n") if "declaration" in line
+        part
+        for part in finance(opaque_score).explain().split("\n\n")
+        if "declaration" in part
     ]
     followed = finance(declared_score)
 
     assert "would let r1 grow to vwap, score" in " ".join(advised.split())
     assert ("vwap", "score") == followed.plan.regions[1].operators
+
+
+def test_a_declaration_that_the_code_refutes_is_not_advised():
+    text = " ".join(finance(score).explain().split())
+
+    assert "declare" not in text
+    assert (
+        "score: make what it keeps the state of a scan, .scan(step, initial); a state "
+        "for each symbol, the key of its stream, would let r1 grow to vwap, score."
+    ) in text
 
 
 @pytest.mark.parametrize("target", [Target(), SPARK], ids=["one by one", "batched"])

@@ -1,19 +1,21 @@
 """Joints and orderings, by pairs: a program, and what each region must get."""
 
+from dataclasses import replace
+
 import pytest
 
 from anabranch.compiler.make_plan import make_plan
-from anabranch.compiler.options import Rules, Target
+from anabranch.compiler.options import LOCAL, SEQUENTIAL, Target
 from anabranch.compiler.ordering import order_regions
 from anabranch.compiler.regions import find_regions
 from anabranch.plan.integrity import check
 from tests.compiler.notation import program
 
 
-def orderings(text, target=None, rules=None):
+def orderings(text, target=LOCAL):
     """Each region as `first joint, ordering, last joint`."""
     graph, traits = program(text)
-    plan = make_plan(graph, traits, target, rules)
+    plan = make_plan(graph, traits, target)
     check(graph, plan)
     return " | ".join(
         f"{r.first_joint} {r.ordering} {r.last_joint}" for r in plan.regions
@@ -36,33 +38,33 @@ TABLE_1 = {
 }
 
 BEYOND = {
-    "ranges of a parallel source stay ranges, whatever the rate": (
-        "src[parallel] -> a[push=0..*] -> sink",
-        "parallel_source contiguous merge",
-    ),
-    "a sink that minds no order needs no ordering": (
-        "src -> a[key=k, push=0..*] -> sink[parallel, unordered]",
-        "split none parallel_sink",
-    ),
-    "from a parallel source to a parallel sink": (
-        "src[parallel, key=k] -> a[key=k] -> sink[parallel, unordered]",
-        "parallel_source none parallel_sink",
-    ),
-    "ranges are written as ranges": (
+    "one thread reads and writes": (
         "src[parallel] -> a -> sink[parallel]",
-        "parallel_source contiguous parallel_sink",
+        "split round_robin merge",
+    ),
+    "punctuations that are removed leave gaps": (
+        "src -> a[free] -> sink",
+        "split strict merge",
+    ),
+    "streams of several threads meet by position": (
+        "src -> x[global]; x -> a -> u; x -> b[key=k] -> u -> c -> sink",
+        "split position merge | split position merge | split round_robin merge",
+    ),
+    "so does whatever leads there": (
+        "src -> a -> x[global]; x -> b -> u; x -> c -> u -> sink",
+        "split position merge | split position merge | split position merge",
     ),
     "incompatible keys meet in a shuffle, whose receivers see gaps": (
         "src -> a[key=k] -> b[key=l] -> sink",
-        "split strict shuffle | shuffle seqno merge",
+        "split strict shuffle | shuffle strict merge",
     ),
     "gaps before a shuffle are gaps after it": (
         "src -> a[key=k, push=0..1] -> b[key=l] -> sink",
         "split strict shuffle | shuffle strict merge",
     ),
-    "duplicates before a shuffle are duplicates after it": (
+    "numbers that repeat tell nothing after a shuffle": (
         "src -> a[key=k, push=0..*] -> b[key=l] -> sink",
-        "split relaxed shuffle | shuffle relaxed merge",
+        "split position shuffle | shuffle position merge",
     ),
     "gaps of the first region reach the third": (
         "src -> a[key=k, push=0..1] -> b[key=l] -> c[key=m] -> sink",
@@ -74,7 +76,7 @@ BEYOND = {
     ),
     "Figure 1": (
         "src[parallel, key=server] -> a[key=uid, push=0..1] -> f[push=0..1] -> sink",
-        "parallel_source strict shuffle | shuffle strict merge",
+        "split strict merge",
     ),
 }
 
@@ -93,11 +95,20 @@ BATCHED = {
         "src -> a[push=0..*] -> sink",
         "split contiguous merge",
     ),
-    "a key still scatters the items": ("src -> a[key=k] -> sink", "split seqno merge"),
+    "a key scatters the items": ("src -> a[key=k] -> sink", "split position merge"),
+    "ranges of a parallel source stay ranges, whatever the rate": (
+        "src[parallel] -> a[push=0..*] -> sink",
+        "parallel_source contiguous merge",
+    ),
+    "ranges are written as ranges": (
+        "src[parallel] -> a -> sink[parallel]",
+        "parallel_source contiguous parallel_sink",
+    ),
+    "one task writes what it has": ("src -> x[global] -> sink[parallel]", ""),
     "ordered output of a keyed region is written in ranges": (
         "src[parallel] -> a[key=k, push=0..1] -> sink[parallel]",
         (
-            "parallel_source contiguous shuffle | shuffle strict shuffle"
+            "parallel_source contiguous shuffle | shuffle position shuffle"
             " | shuffle contiguous parallel_sink"
         ),
     ),
@@ -109,28 +120,15 @@ def test_engine_that_works_in_batches(text, expected):
     assert expected == orderings(text, Target(batched=True))
 
 
-PROLIFIC = "src -> a[key=k, push=0..*] -> b[key=l] -> c[key=m] -> sink"
+def test_items_that_may_fail_leave_gaps():
+    resilient = replace(LOCAL, resilient=True)
+
+    assert "split strict merge" == orderings("src -> a -> sink", resilient)
+    assert "" == orderings("src -> a[block=2>1] -> sink", resilient)
 
 
-def test_restriction_on_shuffles_after_prolific_regions_can_be_switched_on():
-    """
-    The paper's rule: the prolific region merges, and what follows starts afresh.
-    """
-    rules = Rules(shuffle_after_prolific=False)
-
-    assert (
-        "split relaxed merge | split strict shuffle | shuffle seqno merge"
-        == orderings(PROLIFIC, rules=rules)
-    )
-
-
-def test_a_prolific_region_reached_by_a_shuffle_may_not_shuffle_either():
-    text = "src -> a[key=k] -> b[key=l, push=2] -> c[key=m] -> sink"
-
-    assert (
-        "split strict shuffle | shuffle relaxed merge | split seqno merge"
-        == orderings(text, rules=Rules(shuffle_after_prolific=False))
-    )
+def test_one_thread_has_no_regions():
+    assert "" == orderings("src -> a -> b[key=k] -> sink", SEQUENTIAL)
 
 
 def test_why_names_the_rate():

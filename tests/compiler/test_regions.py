@@ -48,10 +48,6 @@ FORMED = {
         "src[parallel, key=k] -> a[key=k+l] -> sink",
         "src a: k",
     ),
-    "a sink that minds no order ends a region": (
-        "src -> a[key=k] -> sink[parallel, unordered]",
-        "a sink: k",
-    ),
     "an ordered sink writes the ranges of a parallel source": (
         "src[parallel] -> a -> sink[parallel]",
         "src a sink",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import needs
 from tests.connectors.database import Database, NoServerError
 
 
@@ -22,7 +23,7 @@ def engine(request):
 @pytest.fixture(scope="session")
 def broker():
     broker_of = pytest.importorskip(
-        "tests.connectors.broker", reason="confluent-kafka is not installed"
+        "tests.connectors.broker", reason=needs.why_left_out(needs.KAFKA)
     )
     running = broker_of.Broker()
     yield running
@@ -30,11 +31,11 @@ def broker():
 
 
 @pytest.fixture(scope="session")
-def database():
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
+def database(pytestconfig):
+    pytest.importorskip("psycopg", reason=needs.why_left_out(needs.PSYCOPG))
     try:
         running = Database()
     except NoServerError as why:
-        pytest.skip(f"needs a Postgres server: {why}")
+        needs.leave_out(pytestconfig, needs.POSTGRES, str(why))
     yield running
     running.remove()

@@ -1,6 +1,8 @@
 """DataFrames of the user's own, into a program and out of it again."""
 
+import datetime as dt
 import os
+from decimal import Decimal
 from typing import NamedTuple
 
 import pytest
@@ -51,6 +53,7 @@ def test_a_streaming_frame_goes_through_a_program_into_a_writer(spark, tmp_path)
     assert "finished" == job.status
 
 
+@pytest.mark.long
 def test_without_a_type_items_have_the_columns_as_attributes(spark):
     frame = spark.range(3).selectExpr("id", "cast(id as string) AS text", "id > 1 AS b")
     out = ab.from_spark(frame).map(lambda r: (r.id, r.text, r.b)).to_list()
@@ -60,6 +63,7 @@ def test_without_a_type_items_have_the_columns_as_attributes(spark):
     assert [(0, "0", False), (1, "1", False), (2, "2", True)] == out.items
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epoch_items", [7, 1000])
 def test_a_frame_that_has_an_end_keeps_the_order_of_its_partitions(spark, epoch_items):
     frame = spark.range(0, 100, 1, 4).selectExpr("id AS value")
@@ -104,6 +108,7 @@ def test_a_column_that_is_missing_is_told(spark):
         ab.run(out)
 
 
+@pytest.mark.long
 def test_a_query_that_fails_is_told(spark, tmp_path):
     (tmp_path / "in").mkdir()
     put(tmp_path / "in", "a.csv", readings(2))
@@ -138,6 +143,7 @@ def test_a_stream_can_be_stopped(spark, tmp_path):
     assert [] == spark.streams.active
 
 
+@pytest.mark.long
 def test_a_micro_batch_counts_once_whatever_its_checkpoint_knows(spark, tmp_path):
     """
     The second run finds nothing new; the third finds one more file.
@@ -166,3 +172,44 @@ def test_other_engines_refuse_frames(spark, engine):
         ab.run(ab.from_spark(spark.range(3)).to_list(), on=engine)
     with pytest.raises(EngineError, match="to_spark needs the Spark engine"):
         ab.run(ab.from_iterable([1]).to_spark(print), on=engine)
+
+
+class Price(NamedTuple):
+    amount: Decimal
+    day: dt.date
+
+
+class Basket(NamedTuple):
+    prices: list[Price]
+    counts: dict[str, int]
+    first: Price | None
+
+
+NESTED = """
+    array(named_struct('amount', cast(1.50 as decimal(5, 2)), 'day', date'2026-01-31'))
+    AS prices, map('a', 1, 'b', 2) AS counts,
+    cast(null as struct<amount: decimal(5, 2), day: date>) AS first
+"""
+
+
+def test_structs_and_maps_become_values_of_their_types(spark):
+    frame = spark.sql(f"SELECT {NESTED}")
+    out = ab.from_spark(frame, Basket).to_list()
+
+    ab.run(out)
+
+    price = Price(Decimal("1.50"), dt.date(2026, 1, 31))
+    assert [Basket([price], {"a": 1, "b": 2}, None)] == out.items
+    assert Price is type(out.items[0].prices[0])
+
+
+def test_a_frame_that_cannot_give_the_type_is_refused_before_a_row_is_read(spark):
+    frame = spark.sql(f"SELECT {NESTED}").drop("counts")
+    frame = frame.selectExpr("*", "array(1) AS counts")
+    read = []
+    out = ab.from_spark(frame, Basket).for_each(read.append)
+
+    with pytest.raises(InputError, match="'counts' must hold dict"):
+        ab.run(out)
+
+    assert [] == read

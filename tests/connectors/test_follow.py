@@ -4,11 +4,14 @@ import gzip
 import os
 import time
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
+from anabranch.connectors.files.follow import SETTLE_S
 from anabranch.errors import InputError
-from anabranch.runtime.reading.watch import SETTLE_S
+from tests import needs
 from tests.connectors.items import Reading, as_csv, as_json, readings, total, totals
 from tests.connectors.waiting import until
 
@@ -48,7 +51,7 @@ def test_files_that_are_there_together_are_read_by_name(engine, tmp_path):
     assert ["a1", "a2", "b1", "b2", "c1", "c2"] == out.items
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
+@pytest.mark.parametrize("ending", needs.quick(1, ["jsonl.gz", "jsonl", "parquet"]))
 def test_other_formats_can_be_followed(engine, tmp_path, ending):
     items = readings(10)
     lines = b"\n".join(as_json(items))
@@ -116,6 +119,38 @@ def test_a_bad_row_is_a_dead_letter_and_its_neighbours_stay(engine, tmp_path):
     assert [f"{tmp_path}/a.jsonl, row 2 (line 2)"] == [f.where for f in lost]
 
 
+def test_a_link_to_nowhere_is_a_dead_letter_and_the_next_file_follows(engine, tmp_path):
+    (tmp_path / "a.txt").symlink_to("nowhere")
+    put(tmp_path / "b.txt", "one\n")
+    lost = []
+    out = ab.read_text(tmp_path, follow=True).to_list()
+    job = ab.start(out, on=engine, on_error=ab.dead_letter(lost.append))
+    until(job, lambda: out.items == ["one"])
+    time.sleep(SETTLE_S)  # the link might still be on the way
+    put(tmp_path / "c.txt", "two\n")
+    until(job, lambda: len(out.items) == 2)
+    job.stop()
+
+    assert ["one", "two"] == out.items
+    assert [str(tmp_path / "a.txt")] == [failure.item for failure in lost]
+
+
+def test_a_parquet_file_with_a_damaged_page_is_a_dead_letter(engine, tmp_path):
+    good, bad = tmp_path / "b.parquet", tmp_path / "a.parquet"
+    pq.write_table(pa.table({"value": [1, 2]}), tmp_path / ".made")
+    data = (tmp_path / ".made").read_bytes()
+    put(bad, data[:10] + b"\xff" * 20 + data[30:])
+    put(good, data)
+    lost = []
+    out = ab.read_parquet(tmp_path, int, follow=True).to_list()
+    job = ab.start(out, on=engine, degree=1, on_error=ab.dead_letter(lost.append))
+    until(job, lambda: out.items == [1, 2])
+    job.stop()
+
+    assert [str(bad)] == [failure.item for failure in lost]
+
+
+@pytest.mark.long
 def test_a_truncated_gzip_file_is_a_dead_letter_and_what_is_whole_stays(
     engine, tmp_path
 ):
@@ -183,6 +218,7 @@ def test_a_file_that_vanishes_while_it_is_read_is_told(tmp_path):
     assert [str(n) for n in range(len(out.items))] == out.items
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_followed_file_that_vanishes_is_a_dead_letter(tmp_path):
     put(tmp_path / "a.txt", "".join(f"{n}\n" for n in range(100)))
@@ -201,7 +237,7 @@ def test_a_followed_file_that_vanishes_is_a_dead_letter(tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+@pytest.mark.parametrize("ending", needs.quick(1, ["csv", "csv.gz"]))
 def test_a_job_goes_on_where_its_checkpoint_ends(tmp_path, ending):
     """
     The first run is stopped within a file.
@@ -220,3 +256,19 @@ def test_a_job_goes_on_where_its_checkpoint_ends(tmp_path, ending):
         put(data / "b.csv", as_csv(readings(20, first=30)))
 
     assert totals(readings(50)) == seen
+
+
+def test_latency_counts_from_the_time_of_a_file(tmp_path, engine):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n")
+    long_ago_s = time.time() - 3600
+    os.utime(path, (long_ago_s, long_ago_s))
+    out = ab.read_text(tmp_path, follow=True).to_list()
+    job = ab.start(out, on=engine)
+    until(job, lambda: len(out.items) == 2)
+    job.stop()
+
+    if engine != "sequential":
+        latency = job.metrics().latency
+        assert 2 == latency.items
+        assert 3_600_000 <= latency.max_ms

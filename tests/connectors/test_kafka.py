@@ -1,15 +1,19 @@
 """Kafka as a source and as a sink, over TCP, against the broker of librdkafka."""
 
+import time
+
 import pytest
 
 import anabranch as ab
+from anabranch.connectors.open import open_external
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.graph import Op
-from anabranch.graph.sinks import ToKafka
+from anabranch.operators.sinks import ToKafka
 from tests.connectors.items import Reading, as_json, readings, total, totals
 from tests.connectors.waiting import until
+from tests.needs import KAFKA, why_left_out
 
-pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+pytest.importorskip("confluent_kafka", reason=why_left_out(KAFKA))
 
 
 def test_a_topic_goes_through_a_program_into_another(engine, broker):
@@ -101,6 +105,7 @@ def test_a_message_is_one_row(broker, kind, form, values, items):
     assert items == found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "engine", ["sequential", pytest.param("spark", marks=pytest.mark.spark)]
 )
@@ -154,13 +159,11 @@ def test_items_with_the_same_key_stay_in_one_partition_in_order(broker):
 
 
 def test_an_epoch_that_was_sent_is_not_sent_again(broker):
-    kafka = pytest.importorskip("anabranch.runtime.writing.kafka")
     topic = broker.topic()
     broker.send(topic, [b"0"])
     broker.committed(topic, f"anabranch-{topic}-sink", 7)
-    sink = kafka.KafkaSink(
-        Op("sink", ToKafka(broker.servers, topic, "jsonl")), int, topic
-    )
+    kind = ToKafka(broker.servers, topic, "jsonl")
+    sink = open_external(Op("sink", kind), int, topic)
 
     sink.write(7, [1, 2], pytest.fail)
     sink.write(8, [3], pytest.fail)
@@ -178,3 +181,17 @@ def test_an_item_that_cannot_be_sent_does_no_harm_to_the_others(engine, broker):
 
     assert [b"1", b"3"] == broker.received(topic, 2)
     assert [{2}] == [failure.item for failure in lost]
+
+
+def test_latency_counts_from_the_time_of_a_message(engine, broker):
+    topic = broker.topic()
+    broker.send(topic, [b"1", b"2"])
+    time.sleep(0.2)
+    out = ab.kafka(broker.servers, topic, int, follow=False).to_list()
+
+    metrics = ab.run(out, on=engine).metrics()
+
+    assert [1, 2] == out.items
+    if engine != "sequential":
+        assert 2 == metrics.latency.items
+        assert 200 <= metrics.latency.p50_ms

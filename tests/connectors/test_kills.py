@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.items import as_json, readings, totals
+from tests.needs import PSYCOPG, why_left_out
 
-psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-pytestmark = pytest.mark.spark
+psycopg = pytest.importorskip("psycopg", reason=why_left_out(PSYCOPG))
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 

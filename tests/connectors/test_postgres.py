@@ -7,13 +7,14 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.connectors.open import open_external
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.graph import Op
-from anabranch.graph.sinks import WritePostgres
-from anabranch.runtime.writing.postgres import PostgresSink
+from anabranch.operators.sinks import WritePostgres
 from tests.connectors.items import Reading, Total, readings, total, totals
+from tests.needs import PSYCOPG, why_left_out
 
-psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+psycopg = pytest.importorskip("psycopg", reason=why_left_out(PSYCOPG))
 
 
 class Numbered(NamedTuple):
@@ -147,7 +148,7 @@ def test_what_cannot_be_read_is_told(database, query, kind, text):
 
 def sink_of(database, table, job="job", patience_s=60.0):
     kind = WritePostgres(database.dsn, table, patience_s)
-    return PostgresSink(Op("sink", kind), Reading, job)
+    return open_external(Op("sink", kind), Reading, job)
 
 
 def refused(item, error):
@@ -155,10 +156,11 @@ def refused(item, error):
 
 
 def test_an_epoch_that_comes_again_adds_nothing(database, sql, table):
-    sink = sink_of(database, table, uuid.uuid4().hex)
+    job = uuid.uuid4().hex
+    sink = sink_of(database, table, job)
     sink.write(1, readings(2), refused)
     sink.write(2, readings(3, first=2), refused)
-    again = sink_of(database, table, sink._job)
+    again = sink_of(database, table, job)
 
     again.write(2, readings(3, first=2), refused)
     again.write(3, readings(1, first=5), refused)

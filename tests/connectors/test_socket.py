@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -202,11 +203,11 @@ def test_an_epoch_takes_no_more_than_it_is_allowed(server):
     with called(server) as connection:
         connection.sendall(b"".join(b"%d\n" % n for n in range(25)))
         until(job, lambda: len(out.items) == 25)
-        before = job.metrics()["epochs"]
+        before = job.metrics().epochs
         run.epoch_items = 1000
         connection.sendall(b"".join(b"%d\n" % n for n in range(25, 200)))
         until(job, lambda: len(out.items) == 200)
-        after = job.metrics()["epochs"]
+        after = job.metrics().epochs
     job.wait()
 
     assert list(range(200)) == out.items
@@ -228,3 +229,26 @@ def test_sources_that_arrive_do_not_wait_for_each_other(engine, server):
         job.wait()
 
     assert ["a", "b", "c"] == out.items
+
+
+def test_latency_counts_from_when_a_row_arrived(engine, server):
+    """Twenty rows arrive together; the operator takes 5 ms or more for each."""
+
+    def slow(n: int) -> int:
+        time.sleep(0.005)
+        return n
+
+    rows = ab.socket(*server.getsockname(), int)
+    out = rows.map(slow).to_list()
+    job = ab.start(out, on=engine, degree=1, epoch_items=5)
+    with called(server) as connection:
+        connection.sendall(b"".join(b"%d\n" % n for n in range(20)))
+    job.wait()
+
+    metrics = job.metrics()
+    if engine != "sequential":
+        assert 20 == metrics.latency.items == metrics.latency_from_reading.items
+        assert metrics.latency.max_ms > 90
+        assert metrics.recent_latency.items == 20
+        assert 0 == metrics.backlog
+    assert list(range(20)) == out.items

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from anabranch.control.model import Costs
+from anabranch.control.throughput.model import ItemCosts
 
 
-def chain(operators: int = 8, cost_s: float = 0.01, port_s: float = 0.0) -> Costs:
+def chain(operators: int = 8, cost_s: float = 0.01, port_s: float = 0.0) -> ItemCosts:
     names = ["read", *(f"o{number}" for number in range(1, operators + 1))]
     at = {tuple(names[: n + 1]): cost_s for n in range(1, operators + 1)}
-    return Costs({("read",): cost_s / 1000, **at}, port_s)
+    return ItemCosts({("read",): cost_s / 1000, **at}, port_s)

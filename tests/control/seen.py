@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.observed import Observed, RegionLoad
+from anabranch.metrics.load import Observed, RegionLoad
 
 
 def latencies(*seconds, items=100):

@@ -4,6 +4,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.control.goals import Latency, seconds_of
+from anabranch.errors import ArgumentError
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,22 @@ def test_a_degree_leaves_nothing_to_choose():
             degree=2,
             goal=ab.latency("1 s"),
         )
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"alpha": 0.0}, "alpha must be a share"),
+        ({"beta": 1.5}, "beta must be a share"),
+        ({"replicas": 0}, "replicas must be at least 1"),
+    ],
+)
+def test_settings_of_throughput_that_make_no_sense_are_refused(settings, words):
+    with pytest.raises(ArgumentError, match=words):
+        ab.throughput(**settings)
+
+
+def test_the_papers_settings_are_the_users():
+    settings = ab.throughput(alpha=0.3, beta=0.9, replicas=8).settings
+
+    assert (0.3, 0.9, 8) == (settings.alpha, settings.beta, settings.most_replicas)

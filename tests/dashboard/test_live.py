@@ -10,13 +10,14 @@ import tempfile
 import threading
 import time
 import urllib.error
+from urllib.parse import urlsplit
 
 import pytest
 
 import anabranch as ab
 from anabranch.cli.main import main
 from anabranch.errors import DashboardError, OperatorError
-from anabranch.metrics.store import Follower
+from anabranch.metrics.run_record import Follower
 from tests.dashboard.test_server import get, news
 
 COMMAND = [
@@ -83,7 +84,7 @@ def test_a_job_is_shown_while_it_runs_and_recorded_to_its_end(gate, capsys):
     assert "finished" == story.status
     assert (20, 20) == (story.samples[-1]["read"], story.samples[-1]["delivered"])
     assert 20 == sum(one.get("items", 0) for one in story.samples)
-    assert job.metrics()["degrees"] == story.samples[-1]["degrees"]
+    assert job.metrics().degrees == story.samples[-1]["degrees"]
     assert [] == threads()
     with pytest.raises(urllib.error.URLError):
         get(job.ui.address)
@@ -134,7 +135,7 @@ def test_without_a_dashboard_there_is_none():
 
 def test_a_port_that_is_taken_is_told_before_anything_runs(gate):
     first = ab.start(ab.generate(gate.numbers).to_list(), on="sequential", ui=True)
-    port = int(first.ui.address.rstrip("/").rpartition(":")[2])
+    port = urlsplit(first.ui.address).port
     ran = []
 
     with pytest.raises(DashboardError, match=f"127.0.0.1:{port} cannot be had"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -16,9 +15,10 @@ import anabranch as ab
 from anabranch.dashboard.server import Server
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks, program_data
-from anabranch.metrics.store import append
+from anabranch.metrics.run_record import append
+from anabranch.run_options import RunOptions
+from tests import needs
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 SAMPLES = [
     {
         "at_s": float(second),
@@ -37,16 +37,24 @@ SAMPLES = [
 CHANGE = {
     "place": 0,
     "at_s": 10.0,
-    "what": "r0 has 2 channels",
+    "what": "r0 has 2 replicas",
     "why": "it is <the> bottleneck",
     "effect": "1.80x \N{PLUS-MINUS SIGN}0.05",
 }
 
 
-def look_at(address):
+@pytest.fixture
+def browser(pytestconfig):
+    found = needs.find_browser()
+    if found is None:
+        needs.leave_out(pytestconfig, needs.BROWSER)
+    return found
+
+
+def look_at(browser, address):
     return subprocess.run(
         [
-            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu"),
+            *(browser, "--headless", "--no-sandbox", "--disable-gpu"),
             *("--window-size=1280,1600", "--virtual-time-budget=4000", "--dump-dom"),
             address,
         ],
@@ -57,10 +65,7 @@ def look_at(address):
     ).stdout
 
 
-@pytest.mark.skipif(
-    BROWSER is None, reason="neither chromium nor google-chrome is here"
-)
-def test_a_reader_sees_the_whole_run(tmp_path):
+def test_a_reader_sees_the_whole_run(browser, tmp_path):
     total = 0
 
     def add(number):
@@ -72,7 +77,7 @@ def test_a_reader_sees_the_whole_run(tmp_path):
     sinks = [numbers.map(add, name="total").to_list()]
     record = tmp_path / "run.jsonl"
     made = compile_sinks(*sinks, on="local")
-    program = program_data(made, "local", ab.latency("60 ms"))
+    program = program_data(made, RunOptions(on="local", goal=ab.latency("60 ms")))
     end = {"status": "failed", "error": "OperatorError: 'total' <b>failed</b>"}
     append(
         record,
@@ -86,19 +91,19 @@ def test_a_reader_sees_the_whole_run(tmp_path):
 
     with closing(Server()) as server:
         server.begin(record)
-        page = look_at(server.address)
+        page = look_at(browser, server.address)
 
-    body = page.partition("<script>")[0]
+    body = page.partition("<script")[0]
     words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body))
     assert 'id="status" class="failed"' in body
     for shown in (
         "test_page.py",
-        "2 of 4 operators parallel · goal: 99% within 60 ms",
+        "1 of 4 operators parallel · goal: 99% within 60 ms",
         "OperatorError: 'total' &lt;b&gt;failed&lt;/b&gt;",
         "29,000 items",
         "1k items / s",
         "41.5 ms",
-        "r0 has 2 channels it is &lt;the&gt; bottleneck 1.80x ±0.05",
+        "r0 has 2 replicas it is &lt;the&gt; bottleneck 1.80x ±0.05",
         "\N{MULTIPLICATION SIGN} 3",  # replicas now, on the drawing
         "123 waiting",
         "a thread of its own begins at total",
@@ -109,7 +114,7 @@ def test_a_reader_sees_the_whole_run(tmp_path):
     assert 4 == body.count('<div class="plot"><svg')
 
 
-def test_a_page_that_is_open_keeps_the_end_of_a_job(tmp_path, monkeypatch):
+def test_a_page_that_is_open_keeps_the_end_of_a_job(browser, tmp_path, monkeypatch):
     """
     The job goes on when the page has begun to ask; then both server and job are gone.
     """
@@ -125,11 +130,11 @@ def test_a_page_that_is_open_keeps_the_end_of_a_job(tmp_path, monkeypatch):
     inverse = ab.generate(numbers).map(lambda n: 1 / n).to_list()
     job = ab.start(inverse, on="local", ui=True)
     with ThreadPoolExecutor(1) as pool:
-        page = pool.submit(look_at, job.ui.address)
+        page = pool.submit(look_at, browser, job.ui.address)
         page.add_done_callback(lambda _: asked.set())  # also if there is no page
         with pytest.raises(OperatorError):
             job.wait()
-        body = page.result().partition("<script>")[0]
+        body = page.result().partition("<script")[0]
 
     assert 'id="status" class="failed"' in body
     assert "ZeroDivisionError" in body

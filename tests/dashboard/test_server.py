@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +15,7 @@ import pytest
 
 from anabranch.dashboard.server import Server
 from anabranch.errors import DashboardError
-from anabranch.metrics.store import append
+from anabranch.metrics.run_record import append
 
 SAMPLE = {"sample": {"at_s": 1.0, "read": 5, "delivered": 4}}
 END = {"end": {"status": "finished", "error": None}}
@@ -48,10 +50,41 @@ def test_the_page_is_one_file_that_needs_nothing_from_elsewhere(address):
 
     assert page.startswith("<!doctype html>")
     assert "https://" not in page
-    assert "src=" not in page
+    assert ["page.js"] == [rest.partition('"')[0] for rest in page.split('src="')[1:]]
+    assert "http:" not in page
+    script = get(address, "page.js").decode()
+    assert "https://" not in script
     assert {"http://www.w3.org/2000/svg"} == {
-        "http:" + rest.partition('"')[0] for rest in page.split("http:")[1:]
+        "http:" + rest.partition('"')[0] for rest in script.split("http:")[1:]
     }
+
+
+def test_the_page_runs_no_script_but_its_own(address):
+    """
+    Whatever a record holds, the browser runs what is in `page.js` alone.
+    """
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        page, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
+
+    assert "script-src 'self';" in policy
+    assert '<script src="page.js"></script>' in page
+    assert 1 == page.count("<script")
+    assert "onclick" not in page
+
+
+def test_who_lacks_the_token_is_told_nothing(address):
+    host = address.rpartition("/")[0].rpartition("/")[0]
+    for path in ("/", "/news", "/program", "/page.js", "/wrong/", "/wrong/program"):
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            get(host, path)
+
+
+def test_each_server_has_a_token_of_its_own(record):
+    with closing(Server()) as one, closing(Server()) as other:
+        tokens = {server.address.split("/")[3] for server in (one, other)}
+
+    assert 2 == len(tokens)
+    assert all(len(token) >= 22 for token in tokens)
 
 
 def test_a_page_is_told_the_program_and_the_run(address):
@@ -109,7 +142,7 @@ def test_a_question_that_makes_no_sense_gets_everything(address, after):
 
 
 def test_a_port_that_is_taken_is_an_error_with_a_way_out(address):
-    port = int(address.rstrip("/").rpartition(":")[2])
+    port = urllib.parse.urlsplit(address).port
 
     with pytest.raises(DashboardError, match=f"{port} cannot be had.*name another"):
         Server(port)
@@ -119,3 +152,32 @@ def test_a_port_that_is_taken_is_an_error_with_a_way_out(address):
 def test_a_port_that_cannot_be_is_the_same_error(port):
     with pytest.raises(DashboardError, match=f"{port} cannot be had"):
         Server(port)
+
+
+def raw(address, request):
+    """Send bytes and return the first line of the answer."""
+    parts = urllib.parse.urlsplit(address)
+    with socket.create_connection((parts.hostname, parts.port), timeout=30) as line:
+        line.sendall(request)
+        return line.makefile("rb").readline().decode().strip()
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost]\r\n\r\n",
+        "GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_a_malformed_request_is_a_bad_request_and_nothing_is_printed(
+    address, request_text, capfd
+):
+    answer = raw(address, request_text.encode())
+
+    assert answer.startswith("HTTP/1.0 400 ")
+    assert ("", "") == capfd.readouterr()
+
+
+def test_a_number_too_long_to_be_a_line_is_as_good_as_none(address):
+    assert "running" == json.loads(get(address, f"news?after={'9' * 5000}"))["status"]

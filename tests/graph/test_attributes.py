@@ -2,14 +2,8 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from anabranch.graph.attributes import (
-    attribute_type,
-    is_number,
-    lacks,
-    may_be,
-    there_is,
-)
-from tests.graph.types import Quote, Trade
+from anabranch.graph.types import attribute_type, is_number, lacks, may_be, there_is
+from tests.language.types import Quote, Trade
 
 
 class Pair(NamedTuple):

@@ -12,11 +12,11 @@ import pytest
 
 from anabranch.graph.types import (
     fields_of,
+    find_return_element_type,
+    find_return_pair_type,
+    find_return_type,
     optional_of,
     parameter_type,
-    returned_element_type,
-    returned_pair_type,
-    returned_type,
     type_name,
     why_not_tuple_type,
 )
@@ -116,7 +116,7 @@ RETURNED = {
 
 @pytest.mark.parametrize(("function", "made"), RETURNED.values(), ids=RETURNED)
 def test_returned_type(function, made):
-    assert made is returned_type(function)
+    assert made is find_return_type(function)
 
 
 def as_list(x) -> list[Trade]: ...
@@ -139,7 +139,7 @@ ELEMENTS = {
 
 @pytest.mark.parametrize(("function", "made"), ELEMENTS.values(), ids=ELEMENTS)
 def test_returned_element_type(function, made):
-    assert made is returned_element_type(function)
+    assert made is find_return_element_type(function)
 
 
 def pair(s, x) -> tuple[int, Trade]: ...
@@ -147,9 +147,9 @@ def triple(s, x) -> tuple[int, int, Trade]: ...
 
 
 def test_returned_pair_type():
-    assert Trade is returned_pair_type(pair)
-    assert returned_pair_type(triple) is None
-    assert returned_pair_type(untyped) is None
+    assert Trade is find_return_pair_type(pair)
+    assert find_return_pair_type(triple) is None
+    assert find_return_pair_type(untyped) is None
 
 
 def test_parameter_type():

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from anabranch.metrics.latency import Latencies, sojourns, summary
+from anabranch.metrics.latency import Latencies, LatencySummary, sojourns, summary
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -21,8 +21,10 @@ def test_percentiles_are_right_to_within_a_few_percent(seed):
     found = summary([latencies])
 
     for name, place in (("p50_ms", 2499), ("p95_ms", 4749), ("p99_ms", 4949)):
-        assert found[name] == pytest.approx(values[place] * 1000, rel=0.06, abs=2e-3)
-    assert found["max_ms"] == pytest.approx(values[-1] * 1000, rel=0.01)
+        assert getattr(found, name) == pytest.approx(
+            values[place] * 1000, rel=0.06, abs=2e-3
+        )
+    assert found.max_ms == pytest.approx(values[-1] * 1000, rel=0.01)
 
 
 def test_several_sinks_count_together():
@@ -32,19 +34,13 @@ def test_several_sinks_count_together():
 
     found = summary([one, two])
 
-    assert found["items"] == 100
-    assert found["p95_ms"] == pytest.approx(1, rel=0.06)
-    assert found["max_ms"] == 1000
+    assert found.items == 100
+    assert found.p95_ms == pytest.approx(1, rel=0.06)
+    assert found.max_ms == 1000
 
 
 def test_without_items_there_is_nothing_to_tell():
-    assert summary([]) == {
-        "items": 0,
-        "p50_ms": 0,
-        "p95_ms": 0,
-        "p99_ms": 0,
-        "max_ms": 0,
-    }
+    assert LatencySummary(0, 0, 0, 0, 0) == summary([])
 
 
 def test_latencies_one_by_one_are_those_that_came_together():

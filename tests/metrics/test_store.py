@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.metrics.store import Follower, append
+from anabranch.metrics.run_record import Follower, append
 
 
 def sample(second):

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 
 from anabranch.compiler.make_plan import make_plan
 from anabranch.graph.graph import Graph
-from anabranch.plan.draw import draw_svg
-from anabranch.plan.layout import lay_out
+from anabranch.plan.draw import draw_svg, lay_out
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
 
@@ -29,7 +28,7 @@ def test_operators_regions_joints_and_orderings_are_named():
         "contiguous",
         "shuffle",
         "merge",
-        "seqno",
+        "strict",
         "map by k",
         "map, one state",
     }

@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from anabranch.compiler.make_plan import make_plan
+from anabranch.compiler.options import LOCAL
 from anabranch.errors import PlanError
 from anabranch.plan.integrity import check
-from anabranch.plan.plan import Push
+from anabranch.plan.plan import ArrayKernel, Push, Subgraph
 from tests.compiler.notation import program
+
+KERNEL = ArrayKernel("a", 1, 1, 1, (), (), "", ())
 
 
 def whole():
@@ -78,9 +81,13 @@ FAULTS = {
         lambda p: with_element(p, 1, region="r1"),
         "element e1 is of r1",
     ),
-    "a level that depends on itself": (
-        lambda p: with_element(p, 1, level=0),
-        "e1 depends on e0, which is not on a lower level",
+    "an element before what it reads": (
+        lambda p: replace(p, elements=(p.elements[1], p.elements[0], *p.elements[2:])),
+        "element e1 reads from e0, which stands behind it",
+    ),
+    "a kernel of another subgraph": (
+        lambda p: replace(p, subgraphs=(Subgraph(("c",), "", (KERNEL,)),)),
+        "kernel a is not of its subgraph",
     ),
     "a source joint without a source": (
         lambda p: with_region(p, 0, first_joint="parallel_source"),
@@ -106,10 +113,6 @@ FAULTS = {
         lambda p: with_region(p, 0, ordering="contiguous"),
         "its items are divided by key",
     ),
-    "no order before a merge": (
-        lambda p: with_region(p, 1, ordering="none"),
-        "it does not end in a parallel sink",
-    ),
 }
 
 
@@ -127,6 +130,15 @@ def test_fused_operators_in_two_elements_are_named():
 
     with pytest.raises(PlanError, match="a and x are fused"):
         check(fused, make_plan(graph, traits))
+
+
+def test_a_group_that_is_too_short_for_a_block_is_named():
+    graph, traits = program("src -> a[block=2>1] -> b[block=3>1] -> sink")
+    plan = make_plan(graph, traits, LOCAL)
+
+    check(graph, plan)
+    with pytest.raises(PlanError, match="the groups of r0 are not whole at b"):
+        check(graph, with_region(plan, 0, period=4))
 
 
 def test_a_whole_plan_passes():

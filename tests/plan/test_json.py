@@ -26,7 +26,8 @@ def test_shape_of_the_interface():
     )
     a, x = data["operators"][1:3]
 
-    parts = {"operators", "subgraphs", "regions", "sequential", "elements", "queues"}
+    parts = {"operators", "subgraphs", "regions", "sequential", "elements"}
+    parts |= {"together", "one_thread"}
     assert parts == set(data)
     assert ("keyed", ["k"], 1, [0, None], "all", []) == (
         a["state"],
@@ -38,16 +39,17 @@ def test_shape_of_the_interface():
     )
     assert "*" == x["pop"]
     assert ["a"] == data["regions"][0]["operators"]
-    assert "relaxed" == data["regions"][0]["ordering"]
+    assert "relaxed" == data["regions"][0]["ordering"] == data["regions"][0]["order"]
     assert ["src", "x", "sink"] == [one["operator"] for one in data["sequential"]]
     assert [["src"], ["a"], ["x", "sink"]] == [e["operators"] for e in data["elements"]]
     assert data == json.loads(json.dumps(data))
 
 
-def test_repetitions_are_a_mapping():
+def test_a_subgraph_says_how_it_runs():
     plan = make_plan(*program("src -> a[block=1>2] -> b[block=1>1] -> sink"))
+    (subgraph,) = to_dict(plan)["subgraphs"]
 
-    assert {"a": 1, "b": 2} == to_dict(plan)["subgraphs"][0]["repetitions"]
+    assert (["a", "b"], "python") == (subgraph["operators"], subgraph["compiled"])
 
 
 def test_what_is_not_a_plan_is_refused():

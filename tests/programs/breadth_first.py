@@ -14,12 +14,16 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.graph.blocks import Block, Collect, Deal
-from anabranch.graph.custom import Apply, Scan
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.iterate import Iterate
-from anabranch.graph.joins import Join
-from anabranch.graph.kinds import (
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.clock import EventTime, InOrder, is_sign
+from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.iterate import Iterate
+from anabranch.operators.join import Join
+from anabranch.operators.sources import FromIterable
+from anabranch.operators.stateless import (
+    WINDOW,
     Barrier,
     Filter,
     FlatMap,
@@ -29,11 +33,9 @@ from anabranch.graph.kinds import (
     Split,
     Union,
 )
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import FromIterable, Source
-from anabranch.graph.windows import Aggregate
-from anabranch.runtime.punctuation import WINDOW
+from anabranch.operators.windows import Aggregate
 from tests.programs import definitions
+from tests.programs.clock_definitions import clocked, event_time
 from tests.programs.definitions import END, Arrival, Arrivals, Output
 
 Position = tuple[float, ...]
@@ -48,7 +50,7 @@ def run_breadth_first(graph: Graph, given: Sequence[Any] = ()) -> dict[str, list
     delivered: dict[str, list[Delivery]] = defaultdict(list)
     got: dict[str, list[Any]] = {}
     for number, op in enumerate(graph):
-        if isinstance(op.kind, Source):
+        if isinstance(op.kind, SourceKind):
             which = graph.sources.index(op)
             outputs = [
                 ((turn, which), 0, item)
@@ -57,7 +59,7 @@ def run_breadth_first(graph: Graph, given: Sequence[Any] = ()) -> dict[str, list
         else:
             arrived = _in_order(delivered.pop(op.name, []))
             if isinstance(op.kind, SinkKind):
-                got[op.name] = [item for _, _, item in arrived if item is not WINDOW]
+                got[op.name] = [item for _, _, item in arrived if not is_sign(item)]
             outputs = _outputs(op, number, arrived)
         for position, port, item in outputs:
             edges = [e for e in graph.out_edges(op.name) if e.producer.port == port]
@@ -69,7 +71,7 @@ def run_breadth_first(graph: Graph, given: Sequence[Any] = ()) -> dict[str, list
     return got
 
 
-def _items(source: Source, given: Sequence[Any]) -> Any:
+def _items(source: SourceKind, given: Sequence[Any]) -> Any:
     if isinstance(source, FromIterable):
         return source.items
     return source.factory() if hasattr(source, "factory") else given
@@ -91,14 +93,20 @@ def _outputs(op: Op, number: int, arrived: list[Delivery]) -> list[Delivery]:
     made: list[tuple[float, int, Output]] = [
         (output.trigger, rank, output)
         for rank, mine in enumerate(_per_key(op, arrivals))
-        for output in _define(op)(op.kind, mine)
+        for output in (
+            _define(op)(op.kind, mine)
+            if op.timing is None
+            else clocked(op, mine, _define(op))
+        )
     ]
     if isinstance(op.kind, PASSING):
-        marks = [a.index for a in arrivals if a.item is WINDOW]
+        passed = [a for a in arrivals if is_sign(a.item)]
+        if op.timing is not None:
+            passed = [a for a in passed if a.item is WINDOW]
         last = len(arrivals)
         made += [
-            (index, last, Output(index, WINDOW, port))
-            for index in marks
+            (a.index, last, Output(a.index, a.item, port))
+            for a in passed
             for port in range(op.kind.outputs)
         ]
     made.sort(key=lambda entry: entry[:2])
@@ -119,7 +127,7 @@ def _per_key(op: Op, arrivals: Arrivals) -> list[Arrivals]:
     if not op.state_key:
         return [arrivals]
     keys = [
-        None if a.item is WINDOW else tuple(getattr(a.item, n) for n in op.state_key)
+        None if is_sign(a.item) else tuple(getattr(a.item, n) for n in op.state_key)
         for a in arrivals
     ]
     return [
@@ -144,7 +152,7 @@ def iterate(kind: Iterate, arrivals: Arrivals) -> Any:
     window: list[Any] = []
     for index, _, item in arrivals:
         if item is not WINDOW:
-            window.append(item)
+            window += [] if is_sign(item) else [item]
             continue
         yield from (Output(index, output) for output in _rounds(kind, window))
         window = []
@@ -162,6 +170,8 @@ def _rounds(kind: Iterate, items: list[Any]) -> list[Any]:
 
 
 DEFINITIONS: dict[type, Any] = {
+    EventTime: event_time,
+    InOrder: None,  # only behind a clock, so `clocked` says what it means
     Map: definitions.map_,
     Filter: definitions.filter_,
     FlatMap: definitions.flat_map,

@@ -14,10 +14,12 @@ from itertools import cycle
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from anabranch.graph.blocks import Block, Collect, Deal
-from anabranch.graph.custom import Apply, Scan
-from anabranch.graph.joins import Join
-from anabranch.graph.kinds import (
+from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.clock import is_sign
+from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.join import Join
+from anabranch.operators.stateless import (
+    WINDOW,
     Barrier,
     Filter,
     FlatMap,
@@ -27,8 +29,7 @@ from anabranch.graph.kinds import (
     Split,
     Union,
 )
-from anabranch.graph.windows import Aggregate, Window
-from anabranch.runtime.punctuation import WINDOW
+from anabranch.operators.windows import Aggregate, Window
 from tests.programs.window_definitions import windows_of
 
 END = math.inf  # the trigger of what is given when the stream has ended
@@ -126,6 +127,8 @@ def apply(kind: Apply, arrivals: Arrivals) -> Outputs:
     instance = kind.operator(*kind.arguments, **dict(kind.keywords))
     instance.setup()
     for index, _, item in arrivals:
+        if is_sign(item) and item is not WINDOW:
+            continue
         given = instance.punctuation() if item is WINDOW else instance.process(item)
         for output in given:
             yield Output(index, output)
@@ -135,17 +138,24 @@ def apply(kind: Apply, arrivals: Arrivals) -> Outputs:
 
 def aggregate(kind: Aggregate, arrivals: Arrivals) -> Outputs:
     for trigger, items in windows_of(kind.window, arrivals):
-        if kind.function is not None:
-            yield Output(trigger, kind.function(items))
-            continue
-        values = {
-            name: COLUMNS[column.function](
-                [column.attribute and getattr(item, column.attribute) for item in items]
-            )
-            for name, column in kind.columns
-        }
-        into = kind.into or namedtuple("Row", values)  # noqa: PYI024 - named at run time
-        yield Output(trigger, into(**values))
+        yield Output(trigger, summarize(kind, items))
+
+
+def summarize(kind: Aggregate, items: list[Any], start: Any = None, end: Any = None):
+    """Return the output of one window; the bounds are those of a window by time."""
+    if kind.function is not None:
+        return kind.function(items)
+    bounds = {"window_start": start, "window_end": end}
+    values = {
+        name: bounds[column.function]
+        if column.function in bounds
+        else COLUMNS[column.function](
+            [column.attribute and getattr(item, column.attribute) for item in items]
+        )
+        for name, column in kind.columns
+    }
+    into = kind.into or namedtuple("Row", values)  # noqa: PYI024 - named at run time
+    return into(**values)
 
 
 COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
@@ -214,7 +224,7 @@ def collect(kind: Collect, arrivals: Arrivals) -> Outputs:
 
 def items_of(arrivals: Arrivals) -> Arrivals:
     """Return the arrivals without the punctuations."""
-    return [arrival for arrival in arrivals if arrival.item is not WINDOW]
+    return [arrival for arrival in arrivals if not is_sign(arrival.item)]
 
 
 def ports_of(arrivals: Arrivals, inputs: int) -> list[Arrivals]:

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from anabranch.engines.engine import Options
 from anabranch.engines.sequential import SequentialEngine
-from anabranch.graph.drafts import Sink, build_graph
+from anabranch.language.drafts import Result, build_graph
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import policy
 from tests.programs.steps import FRAGILE, STEPS
+from tests.programs.timed_steps import TIMED
 from tests.programs.writer import Var, Writer
 
 HEADER = """\
@@ -31,6 +32,7 @@ import anabranch as ab
 from tests.programs.functions import *
 """
 FRAGILE_HEADER = "from tests.programs.fragile import *\n"
+TIMED_HEADER = "from tests.programs.timed import *\n"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Program:
     def __str__(self) -> str:
         return self.text
 
-    def build(self) -> list[Sink]:
+    def build(self) -> list[Result]:
         """Return the sinks, all of them `to_list`."""
         names: dict[str, Any] = {}
         exec(compile(self.text, "<generated program>", "exec"), names)
@@ -51,10 +53,17 @@ class Program:
 
 
 def program(
-    seed: int, *, without: Collection[str] = (), failing: bool = False
+    seed: int,
+    *,
+    without: Collection[str] = (),
+    failing: bool = False,
+    timed: bool = False,
 ) -> Program:
-    """Return the program of a seed; `without` leaves out steps (names in `STEPS`)."""
-    return write(Random(seed), without, failing=failing)
+    """Return the program of a seed; `without` leaves out steps (names in `STEPS`).
+
+    With `timed` it has streams with a clock, out of order, and what follows a clock.
+    """
+    return write(Random(seed), without, failing=failing, timed=timed)
 
 
 def programs(*, without: Collection[str] = ()) -> st.SearchStrategy[Program]:
@@ -64,11 +73,15 @@ def programs(*, without: Collection[str] = ()) -> st.SearchStrategy[Program]:
 
 
 def write(
-    rng: Random, without: Collection[str] = (), *, failing: bool = False
+    rng: Random,
+    without: Collection[str] = (),
+    *,
+    failing: bool = False,
+    timed: bool = False,
 ) -> Program:
     """Write a program: up to three sources, a dozen steps, and sinks at the ends."""
     w = Writer(rng)
-    steps = {**STEPS, **FRAGILE} if failing else STEPS
+    steps = {**STEPS, **(FRAGILE if failing else {}), **(TIMED if timed else {})}
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         _source(w)
     names = [name for name in steps if name not in without]
@@ -81,6 +94,7 @@ def write(
     ends = ends or w.streams[-1:]
     sinks = ", ".join(f"{var.name}.to_list()" for var in ends)
     header = HEADER + FRAGILE_HEADER if failing else HEADER
+    header += TIMED_HEADER if timed else ""
     text = "\n".join((header, *w.lines, f"sinks = [{sinks}]", ""))
     return Program(text, failing)
 
@@ -108,7 +122,7 @@ def run_sequential(program: Program) -> list[list[Any]]:
     return [sink.items for sink in sinks]
 
 
-def assert_same(program: Program, run: Callable[[list[Sink]], Any]) -> None:
+def assert_same(program: Program, run: Callable[[list[Result]], Any]) -> None:
     """Check that `run(sinks)` gives every sink what the sequential engine gives it."""
     expected = run_sequential(program)
     sinks = program.build()

@@ -11,12 +11,8 @@ from hypothesis import strategies as st
 import anabranch as ab
 from anabranch.compiler.compile import compile_graph
 from anabranch.errors import OperatorError
-from anabranch.graph.stream import build_graph
-from anabranch.runtime.compiled.program import (
-    TieredProgram,
-    choice_of,
-    make_program,
-)
+from anabranch.language.drafts import build_graph
+from anabranch.runtime.compiled.program import TieredProgram, choice_of, make_program
 from anabranch.runtime.positions import positions_of
 from anabranch.runtime.program import Program
 from tests.programs import numeric
@@ -31,10 +27,10 @@ def compiled(names, values=()):
     return graph, replace(choice_of(plan), when="at once"), positions
 
 
-def both(names, *, on_error=None):
+def both(names, *, tracked=True, **more):
     graph, choice, positions = compiled(names)
+    positions = positions if tracked else None
     inside = [name for name in graph.names if name != "out"]
-    more = {} if on_error is None else {"on_error": on_error}
     plain = Program(graph, inside, ["source"], positions=positions, **more)
     tiered = make_program(
         graph, inside, ["source"], choice, positions=positions, **more
@@ -66,7 +62,7 @@ def run(program, values, start):
     try:
         program.run(iter(values), [range(start, start + len(values))])
     except OperatorError as error:
-        return type(error.__cause__)
+        return type(error.__cause__), str(error)
     return None
 
 
@@ -78,10 +74,10 @@ def test_items_order_states_and_errors_are_the_same(names, values, cuts):
         expected, given = run(plain, part, start), run(tiered, part, start)
 
         assert expected == given
+        (items, places), (ours, our_places) = taken(plain), taken(tiered)
+        assert items == ours  # before a failure, too
         if expected is not None:
             return
-        (items, places), (ours, our_places) = taken(plain), taken(tiered)
-        assert items == ours
         assert [place[0] for place in places] == [place[0] for place in our_places]
         assert our_places == sorted(our_places)
         assert len(set(our_places)) == len(our_places)
@@ -101,6 +97,37 @@ def test_items_that_fail_are_the_same(names, values, cuts):
         assert taken(plain)[0] == taken(tiered)[0]
         told = [(f.operator, repr(f.item)) for f in lost]
         assert sorted(told) == sorted((f.operator, repr(f.item)) for f in ours_lost)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from(["double", "filter", "in Python", "pairs"]), max_size=3),
+    st.lists(st.sampled_from([0.0, 1.0, 4.0]), min_size=8, max_size=40),
+    st.booleans(),
+)
+def test_the_places_of_items_that_fail_are_the_same(names, values, tracked):
+    """
+    The element that runs a batch names an item by how far its iterator has come.
+    """
+    names = [*names, "inverse", "double"]
+    lost = {}
+    for which in (0, 1):
+        left = iter(values)
+        lost[which] = []
+        program = both(
+            names,
+            tracked=tracked,
+            on_error=lost[which].append,
+            describe=lambda _, left=left: f"{len(values) - left.__length_hint__()}",
+        )[which]
+        program.run(left, [range(len(values))] if tracked else None)
+
+    expected, given = (
+        sorted((f.operator, repr(f.item), f.where) for f in lost[which])
+        for which in (0, 1)
+    )
+
+    assert expected == given
 
 
 def test_the_part_runs_compiled():
@@ -150,16 +177,26 @@ def test_a_local_run_is_the_sequential_run(monkeypatch):
     assert results["sequential"] == results["local"]
 
 
-def test_a_failure_tells_the_item(monkeypatch):
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["inverse"],
+        ["filter", "inverse", "in Python"],
+        ["in Python", "thrice", "inverse"],
+    ],
+)
+def test_a_failure_tells_the_item_and_leaves_what_came_before(monkeypatch, names):
     monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
-    texts = {}
+    found = {}
     for engine in ("sequential", "local"):
         source = ab.from_iterable([2.0] * 50 + [0.0] + [1.0] * 50, float)
+        out = numeric.stream(names, source).to_list()
         with pytest.raises(OperatorError) as caught:
-            ab.run(source.map(numeric.inverse).to_list(), on=engine)
-        texts[engine] = str(caught.value)
+            ab.run(out, on=engine)
+        found[engine] = str(caught.value), out.items
 
-    assert texts["sequential"] == texts["local"]
+    assert "failed on item 51 of from_iterable: 0.0" in found["sequential"][0]
+    assert found["sequential"] == found["local"]
 
 
 def test_an_operator_that_never_gives_anything(monkeypatch):

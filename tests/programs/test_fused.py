@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from anabranch.graph.custom import Scan
-from anabranch.graph.drafts import build_graph
 from anabranch.graph.graph import Graph
-from anabranch.graph.kinds import Filter, Kind, Map, Union
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import FromIterable, Source
-from anabranch.graph.windows import Aggregate
+from anabranch.graph.kind import Kind, SinkKind, SourceKind
+from anabranch.language.drafts import build_graph
+from anabranch.operators.custom import Scan
+from anabranch.operators.sources import FromIterable
+from anabranch.operators.stateless import WINDOW, Filter, Map, Union
+from anabranch.operators.windows import Aggregate
 from anabranch.runtime import program as fused
 from anabranch.runtime.failures import policy
 from anabranch.runtime.keys import in_key_order
 from anabranch.runtime.positions import positions_of
-from anabranch.runtime.punctuation import WINDOW
 from tests.programs.generate import (
     Program,
     first_difference,
@@ -34,7 +33,7 @@ def may_give_several(kind: Kind) -> bool:
     """Tell whether an operator may give several outputs for one item."""
     if isinstance(kind, Aggregate):
         return kind.window.count is None
-    return not isinstance(kind, Map | Filter | Union | Scan | Source | SinkKind)
+    return not isinstance(kind, Map | Filter | Union | Scan | SourceKind | SinkKind)
 
 
 def turns(graph: Graph) -> Iterator[Turn]:

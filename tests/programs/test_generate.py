@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.graph.blocks import Block, Collect, Deal
-from anabranch.graph.custom import Apply, Scan
-from anabranch.graph.drafts import build_graph
 from anabranch.graph.graph import Op
-from anabranch.graph.iterate import Iterate
-from anabranch.graph.joins import Join
-from anabranch.graph.kinds import (
+from anabranch.language.drafts import build_graph
+from anabranch.language.validate import faults_of
+from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.iterate import Iterate
+from anabranch.operators.join import Join
+from anabranch.operators.sources import FromIterable, Generate
+from anabranch.operators.stateless import (
     Barrier,
     Filter,
     FlatMap,
@@ -20,9 +22,7 @@ from anabranch.graph.kinds import (
     Split,
     Union,
 )
-from anabranch.graph.sources import FromIterable, Generate
-from anabranch.graph.validate import faults_of
-from anabranch.graph.windows import Aggregate
+from anabranch.operators.windows import Aggregate
 from tests.programs.generate import (
     Program,
     assert_same,

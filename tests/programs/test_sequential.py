@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from anabranch.graph.drafts import build_graph
+from anabranch.language.drafts import build_graph
 from tests.programs.breadth_first import run_breadth_first
 from tests.programs.generate import (
     Program,
@@ -40,3 +40,9 @@ def test_position_order_is_depth_first_order(start):
 @given(programs())
 def test_position_order_is_depth_first_order_on_shrinkable_programs(generated):
     assert_both_agree(generated)
+
+
+@pytest.mark.parametrize("start", range(0, 300, 100))
+def test_what_follows_a_clock_is_in_the_order_of_time_and_key(start):
+    for seed in range(start, start + 100):
+        assert_both_agree(program(seed, timed=True))

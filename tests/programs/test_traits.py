@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from anabranch.analysis.analyze import analyze
-from anabranch.graph.blocks import Block
-from anabranch.graph.drafts import build_graph
 from anabranch.graph.graph import Graph
-from anabranch.graph.sources import FromIterable
+from anabranch.language.drafts import build_graph
+from anabranch.operators.blocks import Block
+from anabranch.operators.sources import FromIterable
+from anabranch.python.analyze import analyze
 from anabranch.runtime.interpreter import Interpreter
 from tests.programs.generate import program
 

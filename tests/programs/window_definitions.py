@@ -11,8 +11,9 @@ import math
 from operator import attrgetter
 from typing import Any
 
-from anabranch.graph.windows import Window
-from anabranch.runtime.punctuation import WINDOW
+from anabranch.operators.clock import is_sign
+from anabranch.operators.stateless import WINDOW
+from anabranch.operators.windows import Window
 
 Windows = list[tuple[float, list[Any]]]
 
@@ -21,7 +22,7 @@ def windows_of(window: Window, arrivals: list[Any]) -> Windows:
     """Return the windows over the arrivals (index, port, item) of one key."""
     if window.punctuation:
         return punctuated(arrivals)
-    numbered = [(index, item) for index, _, item in arrivals if item is not WINDOW]
+    numbered = [(index, item) for index, _, item in arrivals if not is_sign(item)]
     if window.count is not None:
         return by_count(window, numbered)
     if window.time is not None:
@@ -33,7 +34,10 @@ def punctuated(arrivals: list[Any]) -> Windows:
     cuts = [a.index for a in arrivals if a.item is WINDOW]
     bounds = [-1, *cuts, math.inf]
     windows = [
-        (high, [a.item for a in arrivals if low < a.index < high])
+        (
+            high,
+            [a.item for a in arrivals if low < a.index < high and not is_sign(a.item)],
+        )
         for low, high in itertools.pairwise(bounds)
     ]
     return [(trigger, items) for trigger, items in windows if items]

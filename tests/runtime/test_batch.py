@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from anabranch.runtime.batch import NOWHERE, Batch, Origin, joined, mark_at
+from anabranch.runtime.batch import NOWHERE, Batch, Origin, join_batches, mark_at
 
 
 class Source:
@@ -47,7 +47,7 @@ def test_joined_batches_have_the_last_mark_and_all_positions():
     two = Batch(["b"], [[2]])
     three = Batch([], [[]], mark_at(7))
 
-    batch = joined([one, two, three])
+    batch = join_batches([one, two, three])
 
     assert ["a", "b"] == batch.items
     assert [[1, 2]] == batch.columns
@@ -57,13 +57,13 @@ def test_joined_batches_have_the_last_mark_and_all_positions():
 def test_even_ranges_stay_a_range():
     one, two = Batch(["a", "b"], [range(0, 4, 2)]), Batch(["c"], [range(4, 6, 2)])
 
-    assert [range(0, 6, 2)] == joined([one, two]).columns
+    assert [range(0, 6, 2)] == join_batches([one, two]).columns
 
 
 def test_uneven_ranges_become_a_list():
     one, two = Batch(["a", "b"], [range(0, 4, 2)]), Batch(["c"], [range(6, 8, 2)])
 
-    assert [[0, 2, 6]] == joined([one, two]).columns
+    assert [[0, 2, 6]] == join_batches([one, two]).columns
 
 
 def test_an_origin_names_the_item_or_the_stretch():
@@ -75,4 +75,15 @@ def test_an_origin_names_the_item_or_the_stretch():
     assert one.text == "item 3 of it"
     assert both.text == "item 3 of it or up to 6 later"
     assert both.born_s == 4.0
+    assert both.youngest_s == 5.0
     assert NOWHERE.with_(one) is one
+
+
+def test_an_origin_was_read_when_the_first_of_its_items_was():
+    source = Source()
+    one = Origin(5.0, source, 1, 1, spread_s=1.0, waited_s=3.0)
+    two = Origin(4.0, source, 2, 2, spread_s=0.5, waited_s=5.0)
+
+    both = one.with_(two)
+
+    assert (4.0, 6.0, 8.0) == (both.born_s, both.youngest_s, both.read_s)

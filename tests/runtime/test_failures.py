@@ -8,9 +8,26 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.errors import InputError, LateItemError, OperatorError
+from anabranch.errors import (
+    ArgumentError,
+    CheckpointError,
+    EngineError,
+    InputError,
+    LateItemError,
+    OperatorError,
+    OutputError,
+)
+from anabranch.graph.graph import Op
 from anabranch.graph.site import Site
-from anabranch.runtime.failures import Failure, policy, skip, stop
+from anabranch.operators.stateless import Map
+from anabranch.runtime.failures import (
+    Failure,
+    failure_at_end,
+    failure_of,
+    policy,
+    skip,
+    stop,
+)
 
 
 class Tick(NamedTuple):
@@ -217,3 +234,108 @@ def test_policies_by_name():
 def test_an_unknown_policy_is_refused():
     with pytest.raises(ValueError, match="'stop', 'skip' or"):
         policy("ignore")
+
+
+def test_dead_letters_go_to_a_file_url_and_to_a_path(tmp_path):
+    for target in (tmp_path / "one.jsonl", (tmp_path / "two.jsonl").as_uri()):
+        run(ab.from_iterable([0]).map(inverse), ab.dead_letter(target))
+
+    assert 1 == len((tmp_path / "one.jsonl").read_text().splitlines())
+    assert 1 == len((tmp_path / "two.jsonl").read_text().splitlines())
+
+
+@pytest.mark.parametrize("target", ["s3://bucket/lost.jsonl", "hdfs:x", "", None, 3])
+def test_dead_letters_that_can_go_nowhere_are_refused_at_once(target):
+    with pytest.raises(ArgumentError, match="a function or to a file of this machine"):
+        ab.dead_letter(target)
+
+
+@pytest.mark.parametrize("where", ["no/such/folder/lost.jsonl", "."])
+def test_a_file_of_dead_letters_that_cannot_be_written_is_named(tmp_path, where):
+    path = tmp_path / where
+    stream = ab.from_iterable([3, 0]).map(inverse, name="inverse")
+
+    with pytest.raises(OutputError) as caught:
+        run(stream, ab.dead_letter(path))
+
+    assert f"dead letters {path} must be writable" in str(caught.value)
+    assert "'inverse' failed on item 2" in str(caught.value)
+
+
+def test_a_policy_that_does_not_exist_is_one_of_our_errors():
+    with pytest.raises(ArgumentError, match="got 'ignore'"):
+        policy("ignore")
+
+
+class Unfinished(ab.Operator):
+    def process(self, item):
+        return []
+
+    def finish(self):
+        msg = "not yet"
+        raise ValueError(msg)
+
+
+@pytest.mark.parametrize("on", ["sequential", "local"])
+def test_an_operator_that_fails_at_the_end_names_the_key_and_no_item(on):
+    failures = []
+    s = ab.from_iterable([Tick(1, "b"), Tick(2, "a")])
+    sinks = [
+        s.key_by("k").apply(Unfinished, name="keyed"),
+        s.apply(Unfinished, name="single"),
+    ]
+
+    ab.run(
+        *(sink.to_list() for sink in sinks),
+        on=on,
+        on_error=ab.dead_letter(failures.append),
+    )
+
+    assert [("keyed", "a"), ("keyed", "b"), ("single", None)] == [
+        (failure.operator, failure.key) for failure in failures
+    ]
+    for failure in failures:
+        assert (None, False) == (failure.item, failure.has_item)
+        assert "the end of the stream" == failure.where
+    first, _, last = (failure.text for failure in failures)
+    assert "failed at the end of the stream for key 'a': ValueError: not yet" in first
+    assert "failed at the end of the stream: ValueError: not yet" in last
+
+
+def test_a_dead_letter_of_the_end_has_no_item(tmp_path):
+    path = tmp_path / "lost.jsonl"
+    s = ab.from_iterable([Tick(1, "b")]).key_by("k").apply(Unfinished).to_list()
+
+    ab.run(s, on="sequential", on_error=ab.dead_letter(str(path)))
+
+    record = json.loads(path.read_text())
+    assert (None, "'b'") == (record["item"], record["key"])
+
+
+class MuteError(Exception):
+    """An error that cannot say what it is about."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
+def test_an_error_without_a_text_is_named_with_operator_and_item():
+    def fail(number):
+        raise MuteError
+
+    with pytest.raises(ab.errors.OperatorError) as caught:
+        ab.run(ab.from_iterable([7], int).map(fail).to_list(), on="local")
+
+    said = str(caught.value)
+    assert "operator 'map'" in said
+    assert "failed on item 1 of from_iterable: 7: MuteError, whose text fails" in said
+
+
+@pytest.mark.parametrize("kind", [EngineError, CheckpointError])
+def test_a_failure_of_the_engine_is_not_the_fault_of_an_item(kind):
+    op = Op("sizes", Map(inverse))
+
+    with pytest.raises(kind, match="a state cannot be read"):
+        failure_of(op, 3, "item 1", kind("a state cannot be read"))
+    with pytest.raises(kind, match="a state cannot be read"):
+        failure_at_end(op, "A", kind("a state cannot be read"))

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from anabranch.runtime.batch import Batch, mark_at
-from anabranch.runtime.ordering.arrival import SingleQueue
+from anabranch.runtime.ordering.by_number import SeqnoMerge
 from anabranch.runtime.ordering.by_position import PositionMerge
-from anabranch.runtime.ordering.seqno import SeqnoMerge
+from anabranch.runtime.ordering.merge import SingleQueue
 from anabranch.runtime.ports import ENOUGH, AbortedError, End, Inlet
 
 
@@ -151,6 +151,6 @@ def test_what_waits_for_another_source_is_left_over():
 
     assert ["a", "b"] == port.take().items
     assert End(final=False) == port.take()
-    ((queue, batch),) = port.left_over().items()
+    ((queue, batch),) = port.take_pending().items()
     assert (0, ["c"], [[2], [0]]) == (queue, batch.items, batch.columns)
-    assert {} == port.left_over()
+    assert {} == port.take_pending()

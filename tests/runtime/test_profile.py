@@ -12,7 +12,7 @@ import time
 import pytest
 
 import anabranch as ab
-from anabranch.graph.drafts import build_graph
+from anabranch.language.drafts import build_graph
 from anabranch.runtime.profile import (
     UNDISTURBED_S,
     Sampler,

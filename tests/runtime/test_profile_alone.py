@@ -5,8 +5,7 @@ import threading
 import time
 
 import anabranch as ab
-from anabranch.runtime.profile import Watched
-from anabranch.runtime.profile_alone import OwnSampler, can_look_at_itself
+from anabranch.runtime.profile import OwnSampler, Watched, can_look_at_itself
 from tests.runtime.test_profile import program_of
 
 

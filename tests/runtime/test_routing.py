@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from anabranch.runtime.routing import (
+from anabranch.runtime.split import (
     BUCKETS,
     KeyRouter,
     RoundRobinRouter,

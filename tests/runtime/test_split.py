@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from anabranch.operators.stateless import WINDOW
 from anabranch.runtime.batch import Batch, mark_at
-from anabranch.runtime.ordering.arrival import SingleQueue
+from anabranch.runtime.ordering.merge import SingleQueue
 from anabranch.runtime.ports import Inlet
-from anabranch.runtime.punctuation import WINDOW
-from anabranch.runtime.routing import RoundRobinRouter
-from anabranch.runtime.split import Numbering, Slot, SplitOutlet, StraightOutlet
+from anabranch.runtime.split import (
+    Numbering,
+    RoundRobinRouter,
+    Slot,
+    SplitOutlet,
+    StraightOutlet,
+)
 
 
 def channels(count):

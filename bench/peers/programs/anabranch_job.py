@@ -6,7 +6,7 @@ import os
 
 import anabranch as ab
 import talk
-from trades import (
+from bench.harness.trades import (
     Trade,
     in_cents,
     is_large,
@@ -15,7 +15,7 @@ from trades import (
     window_vwap,
     with_fee,
 )
-from trades import heavy as heavy_map
+from bench.harness.trades import heavy as heavy_map
 
 ENGINE = os.environ.get("PEER_ENGINE", "spark")
 

@@ -19,7 +19,7 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 import talk
-from trades import (
+from bench.harness.trades import (
     Price,
     Trade,
     in_cents,
@@ -29,7 +29,7 @@ from trades import (
     window_vwap,
     with_fee,
 )
-from trades import heavy as heavy_map
+from bench.harness.trades import heavy as heavy_map
 
 
 def parse(line: str) -> Trade:

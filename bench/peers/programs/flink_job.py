@@ -24,7 +24,7 @@ from pyflink.datastream.connectors.file_system import (
 from pyflink.datastream.state import ListStateDescriptor, ValueStateDescriptor
 
 import talk
-from trades import (
+from bench.harness.trades import (
     Price,
     Trade,
     in_cents,
@@ -34,7 +34,7 @@ from trades import (
     window_vwap,
     with_fee,
 )
-from trades import heavy as heavy_map
+from bench.harness.trades import heavy as heavy_map
 
 
 def environment(mode: str) -> StreamExecutionEnvironment:

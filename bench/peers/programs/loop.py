@@ -6,7 +6,7 @@ import csv
 import socket
 
 import talk
-from trades import PLAIN, Price, Trade, running_vwap
+from bench.harness.trades import PLAIN, Price, Trade, running_vwap
 
 
 def run(job: str, source: str, target: str) -> None:

@@ -12,7 +12,7 @@ import socket
 import pathway as pw
 
 import talk
-from trades import (
+from bench.harness.trades import (
     Trade,
     in_cents,
     is_large,
@@ -21,7 +21,7 @@ from trades import (
     window_vwap,
     with_fee,
 )
-from trades import heavy as heavy_map
+from bench.harness.trades import heavy as heavy_map
 
 
 class Row(pw.Schema):

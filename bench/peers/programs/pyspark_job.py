@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-import handwritten
 import talk
-from trades import Trade
-from trades import heavy as heavy_map
+from bench.harness.trades import Trade
+from bench.harness.trades import heavy as heavy_map
+from bench.spark import handwritten
 
 
 @functools.cache

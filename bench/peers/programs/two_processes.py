@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import talk
-import trades
+from bench.harness import trades
 
 
 def run(job: str, source: str, target: str) -> None:

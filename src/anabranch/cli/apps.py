@@ -1,4 +1,4 @@
-"""`anabranch apps`: the applications that come with the project."""
+"""`anabranch apps`, and the folders of the project that are not installed with the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from anabranch.cli.folders import project_folder
+from anabranch.cli.console import CommandError
+
+_PROJECT = Path(__file__).resolve().parents[3]
+
+
+def project_folder(name: str) -> Path:
+    """Return `apps` or `bench`: of the checkout that is installed, or of this folder."""
+    for root in (_PROJECT, Path.cwd()):
+        if (root / name).is_dir() and (root / "pyproject.toml").is_file():
+            return root / name
+    msg = f"{name}/ is part of the project's repository; run this in a checkout of it"
+    raise CommandError(msg)
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

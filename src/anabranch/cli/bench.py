@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
-import re
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from anabranch.cli.errors import CommandError
-from anabranch.cli.folders import project_folder
+from anabranch.cli.apps import project_folder
+from anabranch.cli.console import CommandError
+
+ALL = "harness/results"  # runs all the others; called `all`
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,8 +21,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "bench",
         help="run a benchmark of the project",
-        description="Run a benchmark of the project: bench/NAME.py or bench/NAME/.",
-        epilog="example:\n  anabranch bench compile_time 100 1000\n",
+        description="Run a benchmark of the project: NAME is its path below bench/.",
+        epilog="example:\n  anabranch bench compile/time 100 1000\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="none: list them")
@@ -38,36 +40,63 @@ def bench(arguments: argparse.Namespace) -> int:
         for name, script in scripts.items():
             print(f"{name:<20} {purpose(script)}")  # noqa: T201 - the result
         return 0
-    name = arguments.name.replace("-", "_")
-    if name not in scripts:
-        close = difflib.get_close_matches(name, scripts, n=1)
-        meant = f"did you mean {close[0]!r}?" if close else f"there are {[*scripts]}"
-        msg = f"there is no benchmark {name!r}; {meant}"
+    by_flat_name = {flat_name(name): name for name in scripts}
+    wanted = flat_name(arguments.name)
+    if wanted not in by_flat_name:
+        close = difflib.get_close_matches(wanted, by_flat_name, n=1)
+        meant = (
+            f"did you mean {by_flat_name[close[0]]!r}?"
+            if close
+            else f"there are {', '.join(scripts)}"
+        )
+        msg = f"there is no benchmark {arguments.name!r}; {meant}"
         raise CommandError(msg)
-    command = [sys.executable, str(scripts[name]), *arguments.rest]
-    return subprocess.run(command, check=False).returncode
+    return subprocess.run(
+        [*command_of(by_flat_name[wanted]), *arguments.rest],
+        env=variables_of(folder),
+        check=False,
+    ).returncode
 
 
 def benchmarks(folder: Path) -> dict[str, Path]:
     """Return the scripts that can be run, by name: files, and folders with a main file.
 
-    What others import and has no function `main` of its own is shared, and no
-    benchmark. `all` is another name of `results`.
+    A script has a function `main`; what others import has none, and is no benchmark.
     """
-    files = {path.stem: path for path in folder.glob("*.py")}
+    files = {f"{path.parent.name}/{path.stem}": path for path in folder.glob("*/*.py")}
     folders = {path.parent.name: path for path in folder.glob("*/__main__.py")}
-    texts = {
-        name: path.read_text(encoding="utf-8")
-        for name, path in sorted((files | folders).items())
-    }
-    whole = "\n".join(texts.values())
-    shared = set(re.findall(r"^\s*(?:from|import) (\w+)", whole, re.MULTILINE))
     found = {
-        name: (files | folders)[name]
-        for name, text in texts.items()
-        if "\ndef main(" in text or ("__main__" in text and name not in shared)
+        name: path
+        for name, path in sorted((files | folders).items())
+        if path in folders.values() or "\ndef main(" in path.read_text("utf-8")
+        if not name.endswith("/__main__")
     }
-    return {"all": found["results"], **found} if "results" in found else found
+    return {"all": found.pop(ALL), **found} if ALL in found else found
+
+
+def command_of(name: str) -> list[str]:
+    """Return the command that runs a benchmark.
+
+    >>> command_of("safe/fig7")[1:]
+    ['-m', 'bench.safe.fig7']
+    """
+    path = ALL if name == "all" else name
+    return [sys.executable, "-m", f"bench.{path.replace('/', '.')}"]
+
+
+def variables_of(folder: Path) -> dict[str, str]:
+    """Return the environment in which `folder` can be imported as a package."""
+    ways = (str(folder.parent), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, ways))}
+
+
+def flat_name(name: str) -> str:
+    """Return a name by which its spellings are compared.
+
+    >>> flat_name("safe/fig7") == flat_name("safe-fig7") == flat_name("safe_fig7")
+    True
+    """
+    return name.replace("/", "_").replace("-", "_")
 
 
 def purpose(script: Path) -> str:

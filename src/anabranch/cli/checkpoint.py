@@ -11,17 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.cli.console import words
-from anabranch.cli.errors import CommandError
-from anabranch.engines.spark.checkpoint_contents import Contents
-from anabranch.engines.spark.durable import durably
+from anabranch.cli.console import CommandError, local_path, words
+from anabranch.epochs.checkpoint.contents import Contents
+from anabranch.epochs.checkpoint.files import durably
 
 EXAMPLES = """\
 examples:
-  anabranch checkpoint jobs/vwap.checkpoint
+  anabranch checkpoint show jobs/vwap.checkpoint
   anabranch checkpoint jobs/vwap.checkpoint --export scan -o states.jsonl
   anabranch checkpoint jobs/vwap.checkpoint --export u1/scan -o states.parquet
 """
+
+
+_HIDDEN = ("print", "look", "passed")  # of positions: fingerprints of files
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,13 +36,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("directory", metavar="DIR", type=Path)
+    parser.add_argument("show", nargs="?", choices=["show"], help="may be left out")
+    parser.add_argument("directory", metavar="DIR", type=local_path)
     parser.add_argument("--json", action="store_true", help="as data, for programs")
     parser.add_argument(
         "--export", metavar="[UNIT/]OPERATOR", help="write the states of an operator"
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE.jsonl|FILE.parquet", type=Path, help="where to"
+        "-o",
+        "--output",
+        metavar="FILE.jsonl|FILE.parquet",
+        type=local_path,
+        help="where to",
     )
     parser.set_defaults(command=checkpoint)
 
@@ -52,7 +59,11 @@ def checkpoint(arguments: argparse.Namespace) -> int:
         raise CommandError(msg)
     contents = Contents(arguments.directory)
     if arguments.export is not None:
-        count = export(contents, arguments.export, arguments.output)
+        try:
+            count = export(contents, arguments.export, arguments.output)
+        except OSError as error:
+            msg = f"{arguments.output} must be writable; {error.strerror or error}"
+            raise CommandError(msg) from error
         words().print(f"{count} states -> {arguments.output}", markup=False)
         return 0
     shown = (
@@ -87,7 +98,7 @@ def as_text(contents: Contents) -> Iterator[str]:
     yield f"checkpoint {contents.identity}: epoch {record.epoch}{state}"
     yield ""
     for name, op in contents.program["operators"].items():
-        yield f"  {name:<20} {op['kind']:<14} {_told(contents, name):<40} {op['line']}"
+        yield f"  {name:<20} {op['kind']:<14} {_describe_operator(contents, name):<40} {op['line']}"
     yield ""
     yield f"  {'unit':<6} {'bucket':>6} {'keys':>12} {'bytes':>14}"
     held = contents.buckets()
@@ -97,11 +108,12 @@ def as_text(contents: Contents) -> Iterator[str]:
     yield f"  {'all':<6} {'':>6} {keys:>12,} {size:>14,}"
 
 
-def _told(contents: Contents, name: str) -> str:
+def _describe_operator(contents: Contents, name: str) -> str:
     """Return what is to be said about an operator."""
     record, op = contents.record, contents.program["operators"][name]
     if name in record.positions:
-        where = ", ".join(f"{k} {v}" for k, v in record.positions[name].items())
+        shown = {k: v for k, v in record.positions[name].items() if k not in _HIDDEN}
+        where = ", ".join(f"{k} {v}" for k, v in shown.items())
         return f"read {record.read.get(name, 0):,}; {where}"
     if op["role"] == "sink":
         return f"delivered {record.delivered.get(name, 0):,}"

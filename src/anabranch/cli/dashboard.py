@@ -6,11 +6,10 @@ import argparse
 import threading
 from pathlib import Path
 
-from anabranch.cli.arguments import at_least
-from anabranch.cli.console import words
+from anabranch.cli.console import at_least, local_path, words
 from anabranch.dashboard.server import Server
 from anabranch.errors import DashboardError
-from anabranch.metrics.store import Follower
+from anabranch.metrics.run_record import Follower
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,7 +21,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         epilog="example:\n  anabranch dashboard run.jsonl\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("record", metavar="FILE.jsonl", type=Path)
+    parser.add_argument("record", metavar="FILE.jsonl", type=local_path)
     parser.add_argument(
         "--port",
         type=at_least(1),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from anabranch.cli.arguments import add_engine, add_target
-from anabranch.cli.console import words
-from anabranch.cli.errors import CommandError
+from anabranch.cli.console import (
+    CommandError,
+    add_engine,
+    add_target,
+    local_path,
+    words,
+)
 from anabranch.cli.programs import load_sinks
 from anabranch.job import compile_sinks
 from anabranch.plan.draw import draw_svg
@@ -25,7 +28,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_target(parser)
     add_engine(parser)
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE.svg", help="the file to write"
+        "-o",
+        "--output",
+        required=True,
+        type=local_path,
+        metavar="FILE.svg",
+        help="the file to write",
     )
     parser.set_defaults(command=graph)
 
@@ -35,7 +43,7 @@ def graph(arguments: argparse.Namespace) -> int:
     compilation = compile_sinks(*load_sinks(arguments.target), on=arguments.on)
     drawing = draw_svg(compilation.graph, compilation.plan)
     try:
-        Path(arguments.output).write_text(drawing + "\n", encoding="utf-8")
+        arguments.output.write_text(drawing + "\n", encoding="utf-8")
     except OSError as error:
         msg = f"{arguments.output} must be writable; {error.strerror}"
         raise CommandError(msg) from error

@@ -1,7 +1,7 @@
 """The `anabranch` command: what it understands, and how it ends.
 
 Exit status: 0 only if all went well, 1 for an error that is told in one message, 2 for
-a command that was not understood, 130 after Ctrl-C.
+a command that was not understood, 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 from __future__ import annotations
@@ -19,15 +19,31 @@ from anabranch.cli import (
     bench,
     checkpoint,
     dashboard,
+    doctor,
     explain,
     graph,
+    new,
     run,
     simulate,
+    verify,
 )
 from anabranch.cli.console import words
 from anabranch.errors import AnabranchError
 
-COMMANDS = (run, explain, graph, simulate, apps, bench, checkpoint, dashboard)
+INTERRUPTED = 130  # what a shell expects of a command that Ctrl-C ended
+COMMANDS = (
+    new,
+    run,
+    explain,
+    verify,
+    graph,
+    simulate,
+    checkpoint,
+    dashboard,
+    doctor,
+    apps,
+    bench,
+)
 TEACHING = """\
 A program is a Python file that ends in a sink:
 
@@ -56,11 +72,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         words().print("stopped early, before the job had begun")
-        return run.INTERRUPTED
+        return INTERRUPTED
     except AnabranchError as error:
         words().print(Text.assemble(("error: ", "bold red"), str(error)))
         return 1
+    except OSError as error:  # a disk that is full, and what else may befall a file
+        _give_up_stdout()
+        place = error.filename or "a file or the output of this command"
+        why = f"{place} must be usable; {error.strerror or error}"
+        words().print(Text.assemble(("error: ", "bold red"), why))
+        return 1
     return status
+
+
+def _give_up_stdout() -> None:
+    """Drop what cannot be written, so that Python does not try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -16,17 +16,19 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from anabranch.cli.errors import CommandError
-from anabranch.engines.modules import send_by_value
-from anabranch.errors import LoopError
-from anabranch.frontend.to_stream import Loop
-from anabranch.graph.drafts import Sink
-from anabranch.graph.stream import Stream
+from anabranch.cli.console import CommandError
+from anabranch.epochs.modules import send_by_value
+from anabranch.epochs.pickle import PROGRAM
+from anabranch.errors import AnabranchError, LoopError
+from anabranch.graph.paths import path_advice, plain_path, why_not_path
+from anabranch.language.drafts import Result
+from anabranch.language.loop.to_stream import Loop
+from anabranch.language.stream import Stream
 
 DEFAULT_NAMES = ("program", "main", "sinks")
 
 
-def load_sinks(target: str) -> tuple[Sink, ...]:
+def load_sinks(target: str) -> tuple[Result, ...]:
     """Return the sinks that `FILE[:NAME]` names.
 
     >>> import tempfile
@@ -38,7 +40,7 @@ def load_sinks(target: str) -> tuple[Sink, ...]:
     """
     path, name = split_target(target)
     module = load_module(path)
-    found = named(module, name) if name else default(module)
+    found = find_named(module, name) if name else default(module)
     return sinks_of(found, target)
 
 
@@ -52,8 +54,17 @@ def split_target(target: str) -> tuple[Path, str | None]:
     """
     file, colon, name = target.rpartition(":")
     if colon and name.isidentifier():
-        return Path(file), name
-    return Path(target), None
+        return _file_of(file), name
+    return _file_of(target), None
+
+
+def _file_of(text: str) -> Path:
+    path = plain_path(text)
+    why = why_not_path(path)
+    if why is not None:
+        msg = f"a program is a Python file of this machine; {why}; {path_advice(path)}"
+        raise CommandError(msg)
+    return Path(path)
 
 
 def load_module(path: Path) -> ModuleType:
@@ -82,7 +93,7 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
-def named(module: ModuleType, name: str) -> Any:
+def find_named(module: ModuleType, name: str) -> Any:
     """Return what is called `name` in a program file."""
     if name in vars(module):
         return vars(module)[name]
@@ -98,7 +109,7 @@ def default(module: ModuleType) -> Any:
     for name in DEFAULT_NAMES:
         if name in vars(module):
             return vars(module)[name]
-    found = {name: v for name, v in vars(module).items() if isinstance(v, Sink)}
+    found = {name: v for name, v in vars(module).items() if isinstance(v, Result)}
     if len({id(sink) for sink in found.values()}) == 1:
         return next(iter(found.values()))
     wanted = "without a NAME a file must have program, main, sinks or one single sink"
@@ -106,7 +117,7 @@ def default(module: ModuleType) -> Any:
     raise CommandError(msg)
 
 
-def sinks_of(found: Any, target: str) -> tuple[Sink, ...]:
+def sinks_of(found: Any, target: str) -> tuple[Result, ...]:
     """Return the sinks that a value stands for: one, several, or a function of none."""
     if isinstance(found, Loop):  # to call it would run it as it stands
         _refuse_parameters(found, target)
@@ -114,17 +125,17 @@ def sinks_of(found: Any, target: str) -> tuple[Sink, ...]:
     if callable(found) and not isinstance(found, type):
         with _told_as_python_would(split_target(target)[0]):
             found = found()
-    sinks = (found,) if isinstance(found, Sink) else found
+    sinks = (found,) if isinstance(found, Result) else found
     if isinstance(sinks, Iterable) and not isinstance(sinks, str | Mapping):
         sinks = tuple(sinks)
-        if sinks and all(isinstance(sink, Sink) for sink in sinks):
+        if sinks and all(isinstance(sink, Result) for sink in sinks):
             return sinks
     hint = (
         "end the stream with a sink such as .to_list() or .write_csv(path)"
         if isinstance(found, Stream) or found is None
         else "name what .to_list(), .write_csv(path) or another sink gave"
     )
-    msg = f"{target} must be a sink, a list of sinks or a function that returns them; it is {_shown(found)}; {hint}"
+    msg = f"{target} must be a sink, a list of sinks or a function that returns them; it is {_describe(found)}; {hint}"
     raise CommandError(msg)
 
 
@@ -162,6 +173,12 @@ class _told_as_python_would:  # noqa: N801 - reads as the words of a `with`
         if not isinstance(error, Exception) or isinstance(error, LoopError):
             return
         own = str(self._path.resolve())
+        if isinstance(error, AnabranchError):  # which says what to do: no traceback
+            frames = traceback.extract_tb(trace)
+            places = [f":{one.lineno}" for one in frames if one.filename == own]
+            at = f"{self._path}{places[-1] if places else ''}"
+            msg = f"{at} cannot be loaded: {type(error).__name__}: {error}"
+            raise CommandError(msg) from error
         while trace is not None and trace.tb_frame.f_code.co_filename != own:
             trace = trace.tb_next
         lines = traceback.format_exception(type(error), error, trace)
@@ -175,7 +192,7 @@ def _module_name(path: Path) -> str:
     file = getattr(taken, "__file__", None)
     again = file is not None and Path(file).resolve() == path.resolve()
     if path.stem in sys.stdlib_module_names or (taken is not None and not again):
-        return f"{path.stem}_program"
+        return path.stem + PROGRAM
     return path.stem
 
 
@@ -194,11 +211,11 @@ def _similar(path: Path) -> str:
 
 
 def _choices(names: Mapping[str, Any]) -> str:
-    sinks = [name for name, value in names.items() if isinstance(value, Sink)]
+    sinks = [name for name, value in names.items() if isinstance(value, Result)]
     if sinks:
         return f"name one of them, as in FILE:{sinks[0]}; there are {', '.join(sinks)}"
     return "give the sink, or a function that returns it, a name in the file"
 
 
-def _shown(found: Any) -> str:
+def _describe(found: Any) -> str:
     return "None" if found is None else f"a {type(found).__name__}"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from anabranch.cli.arguments import add_engine, add_target, at_least
-from anabranch.cli.console import words
+from anabranch.cli.console import add_engine, add_target, at_least, local_path, words
 from anabranch.cli.programs import load_sinks
-from anabranch.cli.progress import watch
-from anabranch.cli.summary import summarise
+from anabranch.cli.report import summarise, watch
 from anabranch.control.goals import Latency, latency
 from anabranch.job import start
 from anabranch.runtime.failures import OnError, dead_letter
+from anabranch.signals import Signals
 
-INTERRUPTED = 130  # what a shell expects of a command that Ctrl-C ended
 EXAMPLES = """\
 examples:
   anabranch run vwap.py                        on Spark, in this machine
@@ -30,7 +28,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "run",
         help="run a program to its end",
-        description="Run a program to its end. Ctrl-C stops it cleanly.",
+        description="Run a program to its end. Ctrl-C or SIGTERM stops it; its "
+        "files do not appear then, unless it is a live job, or goes on from its "
+        "checkpoint later. A second one ends it at once.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -47,7 +47,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument(
         "--latency",
-        type=bound,
+        type=parse_latency,
         metavar="BOUND",
         help='keep 99%% of the items within a bound such as "200 ms"',
     )
@@ -67,6 +67,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="stop|skip|FILE.jsonl",
         help="what to do with an item that fails: end the job (default), leave it out, "
         "or leave it out and note it in a file",
+    )
+    parser.add_argument(
+        "--verify",
+        choices=("sample", "all", "off"),
+        default="sample",
+        help="how often to check, while it runs, that what runs in parallel has no "
+        "state (default: sample)",
     )
     parser.add_argument(
         "--ui",
@@ -93,31 +100,31 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; the exit status says whether it ended well."""
     console = words()
-    job = start(
-        *load_sinks(arguments.target),
-        on=arguments.on,
-        master=arguments.master,
-        degree=arguments.degree,
-        goal=arguments.latency,
-        checkpoint=arguments.checkpoint,
-        epoch_items=arguments.epoch_items,
-        on_error=arguments.on_error,
-        ui=arguments.ui_port or arguments.ui,
-    )
-    try:
-        watch(job, console)
-    except KeyboardInterrupt:
-        console.print("stopping ...", markup=False)
-        job.stop()
-    for line in summarise(job, arguments.on, arguments.show):
-        console.print(line, markup=False)
-    return 0 if job.status == "finished" else INTERRUPTED
+    with Signals() as signals:
+        sinks = load_sinks(arguments.target)
+        with signals.waiting():
+            job = start(
+                *sinks,
+                on=arguments.on,
+                master=arguments.master,
+                degree=arguments.degree,
+                goal=arguments.latency,
+                checkpoint=arguments.checkpoint,
+                epoch_items=arguments.epoch_items,
+                on_error=arguments.on_error,
+                verify=arguments.verify,
+                ui=arguments.ui_port or arguments.ui,
+            )
+            watch(job, console, signals)
+            for line in summarise(job, arguments.on, arguments.show):
+                console.print(line, markup=False)
+    return 0 if job.status == "finished" else signals.exit_status
 
 
-def bound(text: str) -> Latency:
+def parse_latency(text: str) -> Latency:
     """Return what `--latency` means.
 
-    >>> bound("200 ms").bound_s
+    >>> parse_latency("200 ms").bound_s
     0.2
     """
     try:
@@ -137,6 +144,6 @@ def on_error(text: str) -> str | OnError:
     if text in ("stop", "skip"):
         return text
     if text.endswith(".jsonl"):
-        return dead_letter(text)
+        return dead_letter(local_path(text))
     msg = f"must be stop, skip or the name of a .jsonl file; got {text!r}"
     raise argparse.ArgumentTypeError(msg)

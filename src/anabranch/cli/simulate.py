@@ -7,36 +7,45 @@ import itertools
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from anabranch.cli.arguments import add_target, at_least
-from anabranch.cli.errors import CommandError
+from anabranch.cli.console import CommandError, add_target, at_least
 from anabranch.cli.programs import load_sinks
-from anabranch.compiler.compile import Compilation, Target, compile_graph
-from anabranch.control.model import (
-    Costs,
-    calibrated,
+from anabranch.compiler.compile import Compilation, compile_graph
+from anabranch.compiler.options import LOCAL
+from anabranch.control.simulate.in_epochs import ElementDivision, SimulatedEpochs
+from anabranch.control.simulate.limits import describe_limit, describe_limit_of_epochs
+from anabranch.control.simulate.threads import SimulatedProgram, settle
+from anabranch.control.throughput.model import (
+    ItemCosts,
+    calibrate,
     costs_of,
-    lost_by_two,
+    estimate_loss_of_two,
     threads_of,
 )
-from anabranch.control.pipelining import choose_ports
-from anabranch.control.simulate import SimulatedProgram, settle
+from anabranch.control.throughput.pipelining import choose_ports
 from anabranch.engines.engine import Options
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.engine import LocalEngine
-from anabranch.engines.local.run import LocalRun
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.run import LocalEngine, LocalRun
+from anabranch.epochs.layout import lay_out, why_not_cut
 from anabranch.graph.graph import Graph
-from anabranch.graph.sinks import ForEach, SinkKind
-from anabranch.job import graph_of
-from anabranch.metrics.samples import ThreadSamples, profile_of
-from anabranch.plan.arrangement import Arrangement
+from anabranch.graph.kind import SinkKind
+from anabranch.job import compile_sinks, graph_of
+from anabranch.language.drafts import Result
+from anabranch.metrics.load import ThreadSamples, profile_of
+from anabranch.operators.sinks import ForEach
+from anabranch.plan.plan import Arrangement
 
 LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
 TWO = 2
 SURE = 0.15  # of the time lost by two threads: beyond it, more than two are a guess
+AT_MOST = (
+    "on Spark this is the most there can be: starting stages and moving rows between "
+    "workers is not in the model"
+)
 EXAMPLES = """\
 examples:
   anabranch simulate vwap.py --cores 32
@@ -53,7 +62,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Measure what the operators of a program cost, by running it in "
         "one thread for a few seconds without writing anything, and then in two; and "
         "let the controller tune a model of it on 1, 2, 4 ... cores. Threads of one "
-        "process share the interpreter's lock; those of --processes do not.",
+        "process share the interpreter's lock. With --processes the model has the "
+        "limits of Spark instead. What limits the program is told for the most cores.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -71,7 +81,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--processes",
         action="store_true",
-        help="as on Spark: no lock that all threads need",
+        help="as on Spark: workers without a common lock, levels one after another",
     )
     parser.add_argument("--json", action="store_true", help="as data, for programs")
     parser.set_defaults(command=simulate)
@@ -79,7 +89,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the controller made of a program on so many cores.
+    """What the controller made of a program on so many cores, and what limits it.
 
     It is not `sure` where the model was not found to hold (docs/auto-pipelining.md).
     """
@@ -90,20 +100,28 @@ class Outcome:
     changes: int
     arrangement: str
     sure: bool = True
+    limit: str = ""
 
 
 def simulate(arguments: argparse.Namespace) -> int:
     """Print a line for each number of cores."""
-    graph = without_outputs(graph_of(load_sinks(arguments.target)))
-    compilation = compile_graph(graph, Target(batched=False))
+    sinks = load_sinks(arguments.target)
+    graph = without_outputs(graph_of(sinks))
+    compilation = compile_graph(graph, LOCAL)
     costs, regions = measure(compilation, arguments.seconds)
-    if arguments.processes:
-        costs = replace(costs, locked_s=0.0, waiting=0.0)
+    elements = elements_on_spark(sinks) if arguments.processes else None
     powers = itertools.takewhile(
         lambda n: n < arguments.cores, (2**n for n in itertools.count())
     )
-    found = [outcome(costs, regions, cores) for cores in [*powers, arguments.cores]]
+    counts = [*powers, arguments.cores]
+    if elements is None:
+        found = [outcome(costs, regions, cores) for cores in counts]
+    else:
+        costs = replace(costs, locked_s=0.0, waiting=0.0)
+        found = [outcome_on_spark(costs, elements, cores) for cores in counts]
     text = as_json(costs, found) if arguments.json else as_table(costs, found)
+    if elements is not None and not arguments.json:
+        text += f"\n{AT_MOST}"
     print(text)  # noqa: T201 - the result of the command
     return 0
 
@@ -121,8 +139,8 @@ def without_outputs(graph: Graph) -> Graph:
 
 def measure(
     compilation: Compilation, seconds: float
-) -> tuple[Costs, dict[str, tuple[str, ...]]]:
-    """Return what items cost, and the regions that may have channels."""
+) -> tuple[ItemCosts, dict[str, tuple[str, ...]]]:
+    """Return what items cost, and the regions that may have replicas."""
     run = LocalEngine(Configuration()).start(
         compilation.graph, compilation.plan, Options()
     )
@@ -131,13 +149,13 @@ def measure(
     items = 0
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
-        before = sum(run.metrics()["read"].values())
+        before = sum(run.metrics().read.values())
         samples = actuator.samples(LOOK_S)
         if samples is None:
             break
-        items += sum(run.metrics()["read"].values()) - before
+        items += sum(run.metrics().read.values()) - before
         found += samples
-    costs = costs_of(found, items) if items else Costs({})
+    costs = costs_of(found, items) if items else ItemCosts({})
     if items and len(os.sched_getaffinity(0)) > 1:
         costs = with_two_threads(run, costs, found)
     run.stop()
@@ -151,7 +169,9 @@ def measure(
     return costs, dict(actuator.regions)
 
 
-def with_two_threads(run: LocalRun, costs: Costs, seen: list[ThreadSamples]) -> Costs:
+def with_two_threads(
+    run: LocalRun, costs: ItemCosts, seen: list[ThreadSamples]
+) -> ItemCosts:
     """Return the costs with what threads wait for the lock, if the program still runs."""
     actuator = run.actuator()
     place = choose_ports(profile_of(seen), beta=0.0)
@@ -162,10 +182,12 @@ def with_two_threads(run: LocalRun, costs: Costs, seen: list[ThreadSamples]) -> 
     if rates is None:
         return costs
     rate = sum(fmean(rates.at[op.name]) for op in run.flow.graph.sources)
-    return calibrated(costs, threads_of(costs, split, {}), rate)
+    return calibrate(costs, threads_of(costs, split, {}), rate)
 
 
-def outcome(costs: Costs, regions: dict[str, tuple[str, ...]], cores: int) -> Outcome:
+def outcome(
+    costs: ItemCosts, regions: dict[str, tuple[str, ...]], cores: int
+) -> Outcome:
     """Let the controller tune the model."""
     program = SimulatedProgram(costs, cores, regions)
     controller = settle(program)
@@ -176,13 +198,43 @@ def outcome(costs: Costs, regions: dict[str, tuple[str, ...]], cores: int) -> Ou
         sum(step.what != "halt" for step in controller.history),
         str(program.arrangement),
         is_sure(costs, program.threads, cores),
+        describe_limit(program),
     )
 
 
-def as_table(costs: Costs, found: list[Outcome]) -> str:
+def elements_on_spark(sinks: Sequence[Result]) -> ElementDivision:
+    """Return how Spark would divide a program."""
+    compilation = compile_sinks(*sinks, on="spark")
+    layout = lay_out(compilation.graph, compilation.plan)
+    first = {u.number: u.operators[0] for u in layout.units if u.operators}
+    return ElementDivision(
+        {name: first[unit.number] for name, unit in layout.unit_of.items()},
+        {name: layout.units[number].level for number, name in first.items()},
+        frozenset(n for n in layout.unit_of if why_not_cut(layout, n) is None),
+        frozenset(n for number, n in first.items() if layout.units[number].replicated),
+    )
+
+
+def outcome_on_spark(
+    costs: ItemCosts, elements: ElementDivision, cores: int
+) -> Outcome:
+    """Let the controller tune the model, within the limits of Spark."""
+    program = SimulatedEpochs(costs, cores, elements=elements)
+    controller = settle(program)
+    return Outcome(
+        cores,
+        program.items_per_s,
+        program.items_per_s * costs.whole_s,
+        sum(step.what != "halt" for step in controller.history),
+        str(program.arrangement),
+        limit=describe_limit_of_epochs(program),
+    )
+
+
+def as_table(costs: ItemCosts, found: list[Outcome]) -> str:
     """Return the outcomes as a text.
 
-    >>> print(as_table(Costs({("read",): 1e-6}), [Outcome(1, 1e6, 1.0, 0, "as it is")]))
+    >>> print(as_table(ItemCosts({("read",): 1e-6}), [Outcome(1, 1e6, 1.0, 0, "as it is")]))
     an item costs 1.00 us in one thread: read 100%
     cores      items/s  speedup  changes
         1      1000000    1.00x        0  as it is
@@ -202,6 +254,8 @@ def as_table(costs: Costs, found: list[Outcome]) -> str:
         f"{one.changes:>8}  {one.arrangement}{'' if one.sure else ' (a guess)'}"
         for one in found
     ]
+    if found[-1].limit:
+        lines.append(f"what limits it with {found[-1].cores} cores: {found[-1].limit}")
     if not all(one.sure for one in found):
         lines.append(
             "a guess: the model was not found to hold for more threads than cores, nor "
@@ -210,16 +264,16 @@ def as_table(costs: Costs, found: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def is_sure(costs: Costs, threads: int, cores: int) -> bool:
+def is_sure(costs: ItemCosts, threads: int, cores: int) -> bool:
     """Tell whether the model was found to hold for so many threads.
 
-    >>> is_sure(Costs({("read",): 1.0}), threads=3, cores=2)
+    >>> is_sure(ItemCosts({("read",): 1.0}), threads=3, cores=2)
     False
     """
-    return threads <= cores and (threads <= TWO or lost_by_two(costs) <= SURE)
+    return threads <= cores and (threads <= TWO or estimate_loss_of_two(costs) <= SURE)
 
 
-def as_json(costs: Costs, found: list[Outcome]) -> str:
+def as_json(costs: ItemCosts, found: list[Outcome]) -> str:
     """Return the outcomes as data."""
     data: dict[str, Any] = {
         "item_s": costs.whole_s,

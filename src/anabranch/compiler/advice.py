@@ -1,7 +1,18 @@
-"""What one declaration of the user's would change.
+"""What one declaration or one rewrite of the user's would change.
+
+How to rewrite an operator whose state is proved.
+
+A declaration would be false there, so none is advised. What helps instead depends on
+the proof: a state that a `scan` or an `Operator` carries, a key that keeps it apart, a
+new item instead of a changed one. A key is tried as advice is: the program is planned
+again with it, and nothing is said of a key that would not help.
+
+What one declaration of the user's would change.
 
 Each piece of advice is tried, not guessed: the program is planned again as if the
-declaration stood there, and the two plans are compared.
+declaration stood there, and the two plans are compared. Only what the analysis could
+not see is advised to be declared. What it has proved cannot be declared away; for that
+there is `rewrites.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +22,141 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from anabranch.analysis.traits import Push, Traits
 from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import is_prolific
-from anabranch.graph.custom import Apply
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kinds import Filter, FlatMap, Map, Punctuate, shown
+from anabranch.operators.blocks import Block
+from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.join import Join
+from anabranch.operators.stateless import (
+    Filter,
+    FlatMap,
+    Map,
+    Punctuate,
+    describe_function,
+)
+from anabranch.operators.windows import Aggregate
 from anabranch.plan.plan import Plan, Region
+from anabranch.python.purity import find_own_write, replaces
+from anabranch.python.traits import Cause, Evidence, Push, Traits
+
+_ANY_KEY = ("key",)  # stands for a key that only the user can choose
+_KEYED_KINDS = (Aggregate, Apply, Block, Join, Scan)
+
+
+class Rewrite(NamedTuple):
+    """An operator, and how to write it so that it can run in parallel."""
+
+    operator: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.text}"
+
+
+def suggest(
+    graph: Graph,
+    traits: Mapping[str, Traits],
+    plan: Plan,
+    target: Target | None = None,
+    rules: Rules | None = None,
+) -> tuple[Rewrite, ...]:
+    """Return how to rewrite the operators that are proved to be sequential."""
+
+    def try_key(op: Op, key: tuple[str, ...]) -> str | None:
+        """Return what would change if the state of an operator were kept by a key."""
+        keyed = replace(traits[op.name], state="keyed", key=key)
+        after = make_plan(graph, {**traits, op.name: keyed}, target, rules)
+        return describe_effect(op.name, plan, after)
+
+    found: list[Rewrite] = []
+    proved = _find_proved(graph, traits, plan)
+    for op, cause in itertools.islice(proved, MOST_TRIALS):
+        effect = try_key(op, op.key or _ANY_KEY)
+        parts = [_instead(op, cause), _by_key(op, cause, effect)]
+        text = "; ".join(part for part in parts if part)
+        if text:
+            found.append(Rewrite(op.name, text))
+    return tuple(found)
+
+
+def _find_proved(
+    graph: Graph, traits: Mapping[str, Traits], plan: Plan
+) -> Iterator[tuple[Op, Cause]]:
+    """Yield the sequential operators whose state is proved, with the kind of proof."""
+    for sequential in plan.sequential:
+        op, of_op = graph[sequential.operator], traits[sequential.operator]
+        found = state_evidence(of_op)
+        if of_op.state != "global" or found is None or found.cause == "unseen":
+            continue
+        match op.kind:
+            case Apply() if found.cause == "kind" and not keeps_state(op.kind):
+                continue  # it may have no state at all; its author may say so
+        yield op, found.cause
+
+
+def _instead(op: Op, cause: Cause) -> str:
+    """Return what to write instead of the line that was found."""
+    match cause:
+        case "writes":
+            return _place_for_state(op)
+        case "input":
+            return (
+                "make a new item instead of changing the one it gets, such as "
+                "item._replace(...) or dataclasses.replace(item, ...)"
+            )
+        case "world":
+            return (
+                "compute from the item alone; let the source put into the items what "
+                "comes from outside, and a sink write what goes there"
+            )
+        case "shared":
+            return (
+                "one operator must own what several use; put the code that changes it "
+                "and the code that reads it into one Operator, or its value into the "
+                "items"
+            )
+    return ""
+
+
+def _place_for_state(op: Op) -> str:
+    match op.kind:
+        case Map():
+            return "make what it keeps the state of a scan, .scan(step, initial)"
+        case Filter():
+            return (
+                "make what it keeps an attribute of an Operator, whose process yields "
+                "the item or nothing"
+            )
+        case FlatMap():
+            return (
+                "make what it keeps an attribute of an Operator, whose process yields "
+                "the outputs"
+            )
+        case Scan():
+            return "make what it keeps a part of the state that step takes and returns"
+        case Apply(operator=cls):
+            return f"make what it keeps an attribute of {cls.__name__}, set in setup"
+    return (
+        "let its function compute from its arguments alone; an Operator before or "
+        "after it can keep what outlives a call"
+    )
+
+
+def _by_key(op: Op, cause: Cause, effect: str | None) -> str:
+    """Return what a key would change, for state that can be kept apart by one."""
+    movable = cause == "writes" and isinstance(op.kind, Map | Filter | FlatMap)
+    own = isinstance(op.kind, Scan | Apply) and cause == "writes"
+    kept = cause == "kind" and isinstance(op.kind, _KEYED_KINDS) and not op.state_key
+    if effect is None or not (movable or own or kept):
+        return ""
+    if op.key:
+        each = " and ".join(op.key)
+        return f"a state for each {each}, the key of its stream, would {effect}"
+    how = "join(..., on=...)" if isinstance(op.kind, Join) else "key_by(...)"
+    return f"if each key may have a state of its own, {how} would {effect}"
+
 
 MOST_TRIALS = 8  # each plans the whole program once more
 
@@ -35,7 +173,7 @@ class Advice(NamedTuple):
         return f"{self.declaration} on {self.where} would {self.effect}"
 
 
-class Trial(NamedTuple):
+class TrialDeclaration(NamedTuple):
     """A declaration that may be worth making, and the traits that it would give."""
 
     operator: str
@@ -53,7 +191,7 @@ def advise(
     """Return the declarations that would change the plan, if they are true.
 
     >>> from anabranch.graph.graph import Output
-    >>> from anabranch.graph.kinds import Kind
+    >>> from anabranch.graph.kind import Kind
     >>> def score(item): ...
     >>> g = Graph((Op("a", Kind()), Op("b", Map(score), (Output("a"),))))
     >>> known = {"a": Traits("global"), "b": Traits("global")}
@@ -64,20 +202,24 @@ def advise(
     found: list[Advice] = []
     for trial in itertools.islice(_trials(graph, traits, plan), MOST_TRIALS):
         changed = {**traits, trial.operator: trial.traits}
-        effect = _effect(trial.operator, plan, make_plan(graph, changed, target, rules))
+        effect = describe_effect(
+            trial.operator, plan, make_plan(graph, changed, target, rules)
+        )
         if effect is not None:
             code = graph[trial.operator].kind.user_code[0]
-            where = shown(code.function)
+            where = describe_function(code.function)
             found.append(Advice(trial.operator, trial.declaration, where, effect))
     return tuple(found)
 
 
-def _trials(graph: Graph, traits: Mapping[str, Traits], plan: Plan) -> Iterator[Trial]:
+def _trials(
+    graph: Graph, traits: Mapping[str, Traits], plan: Plan
+) -> Iterator[TrialDeclaration]:
     for sequential in plan.sequential:
         op = graph[sequential.operator]
         stateless = _if_declared_stateless(op, traits[op.name])
         if stateless is not None:
-            yield Trial(op.name, '@ab.declare(state="stateless")', stateless)
+            yield TrialDeclaration(op.name, '@ab.declare(state="stateless")', stateless)
     for region in plan.regions:
         yield from _forwarding_trials(graph, traits, region)
         yield from _rate_trials(graph, traits, region)
@@ -87,8 +229,12 @@ def _if_declared_stateless(op: Op, traits: Traits) -> Traits | None:
     """Return the traits of an operator whose code is declared to keep nothing."""
     if traits.state != "global" or not op.kind.user_code:
         return None
+    found = state_evidence(traits)
+    possible = ("unseen", "kind") if isinstance(op.kind, Apply) else ("unseen",)
+    if found is not None and found.cause not in possible:
+        return None
     if isinstance(op.kind, Apply):
-        return None if _keeps_state(op.kind) else replace(traits, state="stateless")
+        return None if keeps_state(op.kind) else replace(traits, state="stateless")
     if op.state_key:
         return replace(traits, state="keyed", key=op.state_key)
     if isinstance(op.kind, Map | Filter | FlatMap | Punctuate):
@@ -96,15 +242,22 @@ def _if_declared_stateless(op: Op, traits: Traits) -> Traits | None:
     return None  # the state is that of the operator itself, whatever its function does
 
 
-def _keeps_state(kind: Apply) -> bool:
+def keeps_state(kind: Apply) -> bool:
     """Tell whether a class clearly has state, or a result that only one may give."""
-    methods = ("setup", "punctuation", "finish")
-    return "__init__" in vars(kind.operator) or any(map(kind.overrides, methods))
+    methods = ("setup", "punctuation", "on_time", "finish")
+    if "__init__" in vars(kind.operator) or any(map(kind.overrides, methods)):
+        return True
+    return find_own_write(kind.operator) is not None
+
+
+def state_evidence(traits: Traits) -> Evidence | None:
+    """Return why an operator is said to have state, if anything says so."""
+    return next((e for e in traits.evidence if e.trait == "state"), None)
 
 
 def _forwarding_trials(
     graph: Graph, traits: Mapping[str, Traits], region: Region
-) -> Iterator[Trial]:
+) -> Iterator[TrialDeclaration]:
     """Yield the one operator that keeps the next key from reaching a region's end."""
     if region.last_joint != "shuffle":
         return
@@ -121,10 +274,13 @@ def _forwarding_trials(
     ]
     if not wanted or len(losing) != 1 or not graph[losing[0]].kind.user_code:
         return
+    function = graph[losing[0]].kind.user_code[0].function
+    if any(replaces(function, name) for name in wanted):
+        return
     of_op = traits[losing[0]]
     names = "".join(f'"{name}", ' for name in sorted(wanted)).strip()
     forwards = (of_op.forwards or frozenset()) | wanted
-    yield Trial(
+    yield TrialDeclaration(
         losing[0],
         f"@ab.declare(forwards=({names}))",
         replace(of_op, forwards=forwards),
@@ -133,19 +289,20 @@ def _forwarding_trials(
 
 def _rate_trials(
     graph: Graph, traits: Mapping[str, Traits], region: Region
-) -> Iterator[Trial]:
+) -> Iterator[TrialDeclaration]:
     """Yield the one operator that makes a region prolific."""
     prolific = [n for n in region.operators if is_prolific(traits[n].push)]
     if region.ordering != "relaxed" or len(prolific) != 1:
         return
     op, of_op = graph[prolific[0]], traits[prolific[0]]
-    if isinstance(op.kind, FlatMap | Apply) and of_op.push.least <= 1:
+    unbounded = of_op.push.least <= 1 and of_op.push.most is None
+    if isinstance(op.kind, FlatMap | Apply) and unbounded:
         push = Push(of_op.push.least, 1)
         declaration = f"@ab.declare(push=({push.least}, 1))"
-        yield Trial(op.name, declaration, replace(of_op, push=push))
+        yield TrialDeclaration(op.name, declaration, replace(of_op, push=push))
 
 
-def _effect(name: str, before: Plan, after: Plan) -> str | None:
+def describe_effect(name: str, before: Plan, after: Plan) -> str | None:
     """Return what has changed around an operator, as the end of a sentence."""
     region = next((r for r in after.regions if name in r.operators), None)
     if region is None:

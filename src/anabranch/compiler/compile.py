@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from anabranch.analysis.analyze import analyze
-from anabranch.analysis.traits import Traits
 from anabranch.compiler.explain import explain
 from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
+from anabranch.compiler.refute import refute
 from anabranch.graph.graph import Graph
+from anabranch.plan.draw import draw_svg
 from anabranch.plan.json import to_dict
-from anabranch.plan.plan import Plan
+from anabranch.plan.plan import Plan, Reason
+from anabranch.python.analyze import analyze_program
+from anabranch.python.sharing import Sharing
+from anabranch.python.traits import Traits
 
 __all__ = ["Compilation", "Rules", "Target", "compile_graph"]
 
@@ -35,6 +39,14 @@ class Compilation:
     plan: Plan
     target: Target = field(default_factory=Target)
     rules: Rules = field(default_factory=Rules)
+    sharing: tuple[Sharing, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Compilation of {self.plan.summary}>"
+
+    def _repr_svg_(self) -> str:
+        """Return the drawing that a notebook shows: the graph with its regions."""
+        return draw_svg(self.graph, self.plan)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as data that `json` can write."""
@@ -46,19 +58,55 @@ class Compilation:
 
 
 def compile_graph(
-    graph: Graph, target: Target | None = None, rules: Rules | None = None
+    graph: Graph,
+    target: Target | None = None,
+    rules: Rules | None = None,
+    on_error: Callable[..., Any] | None = None,
+    refuted: Mapping[str, Reason] | None = None,
 ) -> Compilation:
-    """Turn a valid program into a parallel plan.
+    """Turn a valid program into a parallel plan; `on_error` takes what fails, if any.
+
+    `refuted` are operators that a run has found to have state, against the analysis.
 
     >>> import anabranch as ab
-    >>> from anabranch.graph.drafts import build_graph
+    >>> from anabranch.language.drafts import build_graph
     >>> sink = ab.from_iterable([1, 2]).map(abs).to_list()
     >>> compilation = compile_graph(build_graph([sink]))
     >>> [region.operators for region in compilation.plan.regions]
     [('from_iterable', 'map')]
     """
     target, rules = target or Target(), rules or Rules()
-    traits = analyze(graph)
-    return Compilation(
-        graph, traits, make_plan(graph, traits, target, rules), target, rules
-    )
+    traits, sharing = refute(analyze_program(graph, on_error), refuted or {})
+    traits = {name: choose_lift(one, target) for name, one in traits.items()}
+    plan = make_plan(graph, traits, target, rules, sharing)
+    return Compilation(graph, traits, plan, target, rules, sharing)
+
+
+def choose_lift(traits: Traits, target: Target) -> Traits:
+    """Return traits with their state lifted where several processes run the program.
+
+    In one process a global is where it should be.
+    """
+    if not target.batched:
+        return replace(traits, lifted=(), not_lifted="")
+    return replace(traits, effects=False) if traits.lifted else traits
+
+
+def overview(compilation: Compilation) -> dict[str, Any]:
+    """Return what a dashboard shows of a program before anything was measured.
+
+    >>> import anabranch as ab
+    >>> made = ab.compile(ab.from_iterable([1, 2]).map(abs).to_list())
+    >>> shown = overview(made)
+    >>> shown["operators"], shown["parallel"], shown["sequential"][0]["operator"]
+    (3, 2, 'to_list')
+    """
+    graph, plan = compilation.graph, compilation.plan
+    return {
+        "name": Path(graph.sources[0].site.file).name,
+        "drawing": draw_svg(graph, plan),
+        "operators": len(plan.operators),
+        "parallel": sum(len(region.operators) for region in plan.regions),
+        "sequential": compilation.to_dict()["sequential"],
+        "explanation": compilation.explain(),
+    }

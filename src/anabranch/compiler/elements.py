@@ -1,4 +1,4 @@
-"""Put every operator into a processing element, and the elements into levels.
+"""Put every operator into an element, and the elements into levels.
 
 A region is one element. Operators outside of regions that are connected without a
 region between them form one element, in which an item goes from operator to operator
@@ -13,34 +13,43 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from anabranch.compiler.fusion import find_fused_sets
+from anabranch.compiler.regions import Chain
 from anabranch.graph.graph import Graph
 from anabranch.plan.plan import Element, Region
 
-Group = str  # a region, or the first operator of a fused set, or an operator
+Group = str  # a chain, or the first operator of a fused set, or an operator
 
 
-def form_elements(graph: Graph, regions: Sequence[Region]) -> tuple[Element, ...]:
-    """Return the elements by level, then in the order of the program.
+def form_elements(
+    graph: Graph, regions: Sequence[Region], apart: Sequence[Chain] = ()
+) -> tuple[Element, ...]:
+    """Return the elements, each behind those that it reads from.
+
+    Chains that stay `apart` are elements too, but have no replicas.
 
     >>> from anabranch.graph.graph import Op, Output
-    >>> from anabranch.graph.kinds import Kind
+    >>> from anabranch.graph.kind import Kind
     >>> from anabranch.plan.plan import Push
     >>> ops = [Op("a", Kind())]
     >>> ops += [Op(n, Kind(), (Output(p),)) for p, n in ("ab", "bc", "cd")]
     >>> r0 = Region("r0", ("c",), (), Push(1, 1), "round_robin", "split", "merge", "")
-    >>> [(e.level, e.operators) for e in form_elements(Graph(tuple(ops)), [r0])]
-    [(0, ('a', 'b')), (1, ('c',)), (2, ('d',))]
+    >>> [(e.name, e.operators) for e in form_elements(Graph(tuple(ops)), [r0])]
+    [('e0', ('a', 'b')), ('e1', ('c',)), ('e2', ('d',))]
     """
     region_of = {name: r.name for r in regions for name in r.operators}
-    group_of = _groups(graph, region_of)
-    levels = _levels(graph, group_of, region_of)
+    chain_of = {name: c.operators[0] for c in apart for name in c.operators} | region_of
+    group_of = _groups(graph, chain_of)
+    levels = _levels(graph, group_of, chain_of)
     level_of = {op.name: levels[group_of[op.name]] for op in graph}
     return _in_order(
-        graph, _joined(graph, group_of, level_of, region_of), level_of, region_of
+        graph,
+        _group_operators(graph, group_of, level_of, chain_of),
+        level_of,
+        region_of,
     )
 
 
-def _groups(graph: Graph, region_of: Mapping[str, str]) -> dict[str, Group]:
+def _groups(graph: Graph, chain_of: Mapping[str, str]) -> dict[str, Group]:
     """Return what must share an element: a region, or a fused set."""
     fused = find_fused_sets(graph)
     first_of: dict[frozenset[str], str] = {}
@@ -49,14 +58,12 @@ def _groups(graph: Graph, region_of: Mapping[str, str]) -> dict[str, Group]:
         group = op.name
         if op.name in fused:
             group = first_of.setdefault(fused[op.name], op.name)
-        groups[op.name] = (
-            f"region {region_of[op.name]}" if op.name in region_of else group
-        )
+        groups[op.name] = f"chain {chain_of[op.name]}" if op.name in chain_of else group
     return groups
 
 
 def _levels(
-    graph: Graph, group_of: Mapping[str, Group], region_of: Mapping[str, str]
+    graph: Graph, group_of: Mapping[str, Group], chain_of: Mapping[str, str]
 ) -> dict[Group, int]:
     """Return the level of each group: how many region boundaries lead to it."""
     streams = [
@@ -68,7 +75,7 @@ def _levels(
     for producer, consumer, edge in streams:
         if producer != consumer:
             ends = (edge.producer.operator, edge.consumer.operator)
-            step = int(any(name in region_of for name in ends))
+            step = int(any(name in chain_of for name in ends))
             after[producer].append((consumer, step))
             waiting_for[consumer] += 1
     levels = dict.fromkeys(after, 0)
@@ -83,17 +90,17 @@ def _levels(
     return levels
 
 
-def _joined(
+def _group_operators(
     graph: Graph,
     group_of: Mapping[str, Group],
     level_of: Mapping[str, int],
-    region_of: Mapping[str, str],
+    chain_of: Mapping[str, str],
 ) -> Iterable[list[str]]:
     """Yield the operators of each element, in the order of the program."""
     leader = {group: group for group in group_of.values()}
     for edge in graph.edges:
         ends = (edge.producer.operator, edge.consumer.operator)
-        if any(name in region_of for name in ends):
+        if any(name in chain_of for name in ends):
             continue
         if level_of[ends[0]] == level_of[ends[1]]:
             one, two = (_leader(leader, group_of[name]) for name in ends)
@@ -120,6 +127,6 @@ def _in_order(
     place = {name: index for index, name in enumerate(graph.names)}
     ordered = sorted(members, key=lambda names: (level_of[names[0]], place[names[0]]))
     return tuple(
-        Element(f"e{serial}", tuple(names), region_of.get(names[0]), level_of[names[0]])
+        Element(f"e{serial}", tuple(names), region_of.get(names[0]))
         for serial, names in enumerate(ordered)
     )

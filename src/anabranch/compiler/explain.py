@@ -6,13 +6,15 @@ import linecache
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from anabranch.analysis.traits import Traits
-from anabranch.compiler.advice import advise
+from anabranch.compiler.advice import advise, suggest
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph
-from anabranch.plan.plan import Plan, Push, Reason, Region, Sequential, Subgraph
+from anabranch.operators.blocks import Block
+from anabranch.plan.plan import Plan, Push, Reason, Region, Sequential
+from anabranch.python.traits import Traits
 
 WIDTH = 88
+REWRITE = "Kept in a scan or an Operator, it would hold up nobody else."
 
 _FIRST_JOINTS = {
     "parallel_source": "every replica reads a part of the source",
@@ -37,9 +39,10 @@ def explain(
 
     >>> from anabranch.compiler.make_plan import make_plan
     >>> from anabranch.graph.graph import Op, Output
-    >>> from anabranch.graph.kinds import Kind
+    >>> from anabranch.graph.kind import Kind
     >>> g = Graph((Op("a", Kind()), Op("b", Kind(), (Output("a"),))))
-    >>> known = {"a": Traits("global"), "b": Traits("stateless")}
+    >>> known = {"a": Traits("global"),
+    ...          "b": Traits("stateless", punctuation="preserving")}
     >>> print(explain(g, known, make_plan(g, known)).partition("Sequential")[0])
     1 of 2 operators can run in parallel, in 1 region.
     <BLANKLINE>
@@ -53,24 +56,34 @@ def explain(
     <BLANKLINE>
     """
     sections = [_summary(plan), *(_region(region) for region in plan.regions)]
+    if plan.one_thread:
+        text = f"The whole program runs as one thread: {plan.one_thread}. {REWRITE}"
+        sections.append(_wrap(text, "", 4))
     if plan.sequential:
-        sections.append(_sequential(graph, plan.sequential))
-    schedules = "\n".join(_subgraphs(plan))
-    if schedules:
-        sections.append(f"Fixed rates\n{schedules}")
-    advice = advise(graph, traits, plan, target, rules)
+        sections.append(_sequential(graph, traits, plan.sequential))
+    runs = "\n".join(_runs(plan))
+    if runs:
+        sections.append(f"Columns or Python\n{runs}")
+    rates = "\n".join(_subgraphs(graph, plan))
+    if rates:
+        sections.append(f"Fixed rates\n{rates}")
+    advice = () if plan.one_thread else advise(graph, traits, plan, target, rules)
     if advice:
-        lines = "\n".join(_wrapped(f"{one}.", "    ", 4) for one in advice)
+        lines = "\n".join(_wrap(f"{one}.", "    ", 4) for one in advice)
         sections.append(f"What one declaration would change, if it is true\n{lines}")
+    rewrites = suggest(graph, traits, plan, target, rules)
+    if rewrites:
+        lines = "\n".join(_wrap(f"{one}.", "    ", 4) for one in rewrites)
+        sections.append(f"How to rewrite what is proved to be sequential\n{lines}")
     return "\n\n".join(sections)
 
 
 def _summary(plan: Plan) -> str:
     inside = sum(len(region.operators) for region in plan.regions)
-    of = _counted(len(plan.operators), "operator")
+    of = _format_count(len(plan.operators), "operator")
     if not inside:
         return f"None of the {of} can run in parallel."
-    regions = _counted(len(plan.regions), "region")
+    regions = _format_count(len(plan.regions), "region")
     return f"{inside} of {of} can run in parallel, in {regions}."
 
 
@@ -81,16 +94,16 @@ def _region(region: Region) -> str:
     if region.last_joint == "parallel_sink":
         rate = "nothing leaves it"
     in_groups = f"; {region.period} items at a time" if region.period > 1 else ""
-    first, last = _spaced(region.first_joint), _spaced(region.last_joint)
+    first, last = _space_joint(region.first_joint), _space_joint(region.last_joint)
     lines = [
-        _wrapped(f"{region.name}: {' -> '.join(region.operators)}", "", 4),
+        _wrap(f"{region.name}: {' -> '.join(region.operators)}", "", 4),
         f"    {key}; {rate}{in_groups}",
         f"    begins with a {first}: {_FIRST_JOINTS[region.first_joint]}",
         f"    ends with a {last}: {_LAST_JOINTS[region.last_joint]}",
-        _wrapped(order + region.why, "    ", 7),
+        _wrap(order + region.why, "    ", 7),
     ]
     if region.ends:
-        lines.append(_wrapped(f"stops before {region.ends}", "    ", 7))
+        lines.append(_wrap(f"stops before {region.ends}", "    ", 7))
     return "\n".join(lines)
 
 
@@ -108,23 +121,35 @@ def rate_text(push: Push) -> str:
         case (0, None):
             return "any number of outputs for each item"
         case (least, None):
-            return f"at least {_counted(least, 'output')} for each item"
+            return f"at least {_format_count(least, 'output')} for each item"
         case (least, most) if least == most:
-            return f"{_counted(least, 'output')} for each item"
+            return f"{_format_count(least, 'output')} for each item"
         case (least, most):
             return f"{least} to {most} outputs for each item"
 
 
-def _sequential(graph: Graph, sequential: tuple[Sequential, ...]) -> str:
+def _sequential(
+    graph: Graph, traits: Mapping[str, Traits], sequential: tuple[Sequential, ...]
+) -> str:
     lines = ["Sequential"]
     for one in sequential:
         site = graph[one.operator].site
-        lines.append(_wrapped(f"{one.operator} ({site}): {one.why}", "    ", 4))
-        lines.extend(_quoted(one.reason))
+        lines.append(_wrap(f"{one.operator} ({site}): {one.why}", "    ", 4))
+        lines.extend(_quote_line(one.reason))
+        lines.extend(_lift(traits[one.operator]))
     return "\n".join(lines)
 
 
-def _quoted(reason: Reason | None) -> Iterator[str]:
+def _lift(traits: Traits) -> Iterator[str]:
+    """Yield whether the state of an operator is lifted, where it keeps some outside."""
+    if traits.lifted:
+        places = ", ".join(map(str, traits.lifted))
+        yield _wrap(f"its state is lifted: {places}", "        ", 4)
+    elif traits.not_lifted:
+        yield _wrap(f"its state is not lifted: {traits.not_lifted}", "        ", 4)
+
+
+def _quote_line(reason: Reason | None) -> Iterator[str]:
     """Yield the line of the user's that forces something, where it can be read."""
     words = (
         "" if reason is None else linecache.getline(reason.file, reason.line).strip()
@@ -135,34 +160,24 @@ def _quoted(reason: Reason | None) -> Iterator[str]:
         yield where + textwrap.shorten(words, room, placeholder=" ...")
 
 
-def _subgraphs(plan: Plan) -> Iterator[str]:
-    """Yield the schedules that say something: more than one item, or compiled."""
+def _runs(plan: Plan) -> Iterator[str]:
+    """Yield how each operator that computes runs, and why."""
+    for op in plan.operators:
+        if op.why:
+            how = "columns" if op.runs == "columns" else "Python"
+            yield _wrap(f"{op.name}: {how} ({op.why})", "    ", 4)
+
+
+def _subgraphs(graph: Graph, plan: Plan) -> Iterator[str]:
+    """Yield how operators of fixed rates run: what is compiled, and all blocks."""
     for subgraph in plan.subgraphs:
-        if subgraph.compiled == "numba" or any(
-            count > 1 for _, count in subgraph.repetitions
-        ):
-            yield _wrapped(_schedule(subgraph), "    ", 4)
-    for queue in plan.queues:
-        ends = f"{queue.producer} -> {queue.consumer}"
-        yield _wrapped(f"a queue on {ends}: {queue.why}", "    ", 4)
+        blocks = any(isinstance(graph[n].kind, Block) for n in subgraph.operators)
+        if subgraph.compiled == "numba" or blocks:
+            runs = f"runs as {subgraph.compiled} ({subgraph.why})"
+            yield _wrap(f"{', '.join(subgraph.operators)}: {runs}", "    ", 4)
 
 
-def _schedule(subgraph: Subgraph) -> str:
-    text = f"a round is {_firings(subgraph.repetitions)}"
-    if subgraph.initial:
-        text += f", after {_firings(subgraph.initial)} to begin with"
-    held = [b for b in subgraph.buffers if b.items > 1]
-    if held:
-        room = ", ".join(f"{b.producer} -> {b.consumer} {b.items}" for b in held)
-        text += f"; items between them at most: {room}"
-    return f"{text}; runs as {subgraph.compiled} ({subgraph.why})"
-
-
-def _firings(counts: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join(f"{count} x {name}" for name, count in counts)
-
-
-def _wrapped(text: str, indent: str, further: int) -> str:
+def _wrap(text: str, indent: str, further: int) -> str:
     return textwrap.fill(
         text,
         WIDTH,
@@ -172,9 +187,9 @@ def _wrapped(text: str, indent: str, further: int) -> str:
     )
 
 
-def _spaced(joint: str) -> str:
+def _space_joint(joint: str) -> str:
     return joint.replace("_", " ")
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

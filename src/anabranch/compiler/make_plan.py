@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from anabranch.analysis.traits import Evidence, Traits
+from anabranch.compiler.columns.choose_columns import choose_columns
 from anabranch.compiler.elements import form_elements
+from anabranch.compiler.one_thread import OneThread, find_together, why_one_thread
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import order_regions
-from anabranch.compiler.partition import find_queues, refuse_dynamic_inside
-from anabranch.compiler.regions import Refusals, find_regions
-from anabranch.compiler.safety import Refusal
-from anabranch.compiler.schedule import schedule
+from anabranch.compiler.regions import Found, Refusal, Refusals, find_regions
+from anabranch.compiler.static import find_subgraphs, refuse_dynamic_inside
 from anabranch.graph.graph import Graph, Op
-from anabranch.plan.plan import Operator, Plan, Push, Reason, Sequential
+from anabranch.graph.kind import SinkKind
+from anabranch.operators.sources import FromIterable, Generate
+from anabranch.plan.column_kernels import RunsAs
+from anabranch.plan.plan import (
+    Element,
+    Plan,
+    PlanOperator,
+    Push,
+    Reason,
+    Sequential,
+    Subgraph,
+)
+from anabranch.python.sharing import Sharing
+from anabranch.python.traits import Evidence, Traits
 
 
 def make_plan(
@@ -21,11 +34,12 @@ def make_plan(
     traits: Mapping[str, Traits],
     target: Target | None = None,
     rules: Rules | None = None,
+    sharing: Sequence[Sharing] = (),
 ) -> Plan:
     """Return the plan of a program whose operators have these traits.
 
     >>> from anabranch.graph.graph import Output
-    >>> from anabranch.graph.kinds import Kind
+    >>> from anabranch.graph.kind import Kind
     >>> g = Graph((Op("a", Kind()), Op("b", Kind(), (Output("a"),))))
     >>> plan = make_plan(g, {"a": Traits("global"), "b": Traits("stateless")})
     >>> [(e.name, e.operators, e.region) for e in plan.elements]
@@ -34,30 +48,98 @@ def make_plan(
     target, rules = target or Target(), rules or Rules()
     if not rules.dynamic_inside_static:
         refuse_dynamic_inside(graph, traits)
-    subgraphs = schedule(graph, traits)
+    subgraphs = find_subgraphs(graph, traits)
     found = find_regions(graph, traits, target)
-    regions = order_regions(graph, traits, found.chains, target, rules)
-    elements = form_elements(graph, regions)
+    if target.batched:
+        found = _leave_out_sinks(graph, traits, found)
+    regions = order_regions(graph, traits, found.chains, target)
+    elements = form_elements(graph, regions, found.apart)
+    alone = why_one_thread(graph, elements, sharing)
+    if alone is not None:
+        return _one_thread(graph, traits, subgraphs, alone)
+    runs = choose_columns(graph, traits, elements, target)
     return Plan(
-        operators=tuple(_operator(op, traits[op.name]) for op in graph),
+        operators=tuple(_operator(op, traits[op.name], runs) for op in graph),
         subgraphs=subgraphs,
         regions=regions,
         sequential=_sequential(graph, traits, found.refused),
         elements=elements,
-        queues=find_queues(graph, traits),
+        together=find_together(sharing),
+        columns=tuple(one.kernel for one in runs.values() if one.kernel is not None),
     )
 
 
-def _operator(op: Op, traits: Traits) -> Operator:
-    return Operator(
+def _leave_out_sinks(graph: Graph, traits: Mapping[str, Traits], found: Found) -> Found:
+    """Leave out sinks behind an element of one task: that task writes them.
+
+    Unless it runs in the driver, which hands its items on to be written.
+    """
+    inside = {name for chain in found.chains for name in chain.operators}
+    alone = {
+        chain.operators[0]: chain
+        for chain in found.chains
+        if isinstance(graph[chain.operators[0]].kind, SinkKind)
+        and inside.isdisjoint(graph.producers(chain.operators[0]))
+    }
+    if not alone:
+        return found
+    others = [chain for chain in found.chains if chain not in alone.values()]
+    regions = order_regions(graph, traits, others)
+    elements = form_elements(graph, regions, found.apart)
+    refused = {
+        sink: Refusal(f"is written by the task of {graph.producers(sink)[0]}")
+        for sink in alone
+        for element in elements
+        if sink in element.operators
+        and not any(_in_driver(graph[n], traits[n]) for n in element.operators)
+    }
+    chains = tuple(c for c in found.chains if c.operators[0] not in refused)
+    return found._replace(chains=chains, refused={**found.refused, **refused})
+
+
+def _in_driver(op: Op, traits: Traits) -> bool:
+    """Tell whether an operator keeps its element in the process of the driver."""
+    return traits.effects and not isinstance(op.kind, FromIterable | Generate)
+
+
+def _one_thread(
+    graph: Graph,
+    traits: Mapping[str, Traits],
+    subgraphs: Sequence[Subgraph],
+    why: OneThread,
+) -> Plan:
+    """Return the plan of a program that runs as it was written."""
+    text = f"the whole program runs as one thread: {why.text}"
+    refusals = {op.name: Refusal(text) for op in graph}
+    by_state = {
+        name: Refusal(of_op.evidence[0].text, "state")
+        for name, of_op in traits.items()
+        if of_op.effects and of_op.evidence and of_op.evidence[0].trait == "state"
+    }
+    return Plan(
+        operators=tuple(_operator(op, traits[op.name], {}) for op in graph),
+        subgraphs=tuple(replace(each, why=text, kernels=()) for each in subgraphs),
+        regions=(),
+        sequential=_sequential(graph, traits, {**refusals, **by_state}),
+        elements=(Element("e0", graph.names, None),),
+        one_thread=why.text,
+    )
+
+
+def _operator(op: Op, traits: Traits, runs: Mapping[str, RunsAs]) -> PlanOperator:
+    way = runs.get(op.name)
+    return PlanOperator(
         name=op.name,
         state=traits.state,
         key=traits.key,
         pop=traits.pop,
         push=Push(*traits.push),
         forwards=None if traits.forwards is None else tuple(sorted(traits.forwards)),
-        reasons=tuple(Reason(*evidence) for evidence in traits.evidence),
+        reasons=tuple(Reason(*evidence[:4]) for evidence in traits.evidence),
         effects=traits.effects,
+        runs="python" if way is None else way.runs,
+        why="" if way is None else way.why,
+        lifted=tuple((place.scope, place.name) for place in traits.lifted),
     )
 
 
@@ -75,7 +157,7 @@ def _reason(op: Op, evidence: tuple[Evidence, ...], why: Refusal) -> Reason | No
     """Return the line that forces an operator to be sequential, as far as is known."""
     for found in evidence:
         if found.trait == why.trait:
-            return Reason(*found)
+            return Reason(*found[:4])
     if op.site.line == 0:
         return None
     return Reason(why.trait or "shape", why.text, op.site.file, op.site.line)

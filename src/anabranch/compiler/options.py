@@ -7,31 +7,36 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Target:
-    """What the engine can do.
+    """What the engine can do, and what the run asks of it.
 
     A `batched` engine works on epochs of many items, so it can cut any stream without
-    state into contiguous ranges and put the results back end to end. With
-    `parallel_ends` it can read and write with several workers at once. An `aligned`
-    one deals items out in groups, so that blocks of several items can be replicated.
+    state into contiguous ranges and put the results back end to end, and it orders
+    everything else by position. With `parallel_ends` it can read and write with several
+    workers at once. An `aligned` one deals items out in groups, so that blocks of
+    several items can be replicated. Without `replicas` it has one thread.
+
+    A `resilient` run goes on after errors, so items may be missing anywhere.
     """
 
     batched: bool = False
     parallel_ends: bool = True
     aligned: bool = False
+    replicas: bool = True
+    resilient: bool = False
+
+
+SPARK = Target(batched=True, aligned=True)
+LOCAL = Target(parallel_ends=False, aligned=True)
+SEQUENTIAL = Target(parallel_ends=False, replicas=False)
 
 
 @dataclass(frozen=True)
 class Rules:
     """Restrictions that can be switched on.
 
-    The paper forbids a shuffle after a prolific region, since the outputs of one item
-    share a sequence number. Our positions are hierarchical, so it is allowed unless
-    `shuffle_after_prolific` is False; the regions then meet in a merge and a split.
-
-    The paper on hybrid scheduling also forbids a stream of dynamic rate between two
+    The paper on hybrid scheduling forbids a stream of dynamic rate between two
     operators that fixed rates connect some other way. Items find their place by
     position here, so it is allowed unless `dynamic_inside_static` is False.
     """
 
-    shuffle_after_prolific: bool = True
     dynamic_inside_static: bool = True

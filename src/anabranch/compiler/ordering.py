@@ -1,31 +1,33 @@
-"""Choose the joints of each region and the cheapest way to keep its order.
+"""Choose the joints of each region and the cheapest order that its engine has.
 
-Table 1 of the paper, and two cheaper strategies. *Contiguous*: each replica has an
-unbroken part of the stream, so its results only have to be laid end to end. *None*:
-the items end in a parallel sink that does not mind their order.
+An engine that works in batches has two. *Contiguous*: each replica has an unbroken part
+of the stream, so its results only have to be laid end to end. *Position*: items carry
+their full positions, by which they are sorted.
 
-Sequence numbers are given once, by the first split or source, and carried through the
-shuffles that follow. So a region has to cope with the gaps and duplicates that the
-regions before it made, and whatever receives a shuffle sees gaps, since the numbers in
-between went to other replicas.
+One that works item by item has those of the paper's Table 1. Sequence numbers are given
+once, by the first split, and carried through the shuffles that follow. So a region has to
+cope with the gaps and duplicates that the regions before it made, and whatever receives a
+shuffle sees gaps, since the numbers in between went to other replicas. Numbers do not
+tell the order where the streams of several threads meet (`meetings.py`): positions do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from math import prod
 from typing import NamedTuple
 
-from anabranch.analysis.traits import Push, Traits
-from anabranch.compiler.options import Rules, Target
+from anabranch.compiler.meetings import find_meetings
+from anabranch.compiler.options import Target
 from anabranch.compiler.regions import Chain
-from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kinds import Map
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import Source
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.blocks import Block
+from anabranch.operators.stateless import Map
 from anabranch.plan import plan
+from anabranch.python.traits import Push, Traits
 
 ONE_TO_ONE = Push(1, 1)
 LONGEST_PERIOD = 10_000  # items to count through
@@ -50,52 +52,73 @@ def order_regions(
     traits: Mapping[str, Traits],
     chains: Sequence[Chain],
     target: Target | None = None,
-    rules: Rules | None = None,
 ) -> tuple[plan.Region, ...]:
     """Return the regions of a plan, with their joints and orderings.
 
     >>> from anabranch.graph.graph import Op, Output
-    >>> from anabranch.graph.kinds import Kind
+    >>> from anabranch.graph.kind import Kind
     >>> g = Graph((Op("a", Kind()), Op("b", Kind(), (Output("a"),))))
     >>> known = {"a": Traits("global"), "b": Traits("stateless", push=Push(0, 1))}
     >>> [region] = order_regions(g, known, [Chain(("b",), (), "")])
     >>> region.first_joint, region.ordering, region.last_joint
     ('split', 'strict', 'merge')
     """
-    target, rules = target or Target(), rules or Rules()
+    target = target or Target()
     heads = frozenset(c.operators[0] for c in chains if _may_be_shuffled_to(c, target))
+    waiting: set[str] = set()  # regions of one replica, while all have several
     carried: dict[str, Push] = {}  # last operator of a region -> push since numbered
     regions: list[plan.Region] = []
     for serial, chain in enumerate(chains):
         head, tail = chain.operators[0], chain.operators[-1]
         push = push_of(graph, traits, chain)
-        numbered = push
-        first = _first_joint(graph, head, carried, rules)
-        if first == "shuffle" and not _may_be_shuffled_to(chain, target):
-            first = "split"
-        if first == "shuffle":
+        name, numbered, note = f"r{serial}", push, ""
+        joints = Joints(
+            _first_joint(graph, head, carried), _last_joint(graph, tail, heads)
+        )
+        if joints.first == "shuffle" and not _may_be_shuffled_to(chain, target):
+            waiting.add(name)
+            joints = Joints("split", "merge")
+            note = "; it has several replicas only while the region before it has one"
+        if joints.first == "shuffle":
             numbered = carried[graph.producers(head)[0]].then(push)
-        carried[tail] = numbered
-        joints = Joints(first, _last_joint(graph, tail, heads, numbered, rules))
-        unordered = joints.last == "parallel_sink" and not traits[tail].needs_order
+        if name not in waiting:
+            carried[tail] = numbered
         chosen = choose_ordering(
-            chain.key, numbered, joints, target, unordered=unordered
+            chain.key, numbered, joints, target, marks=_marks(graph, traits, chain)
         )
         regions.append(
             plan.Region(
-                name=f"r{serial}",
+                name=name,
                 operators=chain.operators,
                 key=chain.key,
                 push=plan.Push(*push),
                 ordering=chosen.ordering,
                 first_joint=joints.first,
                 last_joint=joints.last,
-                why=chosen.why,
+                why=chosen.why + note,
                 ends=chain.ends,
                 period=chain.period,
             )
         )
-    return tuple(regions)
+    if target.batched:
+        return tuple(regions)
+    replicated = [region for region in regions if region.name not in waiting]
+    meetings = find_meetings(graph, replicated)
+    return tuple(
+        replace(region, ordering="position", why=meetings[region.name])
+        if region.name in meetings
+        else region
+        for region in regions
+    )
+
+
+def _marks(graph: Graph, traits: Mapping[str, Traits], chain: Chain) -> bool:
+    """Tell whether the punctuations that leave a region are not those that enter it."""
+    return any(
+        traits[name].punctuation != "preserving"
+        for name in chain.operators
+        if not _is_end(graph[name])
+    )
 
 
 def choose_ordering(
@@ -104,12 +127,12 @@ def choose_ordering(
     joints: Joints,
     target: Target,
     *,
-    unordered: bool = False,
+    marks: bool = False,
 ) -> Strategy:
     """Return the cheapest ordering that is safe for a region, and why it is.
 
-    `push` counts from where the items were numbered, `unordered` tells that they end
-    in a sink that does not mind their order.
+    `push` counts from where the items were numbered; `marks` tells that the region makes
+    or removes punctuations.
 
     >>> between = Joints("split", "merge")
     >>> choose_ordering((), Push(1, 1), between, Target()).ordering
@@ -117,37 +140,42 @@ def choose_ordering(
     >>> choose_ordering(("k",), Push(0, 1), between, Target()).ordering
     'strict'
     """
-    if unordered:
-        return Strategy("none", "the sink takes the items in any order")
-    if not key and joints.first == "parallel_source":
+    ranges = "the source" if joints.first == "parallel_source" else "a batch"
+    if not key and (target.batched or joints.first == "parallel_source"):
         return Strategy(
-            "contiguous", "without state, ranges of the source are laid end to end"
+            "contiguous", f"without state, ranges of {ranges} are laid end to end"
         )
-    if not key and target.batched:
+    if target.batched:
         return Strategy(
-            "contiguous", "without state, ranges of a batch are laid end to end"
+            "position", "the items are divided by key, so the results have to be sorted"
         )
     if is_prolific(push):
-        return Strategy("relaxed", f"{_shown(push)}, so numbers repeat and have gaps")
-    if push != ONE_TO_ONE:
-        return Strategy("strict", f"{_shown(push)}, so numbers may be missing")
-    return _one_to_one(key, joints)
-
-
-def _one_to_one(key: tuple[str, ...], joints: Joints) -> Strategy:
-    """Return the ordering of a region that gives one output for each item."""
-    if joints.last == "shuffle":
-        why = "but after the shuffle a replica sees only some of the numbers"
-        return Strategy("strict", f"one output for each item, {why}")
+        return Strategy(
+            "relaxed", f"{_format_push(push)}, so numbers repeat and have gaps"
+        )
+    gaps = _why_gaps(push, joints, target, marks=marks)
+    if gaps is not None:
+        return Strategy("strict", gaps)
     if key:
         why = "but the key decides which replica makes it"
-        return Strategy("seqno", f"one output for each item, {why}")
-    if joints.first == "shuffle":
-        why = "but several replicas deal the items out"
         return Strategy("seqno", f"one output for each item, {why}")
     return Strategy(
         "round_robin", "without state and with one output for each item, turns suffice"
     )
+
+
+def _why_gaps(push: Push, joints: Joints, target: Target, *, marks: bool) -> str | None:
+    """Return why numbers may be missing at the end of a region, or None."""
+    if push != ONE_TO_ONE:
+        return f"{_format_push(push)}, so numbers may be missing"
+    one = "one output for each item, but"
+    if target.resilient:
+        return f"{one} an item that fails leaves a gap"
+    if marks:
+        return f"{one} not for each punctuation"
+    if "shuffle" in joints:
+        return f"{one} a shuffle sends only some of the numbers to a replica"
+    return None
 
 
 def push_of(graph: Graph, traits: Mapping[str, Traits], chain: Chain) -> Push:
@@ -181,7 +209,7 @@ def _push_in_groups(blocks: Sequence[Block], period: int) -> Push:
 
 
 def _is_end(op: Op) -> bool:
-    return isinstance(op.kind, Source | SinkKind)
+    return isinstance(op.kind, SourceKind | SinkKind)
 
 
 def is_prolific(push: Push) -> bool:
@@ -190,36 +218,29 @@ def is_prolific(push: Push) -> bool:
 
 
 def _first_joint(
-    graph: Graph, head: str, carried: Mapping[str, Push], rules: Rules
+    graph: Graph, head: str, carried: Mapping[str, Push]
 ) -> plan.FirstJoint:
-    if isinstance(graph[head].kind, Source):
+    if isinstance(graph[head].kind, SourceKind):
         return "parallel_source"
-    before = carried.get(next(iter(graph.producers(head)), ""))
-    return "split" if before is None or not _may_shuffle(before, rules) else "shuffle"
+    return "split" if carried.keys().isdisjoint(graph.producers(head)) else "shuffle"
 
 
-def _last_joint(
-    graph: Graph, tail: str, heads: frozenset[str], numbered: Push, rules: Rules
-) -> plan.LastJoint:
+def _last_joint(graph: Graph, tail: str, heads: frozenset[str]) -> plan.LastJoint:
     if isinstance(graph[tail].kind, SinkKind):
         return "parallel_sink"
-    goes_on = not heads.isdisjoint(graph.consumers(tail))
-    return "shuffle" if goes_on and _may_shuffle(numbered, rules) else "merge"
-
-
-def _may_shuffle(numbered: Push, rules: Rules) -> bool:
-    return rules.shuffle_after_prolific or not is_prolific(numbered)
+    return "merge" if heads.isdisjoint(graph.consumers(tail)) else "shuffle"
 
 
 def _may_be_shuffled_to(chain: Chain, target: Target) -> bool:
     """Tell whether replicas of another region may send to a region.
 
     Groups are dealt out by one splitter, unless there is an epoch to count them in.
+    So such a region has one replica while the region before it has several.
     """
     return chain.period == 1 or target.batched
 
 
-def _shown(push: Push) -> str:
+def _format_push(push: Push) -> str:
     if push.most is None:
         return f"{push.least} or more outputs for each item"
     if push.least == push.most:

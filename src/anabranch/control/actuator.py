@@ -11,7 +11,7 @@ from typing import Protocol
 
 from anabranch.metrics.load import Profile
 from anabranch.metrics.rates import Rates
-from anabranch.plan.arrangement import Arrangement
+from anabranch.plan.plan import Arrangement
 
 
 class Actuator(Protocol):
@@ -34,7 +34,7 @@ class Actuator(Protocol):
 
     @property
     def regions(self) -> Mapping[str, tuple[str, ...]]:
-        """The regions that can have several channels, with their operators."""
+        """The regions that can have several replicas, with their operators."""
 
     @property
     def arrangement(self) -> Arrangement:
@@ -48,3 +48,6 @@ class Actuator(Protocol):
 
     def rates(self) -> Rates | None:
         """Watch its throughput for a while, without a profiler."""
+
+    def glance(self) -> tuple[Rates, Profile] | None:
+        """Watch both for a moment, where a moment tells something; else None."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from anabranch.control.controller import Controller, Step
-from anabranch.control.latency_controller import LatencyController
+from anabranch.control.latency.hold import LatencyController
+from anabranch.control.throughput.tune import Controller, Step
 
 
 def adapt_in_background(

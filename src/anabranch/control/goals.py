@@ -1,4 +1,4 @@
-"""What a program is tuned for while it runs."""
+"""What a program is tuned for while it runs, and by which settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,40 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from anabranch.control.settings import Settings
+from anabranch.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class ControlSettings:
+    """How eager and how careful the controller is.
+
+    `beta` is how busy a thread must be to need help, and `alpha` the share of ports
+    that may be blacklisted before no more are tried. A change is kept if it gains more
+    than `least_gain` and more than `sureness` standard errors; if it looks like one but
+    is not beyond doubt, it is measured up to `measurements` times. One that promises less
+    than `least_promise` is not tried, nor to do without a replica if that may cost more
+    than `most_risk`. After it has settled, `patience` measurements in
+    a row that differ by more than `shift` wake the controller up; a profile is one in
+    `rounds` of them. Where an operator waits for the world, a region gets up to
+    `most_replicas`, whatever the number of cores.
+    """
+
+    beta: float = 0.8
+    alpha: float = 0.1
+    least_gain: float = 0.03
+    least_promise: float = 0.05
+    least_free_cores: float = 0.2
+    most_risk: float = 0.1
+    sureness: float = 3.0
+    measurements: int = 3
+    shift: float = 0.25
+    patience: int = 2
+    rounds: int = 4
+    most_replicas: int = 64
+    blacklist_per_arrangement: bool = False
+    pruning: bool = True
+    sorting: bool = True
+
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min)\s*")
@@ -16,7 +49,7 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min)\s*")
 class Throughput:
     """As many items a second as possible."""
 
-    settings: Settings = field(default_factory=Settings)
+    settings: ControlSettings = field(default_factory=ControlSettings)
 
 
 @dataclass(frozen=True)
@@ -37,18 +70,31 @@ class Latency:
     replicas: int | None = None
 
 
-def throughput() -> Throughput:
+def throughput(
+    *, alpha: float = 0.1, beta: float = 0.8, replicas: int = 64
+) -> Throughput:
     """Tune a program for as many items a second as possible; the default.
 
     Threads and replicas are added while the program runs, as long as each of them is
-    seen to help (see `Job.history`).
+    seen to help (see `Job.history`). The names are the paper's: a thread that has work to
+    do for a share `beta` of the time needs help, and when a share `alpha` of the ports has
+    been tried in vain, no more are tried. A region whose operators wait for the world,
+    such as for answers of a server, gets as many `replicas` as help, up to this.
 
     >>> import anabranch as ab
     >>> sink = ab.from_iterable([1, 2]).map(abs).to_list()
-    >>> ab.run(sink, on="local", goal=ab.throughput()).status
+    >>> ab.run(sink, on="local", goal=ab.throughput(beta=0.9)).status
     'finished'
     """
-    return Throughput()
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not 0 < value <= 1:
+            msg = f"{name} must be a share above 0 and up to 1; got {value}"
+            raise ArgumentError(msg)
+    if replicas < 1:
+        msg = f"replicas must be at least 1; got {replicas}"
+        raise ArgumentError(msg)
+    settings = ControlSettings(beta=beta, alpha=alpha, most_replicas=replicas)
+    return Throughput(settings)
 
 
 def latency(
@@ -81,17 +127,17 @@ def latency(
     bound_s, step_s = seconds_of(bound), seconds_of(step)
     if not 0 < quantile < 1:
         msg = f"quantile must lie between 0 and 1, such as 0.99; got {quantile}"
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     if policy not in ("predictive", "reactive"):
         msg = f"policy must be 'predictive' or 'reactive'; got {policy!r}"
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     if not 0 <= threshold < 1:
         msg = f"threshold must be a share of the bound, such as 0.2; got {threshold}"
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     for name, value in (("scaling", scaling), ("replicas", replicas)):
         if value is not None and value < 1:
             msg = f"{name} must be at least 1; got {value}"
-            raise ValueError(msg)
+            raise ArgumentError(msg)
     return Latency(bound_s, quantile, policy, threshold, scaling, step_s, replicas)
 
 
@@ -106,10 +152,10 @@ def seconds_of(duration: str | float) -> float:
         seconds = float(found[1]) * _UNITS[found[2]]
     elif isinstance(duration, str):
         msg = f"a duration is a number with us, ms, s or min; got {duration!r}"
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     else:
         seconds = float(duration)
     if seconds <= 0:
         msg = f"a duration must be positive; got {duration!r}"
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     return seconds

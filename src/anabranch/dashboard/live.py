@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.dashboard.server import Server
-from anabranch.metrics.record import Look, lines_of
-from anabranch.metrics.store import append
+from anabranch.metrics.run_record import JobSnapshot, append, lines_of
 
 PERIOD_S = 1.0
 
@@ -32,7 +31,9 @@ class Live:
         self._over = threading.Event()
         self._closed = threading.Event()
 
-    def begin(self, program: Mapping[str, Any], look: Callable[[], Look]) -> None:
+    def begin(
+        self, program: Mapping[str, Any], look: Callable[[], JobSnapshot]
+    ) -> None:
         """Show a job from now on."""
         append(self.record, [{"program": program}])
         self._server.begin(self.record)
@@ -50,9 +51,9 @@ class Live:
         self._server.close()
         self.record.unlink()
 
-    def _follow(self, look: Callable[[], Look]) -> None:
+    def _follow(self, look: Callable[[], JobSnapshot]) -> None:
         """Record looks to the end. A job does not fail because it cannot be shown."""
-        before: Look | None = None
+        before: JobSnapshot | None = None
         try:
             while before is None or before.status == "running":
                 now = look()

@@ -1,8 +1,15 @@
-"""Serves one record of a run on this machine; it knows the file and nothing else."""
+"""Serves one record of a run on this machine; it knows the file and nothing else.
+
+Every user of a machine can reach its loopback address. So the address has a token that
+cannot be guessed, and who does not have it is told nothing. The page has no script but
+that of its own file, whatever a record holds.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import secrets
 import socketserver
 import sys
 import threading
@@ -15,17 +22,18 @@ from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from anabranch.errors import DashboardError
-from anabranch.metrics.record import Story
-from anabranch.metrics.store import Follower
+from anabranch.metrics.run_record import Follower, Story
 
 HOST = "127.0.0.1"
-PAGE = files("anabranch.dashboard") / "static" / "index.html"
+STATIC = files("anabranch.dashboard") / "static"
 POLL_S = 0.1
 ANSWER_S = 2.0  # a question is answered by then, if there is nothing new to tell
 WATCHED_S = 1.0  # who has asked within this time is still there, and asks again soon
+_NUMBER = re.compile(r"[0-9]{1,18}")
 NOWHERE_ELSE = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src data:"
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 
 
@@ -48,7 +56,8 @@ class Server(socketserver.ThreadingTCPServer):
                 f"({error}); name another one, or none to have one chosen"
             )
             raise DashboardError(msg) from error
-        self.address = f"http://{HOST}:{self.server_address[1]}/"
+        self._token = secrets.token_urlsafe(16)
+        self.address = f"http://{HOST}:{self.server_address[1]}/{self._token}/"
         self._follower: Follower | None = None
         self._reading = threading.Lock()
         self._asked_s = float("-inf")
@@ -73,6 +82,12 @@ class Server(socketserver.ThreadingTCPServer):
         """Take it that a page was closed, or its record removed, in the meantime."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+    def page_of(self, path: str) -> str | None:
+        """Return what is asked for by a path that begins with the token, or None."""
+        token, slash, page = path.removeprefix("/").partition("/")
+        known = secrets.compare_digest(token.encode(), self._token.encode())
+        return page if known and slash else None
 
     def program(self) -> bytes:
         """Return what was known when the run began."""
@@ -108,18 +123,29 @@ class _Handler(BaseHTTPRequestHandler):
     ours: ClassVar = frozenset({HOST, "localhost"})
 
     def do_GET(self) -> None:
-        if urlsplit(f"//{self.headers.get('Host', '')}").hostname not in self.ours:
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+            asked = urlsplit(self.path)
+        except ValueError as error:  # such as a bracket that is not closed
+            self.send_error(HTTPStatus.BAD_REQUEST, explain=str(error))
+            return
+        if host not in self.ours:
             self.send_error(HTTPStatus.FORBIDDEN, "only this machine may look")
             return
-        asked = urlsplit(self.path)
-        match asked.path:
-            case "/":
-                self._answer(PAGE.read_bytes(), "text/html; charset=utf-8")
-            case "/program":
+        match self.server.page_of(asked.path):
+            case None:
+                self.send_error(HTTPStatus.FORBIDDEN, "the address lacks its token")
+            case "":
+                page = (STATIC / "index.html").read_bytes()
+                self._answer(page, "text/html; charset=utf-8")
+            case "page.js":
+                script = (STATIC / "page.js").read_bytes()
+                self._answer(script, "text/javascript; charset=utf-8")
+            case "program":
                 self._answer(self.server.program(), "application/json")
-            case "/news":
+            case "news":
                 after = parse_qs(asked.query).get("after", ["-1"])[0]
-                known = int(after) if after.isdecimal() else -1
+                known = int(after) if _NUMBER.fullmatch(after) else -1
                 self._answer(self.server.news(known), "application/json")
             case _:
                 self.send_error(HTTPStatus.NOT_FOUND)
@@ -130,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Content-Security-Policy", NOWHERE_ELSE)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
         self.end_headers()
         self.wfile.write(body)
 

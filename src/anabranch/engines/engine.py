@@ -1,31 +1,46 @@
-"""What every engine offers: start a plan, and watch or stop what runs."""
+"""What every engine offers: start a plan, watch or stop what runs, and name what is busy."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Literal, Protocol, TypeAlias
 
 from anabranch.graph.graph import Graph
-from anabranch.plan.plan import Plan
+from anabranch.metrics.job_metrics import Metrics
+from anabranch.plan.plan import Plan, Reason
+from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.failures import OnError, stop
+from anabranch.runtime.profile import Undisturbed
+from anabranch.runtime.program import operator_at
+from anabranch.runtime.verify.verifier import Verify
 
 Status = Literal["running", "finished", "stopped", "failed"]
+
+GRACE_S = 10.0  # how long a job that is to stop may take to come to a clean end
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a program is to be run."""
+    """How a program is to be run; `ambient` is what was around it when it was started."""
 
     on_error: OnError = stop
     degree: int | None = None
     checkpoint: str | None = None
     master: str | None = None
     epoch_items: int | None = None
-    progress: bool = False
+    verify: Verify = "sample"
+    replan: Callable[[Mapping[str, Reason]], Plan] | None = (
+        None  # with what was refuted
+    )
+    ambient: Ambient = field(default_factory=Ambient)
 
 
 @dataclass(frozen=True)
-class Change:
+class Adaptation:
     """An adaptation: when, what was changed, why, and what it brought."""
 
     at_s: float
@@ -46,16 +61,20 @@ class Running(Protocol):
         """What ended it, if it failed."""
 
     @property
-    def history(self) -> tuple[Change, ...]:
+    def history(self) -> tuple[Adaptation, ...]:
         """Every adaptation so far."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; tell whether it came. An error of the program is raised."""
 
-    def stop(self) -> None:
-        """End early and cleanly; what was finished stays."""
+    @property
+    def hung(self) -> str | None:
+        """What did not let it come to a clean end, if it was stopped and did not."""
 
-    def metrics(self) -> dict[str, Any]:
+    def stop(self, grace_s: float = GRACE_S, hurry: Callable[[], bool] = ...) -> None:
+        """End early and cleanly; after the grace, or in a `hurry`, end at once."""
+
+    def metrics(self) -> Metrics:
         """Return what was measured so far."""
 
 
@@ -64,3 +83,35 @@ class Engine(Protocol):
 
     def start(self, graph: Graph, plan: Plan, options: Options) -> Running:
         """Start a program and return at once."""
+
+
+# The operator that a frame of our own code is at work for, if any.
+Places: TypeAlias = Mapping[CodeType, Callable[[FrameType], str | None]]
+
+
+def operators_of(threads: Iterable[threading.Thread], places: Places) -> list[str]:
+    """Return the operators that threads are in now, each once.
+
+    >>> operators_of([threading.current_thread()], {})
+    []
+    """
+    idents = [thread.ident for thread in threads]
+    found: dict[str, None] = {}
+    with Undisturbed():
+        frames = sys._current_frames()  # noqa: SLF001 - the only way
+        for ident in idents:
+            operator = operator_in(frames.get(ident or 0), places)
+            if operator is not None:
+                found[operator] = None
+    return list(found)
+
+
+def operator_in(frame: FrameType | None, places: Places) -> str | None:
+    """Return the operator that a thread is in, given its innermost frame."""
+    while frame is not None:
+        place = places.get(frame.f_code)
+        operator = operator_at(frame) if place is None else place(frame)
+        if place is not None or operator is not None:
+            return operator
+        frame = frame.f_back
+    return None

@@ -14,15 +14,17 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from anabranch.engines.engine import Options
+from anabranch.connectors.live import POLL_S, Feed, LiveReader
+from anabranch.connectors.open import open_reader
+from anabranch.connectors.reader import Reader
+from anabranch.engines.engine import Options, Places, operators_of
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
+from anabranch.metrics.job_metrics import Metrics
 from anabranch.plan.plan import Plan
+from anabranch.runtime.failures import Failure
 from anabranch.runtime.interpreter import Interpreter
-from anabranch.runtime.reading.live import POLL_S, Feed, LiveReader
-from anabranch.runtime.reading.open import open_reader
-from anabranch.runtime.reading.reader import Reader
 
 
 class SequentialEngine:
@@ -38,29 +40,39 @@ class SequentialRun(RunningThread):
     """A program on the sequential engine."""
 
     def __init__(self, graph: Graph, options: Options) -> None:
-        super().__init__("anabranch-sequential")
-        self._graph = graph
+        super().__init__("anabranch-sequential", graph, options.ambient)
         self._options = options
         self._sinks = Sinks(graph, options.on_error)
         self._read = {op.name: 0 for op in graph.sources}
 
-    def _run(self) -> None:
-        interpreter = Interpreter(
-            self._graph, self._sinks.deliver, self._options.on_error
-        )
+    def _run(self) -> bool:
+        interpreter = Interpreter(self._graph, self._sinks.deliver, self._on_error)
         try:
             for number, _, source, item in self._turns():
                 if self._stopping.is_set():
                     break
                 interpreter.push(source, item, f"item {number} of {source}")
                 self._read[source] += 1
-            if not self._stopping.is_set():
-                interpreter.finish()
+            complete = self._goes_on() and interpreter.finish(self._goes_on)
             self._sinks.flush_all()
         except BaseException:
-            self._sinks.abort()
+            self._sinks.fail()
             raise
-        self._sinks.commit()
+        self._sinks.close(publish=complete or self._graph.live)
+        return complete
+
+    def _on_error(self, failure: Failure) -> None:
+        self._sinks.refuse_if_abandoned()
+        self._options.on_error(failure)
+
+    def _goes_on(self) -> bool:
+        return not self._stopping.is_set()
+
+    def _busy_operators(self) -> list[str]:
+        return operators_of([self._thread], _PLACES)
+
+    def _abandon(self) -> None:
+        self._sinks.abandon(publish=self._graph.live)
 
     def _turns(self) -> Iterator[tuple[int, int, str, Any]]:
         """Return the rows of all sources: the first of each, the second of each..."""
@@ -70,7 +82,7 @@ class SequentialRun(RunningThread):
         if any(isinstance(reader, LiveReader) for reader in readers):
             return self._arrivals(names, readers)
         streams = [
-            _numbered(index, name, reader)
+            _number_items(index, name, reader)
             for index, (name, reader) in enumerate(zip(names, readers, strict=True))
         ]
         return heapq.merge(*streams, key=itemgetter(0, 1))
@@ -97,19 +109,38 @@ class SequentialRun(RunningThread):
             for feed in feeds:
                 feed.close()
 
-    def metrics(self) -> dict[str, Any]:
-        read = sum(self._read.values())
-        elapsed_s = max(self.elapsed_s, 1e-9)
-        return {
-            **super().metrics(),
-            "read": dict(self._read),
-            "delivered": dict(self._sinks.delivered),
-            "items_per_s": read / elapsed_s,
-        }
+    def metrics(self) -> Metrics:
+        elapsed_s = self.elapsed_s
+        return Metrics(
+            "sequential",
+            self.status,
+            elapsed_s,
+            read=dict(self._read),
+            delivered=dict(self._sinks.delivered),
+            items_per_s=sum(self._read.values()) / max(elapsed_s, 1e-9),
+        )
 
 
-def _numbered(
+def _number_items(
     index: int, name: str, reader: Reader
 ) -> Iterator[tuple[int, int, str, Any]]:
-    for item, number in reader.numbered():
+    for item, number in reader.read_numbered():
         yield number, index, name, item
+
+
+# Where the thread is, by the code that it runs: an operator, or the reader of a source.
+_PLACES: Places = {
+    **dict.fromkeys(
+        (
+            Interpreter._at_item.__code__,  # noqa: SLF001
+            Interpreter._ask.__code__,  # noqa: SLF001
+            Interpreter._end.__code__,  # noqa: SLF001
+            Interpreter._sink.__code__,  # noqa: SLF001
+        ),
+        lambda frame: frame.f_locals["cell"].op.name,
+    ),
+    _number_items.__code__: lambda frame: frame.f_locals["name"],
+    SequentialRun._arrivals.__code__: lambda frame: frame.f_locals["names"][  # noqa: SLF001
+        frame.f_locals["index"]
+    ],
+}

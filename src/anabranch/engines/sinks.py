@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from anabranch.connectors.external import External
+from anabranch.connectors.files.writer import Writer, open_writer
+from anabranch.connectors.open import open_external
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.sinks import EpochSink, ForEach, ToList, WriteFiles
+from anabranch.operators.sinks import EpochSink, ForEach, ToList, WriteFiles
+from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.failures import OnError, failure_of, stop
-from anabranch.runtime.writing.external import External
-from anabranch.runtime.writing.open_external import open_external
-from anabranch.runtime.writing.writer import Writer, open_writer
+from anabranch.runtime.ports import AbortedError
 
 _HELD_ITEMS = 8192  # an epoch of a sink outside, if nothing ends it earlier
 _HELD_S = 0.1  # how long items wait for others to share their epoch
@@ -35,7 +38,9 @@ class Sinks:
         self._closed = threading.Event()
         self._flusher: threading.Thread | None = None
         self._failed: BaseException | None = None
+        self._abandoned = False  # nothing may be delivered any more
         self.delivered = {op.name: 0 for op in graph.sinks}
+        self.under_way: dict[str, list[Any]] = {}  # batches that sinks are taking
         self._ops = {op.name: op for op in graph.sinks}
         job = uuid.uuid4().hex[:12]
         try:
@@ -56,7 +61,7 @@ class Sinks:
                 writer = self._writers[op.name] = open_writer(op, item_type)
                 self._takers[op.name] = writer.write
             case EpochSink():
-                self._externals[op.name] = open_external(op, item_type, job)
+                self._externals[op.name] = open_external(op, item_type, job, new=True)
                 self._held[op.name] = []
 
     def deliver(self, op: Op, item: Any) -> None:
@@ -70,6 +75,7 @@ class Sinks:
 
     def deliver_all(self, op: Op, items: Sequence[Any]) -> bool:
         """Hand items to a file, all at once; False: none, they must go one by one."""
+        self.refuse_if_abandoned()
         writer = self._writers.get(op.name)
         if writer is None or not writer.write_all(items):
             return False
@@ -78,6 +84,7 @@ class Sinks:
 
     def _hold(self, op: Op, item: Any) -> None:
         with self._lock:
+            self.refuse_if_abandoned()
             if self._failed is not None:
                 raise self._failed
             held = self._held[op.name]
@@ -89,9 +96,14 @@ class Sinks:
         """Flush now and then, for an engine that does not know when it is idle."""
         if self._externals:
             self._flusher = threading.Thread(
-                target=self._keep_flushing, name="sinks", daemon=True
+                target=Ambient().bind(self._keep_flushing), name="sinks", daemon=True
             )
             self._flusher.start()
+
+    @property
+    def threads(self) -> tuple[threading.Thread, ...]:
+        """The threads that run code of the user's."""
+        return () if self._flusher is None else (self._flusher,)
 
     def _keep_flushing(self) -> None:
         try:
@@ -122,12 +134,21 @@ class Sinks:
             for name in self._externals:
                 self._flush(self._ops[name])
 
-    def commit(self) -> None:
-        """Make the files visible."""
+    def close(self, *, publish: bool) -> None:
+        """Make the files visible, or leave nothing of them."""
+        if not publish:
+            self.abort()
+            return
         self.flush_all()
         self._close()
         for writer in self._writers.values():
             writer.commit()
+
+    def fail(self) -> None:
+        """End after a failure: sinks outside get what came before it, files nothing."""
+        with contextlib.suppress(Exception):  # one failure is enough
+            self.flush_all()
+        self.abort()
 
     def abort(self) -> None:
         """Leave no half-written file."""
@@ -135,9 +156,23 @@ class Sinks:
         for writer in self._writers.values():
             writer.abort()
 
+    def abandon(self, *, publish: bool) -> None:
+        """Close while an operator has not returned: what it gives is not taken any more."""
+        self._abandoned = True
+        for items in self.under_way.values():
+            items.clear()  # whoever goes through them finds the end
+        self._takers = dict.fromkeys(self._takers, self.refuse_if_abandoned)
+        self.close(publish=publish)
+
+    def refuse_if_abandoned(self, _: Any = None) -> None:
+        """Send a thread home that comes back after the job was given up."""
+        if self._abandoned:
+            raise AbortedError
+
     def _close(self) -> None:
         self._closed.set()
         if self._flusher is not None:
             self._flusher.join()
-        for external in self._externals.values():
-            external.close()
+        with contextlib.ExitStack() as closing:  # all of them, whichever fails
+            for external in self._externals.values():
+                closing.callback(external.close)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable, Collection
 
-from anabranch.engines.engine import Change, Status
+from anabranch.engines.engine import GRACE_S, Adaptation, Status
+from anabranch.graph.graph import Graph
+from anabranch.runtime.ambient import Ambient
+
+_LOOK_S = 0.1  # how often somebody is asked whether there is a hurry
+_CLOSING_S = 5.0  # how long sinks may take to close when nobody waits for operators
 
 
 class RunningThread(ABC):
@@ -16,36 +21,53 @@ class RunningThread(ABC):
     `_run` does the work and looks at `_stopping` between two steps.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, graph: Graph, ambient: Ambient) -> None:
+        self._graph = graph
         self._stopping = threading.Event()
         self._error: BaseException | None = None
         self._status: Status = "running"
-        self._history: list[Change] = []
+        self._hung: str | None = None
+        self._history: list[Adaptation] = []
         self._started_s = time.monotonic()
         self._ended_s: float | None = None
         # Not `join`: before Python 3.13 one that Ctrl-C interrupts takes the thread for
         # ended.
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
+        self._ending = threading.Lock()
+        run = ambient.bind(self._run_guarded)
+        self._thread = threading.Thread(target=run, name=name, daemon=True)
 
     def begin(self) -> None:
         """Start the thread."""
         self._thread.start()
 
     @abstractmethod
-    def _run(self) -> None:
-        """Run to the end, or until `_stopping` is set."""
+    def _run(self) -> bool:
+        """Run to the end, or until `_stopping` is set; tell whether the end was reached."""
 
-    def _guarded(self) -> None:
+    @abstractmethod
+    def _busy_operators(self) -> Collection[str]:
+        """Return the operators whose code is running now."""
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """Let go of the sinks, while operators may still be at work."""
+
+    def _run_guarded(self) -> None:
         try:
-            self._run()
-            self._status = "stopped" if self._stopping.is_set() else "finished"
+            self._end("finished" if self._run() else "stopped")
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            self._error = error
-            self._status = "failed"
-        finally:
+            self._end("failed", error)
+
+    def _end(self, status: Status, error: BaseException | None = None) -> bool:
+        """Enter how it has ended; only the first one to say so counts."""
+        with self._ending:
+            if self._ended.is_set():
+                return False
+            self._status, self._error = status, error
             self._ended_s = time.monotonic()
             self._ended.set()
+            return True
 
     @property
     def status(self) -> Status:
@@ -56,7 +78,11 @@ class RunningThread(ABC):
         return self._error
 
     @property
-    def history(self) -> tuple[Change, ...]:
+    def hung(self) -> str | None:
+        return self._hung
+
+    @property
+    def history(self) -> tuple[Adaptation, ...]:
         return tuple(self._history)
 
     @property
@@ -76,13 +102,79 @@ class RunningThread(ABC):
         """Set when it has ended, well or not."""
         return self._ended
 
-    def ended_within(self, seconds: float) -> bool:
+    def wait_for_end(self, seconds: float) -> bool:
         """Wait at most so long; tell whether it has ended, well or not."""
         return self._ended.wait(seconds)
 
-    def stop(self) -> None:
-        self._stopping.set()
-        self._ended.wait()
+    def stop(
+        self, grace_s: float = GRACE_S, hurry: Callable[[], bool] = lambda: False
+    ) -> None:
+        """End early: cleanly within the grace, else without what still runs.
 
-    def metrics(self) -> dict[str, Any]:
-        return {"status": self.status, "elapsed_s": self.elapsed_s}
+        Where somebody is in a `hurry`, the rest of the grace is left out. Asked for by
+        code of the program itself, it ends when that has returned.
+        """
+        began_s = time.monotonic()
+        self._ask_to_stop()
+        if threading.current_thread() in self._threads:
+            return  # it is an operator that asks, and it must return first
+        try:
+            while not hurry():
+                left_s = began_s + grace_s - time.monotonic()
+                if self._ended.wait(max(0.0, min(_LOOK_S, left_s))):
+                    return
+                if left_s <= 0:
+                    break
+        finally:  # also where a signal interrupts the wait
+            self._give_up(time.monotonic() - began_s)
+
+    @property
+    def _threads(self) -> list[threading.Thread]:
+        """The threads that run code of the user's."""
+        return [self._thread]
+
+    def _ask_to_stop(self) -> None:
+        self._stopping.set()
+
+    def _give_up(self, waited_s: float) -> None:
+        """End without waiting any longer for what still runs, if something does."""
+        if self._ended.is_set():
+            return
+        self._hung = describe_hang(self._graph, self._busy_operators(), waited_s)
+        if not self._cancel():
+            closing = threading.Thread(target=self._abandon, daemon=True)
+            closing.start()
+            closing.join(_CLOSING_S)
+            self._end("stopped")
+        if self._status == "stopped":
+            self._note("end without a clean stop", self._hung)
+        else:  # it came to its end just then
+            self._hung = None
+
+    def _cancel(self) -> bool:
+        """Interrupt what still runs, if that can be done; tell whether it has ended."""
+        return False
+
+    def _note(self, what: str, why: str, effect: str = "") -> Adaptation:
+        change = Adaptation(self.elapsed_s, what, why, effect)
+        self._history.append(change)
+        return change
+
+
+def describe_hang(graph: Graph, busy: Collection[str], waited_s: float) -> str:
+    """Return in words what kept a job from stopping, and for how long.
+
+    >>> describe_hang(Graph(()), [], 10.0)
+    'the job had not come to an end 10.0 s after it was asked to stop, and was given up'
+    """
+    names = [f"{op.name!r} ({op.site})" for op in graph if op.name in busy]
+    after = f"{waited_s:.1f} s after the job was asked to stop"
+    if not names:
+        return (
+            f"the job had not come to an end {waited_s:.1f} s after it was asked to "
+            f"stop, and was given up"
+        )
+    if len(names) == 1:
+        return f"operator {names[0]} had not returned {after}, and was given up"
+    listed = ", ".join(names)
+    return f"one of the operators {listed} had not returned {after}, and was given up"

@@ -1,16 +1,16 @@
-"""The program as data: operators, their streams, and the order of both."""
+"""The program as data: operators, their streams, the order of both, and who leads to whom."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from anabranch.graph.kinds import Kind
-from anabranch.graph.sinks import SinkKind
+from anabranch.graph.kind import Kind, SinkKind, SourceKind
 from anabranch.graph.site import UNKNOWN, Site
-from anabranch.graph.sources import Source
+
+MOST_SHOWN = 8  # names of operators
 
 
 class Output(NamedTuple):
@@ -40,7 +40,8 @@ class Op:
 
     `inputs` are the streams it consumes, by input port. `key` names the attributes by
     which its state is kept apart (empty: one state in all). `type` is the tuple type of
-    its output where that is known.
+    its output where that is known. `timing` says how it follows the clock of its stream;
+    it then keeps the states of all keys together, since the clock is that of all.
     """
 
     name: str
@@ -50,14 +51,20 @@ class Op:
     type: Any = None
     site: Site = UNKNOWN
     fuse_with: str | None = None
+    timing: Any = None
 
     def __str__(self) -> str:
         return self.name
 
     @property
+    def keyed_by(self) -> tuple[str, ...]:
+        """The attributes by which it tells items apart; empty: it takes all alike."""
+        return self.key if self.kind.keyable else ()
+
+    @property
     def state_key(self) -> tuple[str, ...]:
         """The attributes by which its state is kept apart; empty: one state in all."""
-        return self.key if self.kind.keyable else ()
+        return self.keyed_by if self.timing is None else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +76,12 @@ class Graph:
     """
 
     ops: tuple[Op, ...]
+
+    def __repr__(self) -> str:
+        shown = [op.name for op in self.ops]
+        if len(shown) > MOST_SHOWN:
+            shown[MOST_SHOWN - 2 : -1] = ["..."]
+        return f"<Graph of {len(self.ops)} operators: {', '.join(shown)}>"
 
     def __iter__(self) -> Iterator[Op]:
         return iter(self.ops)
@@ -120,9 +133,57 @@ class Graph:
     @property
     def sources(self) -> tuple[Op, ...]:
         """The operators that read."""
-        return tuple(op for op in self.ops if isinstance(op.kind, Source))
+        return tuple(op for op in self.ops if isinstance(op.kind, SourceKind))
+
+    @property
+    def live(self) -> bool:
+        """Whether only `stop()` ends the program: one of its sources has no end."""
+        return any(isinstance(op.kind, SourceKind) and op.kind.live for op in self.ops)
 
     @property
     def sinks(self) -> tuple[Op, ...]:
         """The operators that write."""
         return tuple(op for op in self.ops if isinstance(op.kind, SinkKind))
+
+
+def ancestors(graph: Graph, name: str) -> set[str]:
+    """Return the operators that lead to an operator, without itself."""
+    return _reach(name, graph.producers)
+
+
+def descendants(graph: Graph, name: str) -> set[str]:
+    """Return the operators that an operator leads to, without itself."""
+    return _reach(name, graph.consumers)
+
+
+def depth_first(graph: Graph) -> tuple[str, ...]:
+    """Return the operators in the order in which one item comes to them.
+
+    >>> from anabranch.graph.graph import Op, Output
+    >>> from anabranch.graph.kind import Kind
+    >>> from anabranch.graph.kind import SourceKind
+    >>> read, left, right = Output("read"), Output("left"), Output("right")
+    >>> ops = [Op("read", SourceKind()), Op("left", Kind(), (read,))]
+    >>> ops += [Op("right", Kind(), (read,)), Op("behind", Kind(), (left,))]
+    >>> depth_first(Graph(tuple(ops)))
+    ('read', 'left', 'behind', 'right')
+    """
+    found: dict[str, None] = {}
+    pending = [op.name for op in reversed(graph.sources)]
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found[name] = None
+            pending += reversed(graph.consumers(name))
+    return tuple(found)
+
+
+def _reach(name: str, neighbours: Callable[[str], Iterable[str]]) -> set[str]:
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        for one in neighbours(pending.pop()):
+            if one not in found:
+                found.add(one)
+                pending.append(one)
+    return found

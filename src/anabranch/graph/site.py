@@ -6,13 +6,22 @@ error or an explanation, can point there.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_LIBRARIES = tuple(
+    {
+        os.path.realpath(path) + os.sep
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (path := sysconfig.get_paths().get(name))
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ def call_site() -> Site:
     frame = sys._getframe(1)  # noqa: SLF001 - inspect.stack reads every file
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    return Site(_shown(frame.f_code.co_filename), frame.f_lineno)
+    return Site(_shorten(frame.f_code.co_filename), frame.f_lineno)
 
 
 def site_of(function: Any) -> Site:
@@ -52,15 +61,44 @@ def site_of(function: Any) -> Site:
     function = getattr(function, "__func__", function)
     function = getattr(function, "__wrapped__", function)
     code = getattr(function, "__code__", None)
-    if code is None and not isinstance(function, type):
+    if isinstance(function, type):
+        methods = (getattr(each, "__code__", None) for each in vars(function).values())
+        own = (each for each in methods if each and each.co_filename[:1] != "<")
+        code = min(own, key=lambda each: each.co_firstlineno, default=None)
+    elif code is None:
         call = getattr(type(function), "__call__", None)  # noqa: B004 - wants its code
         code = getattr(call, "__code__", None)
     if code is not None:
-        return Site(_shown(code.co_filename), code.co_firstlineno)
+        return Site(_shorten(code.co_filename), code.co_firstlineno)
     return Site("<builtin>", 0)
 
 
-def _shown(path: str) -> str:
+@functools.lru_cache(maxsize=4096)
+def is_users_file(filename: str) -> bool:
+    """Tell whether a file is the user's own: not of Python, a package, or us.
+
+    >>> is_users_file(os.__file__), is_users_file("<doctest x>")
+    (False, True)
+    """
+    if filename.startswith("<frozen"):
+        return False
+    path = os.path.realpath(filename)
+    return not path.startswith((_PACKAGE, *_LIBRARIES))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_users_module(name: str) -> bool:
+    """Tell whether a loaded module is the user's own; one without a file is."""
+    module = sys.modules.get(name)
+    if module is None:
+        return True
+    filename = getattr(module, "__file__", None)
+    if filename is None:
+        return name == "__main__"
+    return is_users_file(filename)
+
+
+def _shorten(path: str) -> str:
     """Shorten `path` to be relative to the working directory where it lies below."""
     try:
         relative = os.path.relpath(path)

@@ -1,5 +1,7 @@
 """The types of tuples: what attributes an item has, and of what type.
 
+The types of tuples: what attributes an item has, and of what type.
+
 A tuple type is a `typing.NamedTuple`, a frozen dataclass or a scalar. Where an
 annotation gives the type of a stream, attributes can be checked before the program
 runs and tuples travel as Arrow columns; where nothing is known the type is `None`.
@@ -9,12 +11,15 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
+import difflib
 import inspect
+import numbers
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 SCALARS: tuple[type, ...] = (bool, int, float, str, bytes)
 _ITERABLES = (
@@ -47,11 +52,42 @@ def fields_of(tuple_type: Any) -> Mapping[str, Any] | None:
         or dataclasses.is_dataclass(tuple_type)
     ):
         return None
-    return _resolved_fields(tuple_type)
+    return _resolve_fields(tuple_type)
+
+
+def members_of(typed_dict: Any) -> Mapping[str, Any] | None:
+    """Return the members of a `TypedDict` with their types; None for other types.
+
+    >>> members_of(typing.TypedDict("Point", {"x": int}))
+    {'x': <class 'int'>}
+    """
+    if not typing.is_typeddict(typed_dict):
+        return None
+    if typed_dict in _remembered:
+        return _remembered[typed_dict]
+    try:
+        return get_type_hints(typed_dict)
+    except (NameError, TypeError):  # an annotation that cannot be resolved here
+        return dict(typed_dict.__annotations__)
+
+
+def remember_fields(tuple_type: type, fields: Mapping[str, Any]) -> None:
+    """Have `fields_of`, or `members_of`, return these attributes for a type.
+
+    A process that got a class from another one cannot look its annotations up where
+    they are text: it does not have the module.
+    """
+    _remembered[tuple_type] = fields
+    _resolve_fields.cache_clear()
+
+
+_remembered: WeakKeyDictionary[type, Mapping[str, Any]] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=1024)
-def _resolved_fields(tuple_type: type) -> Mapping[str, Any]:
+def _resolve_fields(tuple_type: type) -> Mapping[str, Any]:
+    if tuple_type in _remembered:
+        return _remembered[tuple_type]
     try:
         hints = get_type_hints(tuple_type)
     except (NameError, TypeError):  # an annotation that cannot be resolved here
@@ -61,6 +97,23 @@ def _resolved_fields(tuple_type: type) -> Mapping[str, Any]:
     else:
         names = list(tuple_type._fields)  # type: ignore[attr-defined]
     return {name: hints.get(name, Any) for name in names}
+
+
+def constructor_fields(tuple_type: Any) -> Mapping[str, Any]:
+    """Return the attributes of a tuple type that its constructor takes.
+
+    >>> @dataclasses.dataclass
+    ... class Order:
+    ...     price: float
+    ...     band: int = dataclasses.field(init=False)
+    >>> constructor_fields(Order)
+    {'price': <class 'float'>}
+    """
+    fields = dict(fields_of(tuple_type) or {})
+    if not dataclasses.is_dataclass(tuple_type):
+        return fields
+    taken = (field.name for field in dataclasses.fields(tuple_type) if field.init)
+    return {name: fields[name] for name in taken}
 
 
 def why_not_tuple_type(tuple_type: Any) -> str | None:
@@ -105,26 +158,26 @@ def type_name(tuple_type: Any) -> str:
     return str(tuple_type).replace("typing.", "")
 
 
-def returned_type(function: Callable[..., Any]) -> Any | None:
+def find_return_type(function: Callable[..., Any]) -> Any | None:
     """Return the annotated type of what `function` returns, or None."""
-    return _known(_hints(function).get("return"))
+    return _find_usable(_hints(function).get("return"))
 
 
-def returned_element_type(function: Callable[..., Any]) -> Any | None:
+def find_return_element_type(function: Callable[..., Any]) -> Any | None:
     """Return T where `function` is annotated to return an iterable of T, or None."""
     returned = _hints(function).get("return")
     args = get_args(returned)
     if get_origin(returned) in _ITERABLES and args:
-        return _known(args[0])
+        return _find_usable(args[0])
     return None
 
 
-def returned_pair_type(function: Callable[..., Any]) -> Any | None:
+def find_return_pair_type(function: Callable[..., Any]) -> Any | None:
     """Return T where `function` is annotated to return `tuple[state, T]`, or None."""
     returned = _hints(function).get("return")
     args = get_args(returned)
     if get_origin(returned) is tuple and len(args) == 2:  # noqa: PLR2004 - a pair
-        return _known(args[1])
+        return _find_usable(args[1])
     return None
 
 
@@ -136,7 +189,7 @@ def parameter_type(function: Callable[..., Any], index: int) -> Any | None:
         return None
     if index >= len(parameters):
         return None
-    return _known(_hints(function).get(parameters[index].name))
+    return _find_usable(_hints(function).get(parameters[index].name))
 
 
 def _hints(function: Any) -> Mapping[str, Any]:
@@ -152,7 +205,7 @@ def _hints(function: Any) -> Mapping[str, Any]:
         return {}
 
 
-def _known(annotation: Any) -> Any | None:
+def _find_usable(annotation: Any) -> Any | None:
     """Return a usable type: what is Any, a TypeVar or None says nothing."""
     if annotation in (None, Any, type(None), object) or isinstance(
         annotation, typing.TypeVar
@@ -161,10 +214,122 @@ def _known(annotation: Any) -> Any | None:
     return annotation
 
 
-def made_by(into: Any) -> Any:
+def find_made_type(into: Any) -> Any:
     """Return the tuple type that `into` makes: itself, or what it is annotated with."""
     if into is None:
         return None
     if isinstance(into, type):
         return into if fields_of(into) is not None else None
-    return returned_type(into)
+    return find_return_type(into)
+
+
+_MOST, _LONGEST = 50, 80  # names, and characters of each, that an error lists
+
+
+def there_is(name: str, names: Iterable[str], noun: str = "attribute") -> str:
+    """Return what there is instead of `name`, with the likeliest meant one first.
+
+    >>> there_is("simbol", ["ts", "symbol"])
+    "did you mean 'symbol'? The attributes are ts, symbol"
+    >>> there_is("x", [], "column")
+    'there are no columns'
+    """
+    known = list(names)
+    if not known:
+        return f"there are no {noun}s"
+    listed = f"he {noun}s are {_list_names(known)}"
+    close = _closest(name, known)
+    return f"t{listed}" if close is None else f"did you mean {close!r}? T{listed}"
+
+
+def _list_names(names: list[str]) -> str:
+    r"""Return names as text that a terminal can show, whatever file they are from.
+
+    >>> _list_names(["symbol", "PAR1\x15"])
+    "symbol, 'PAR1\\x15'"
+    """
+    shown = [name if name.isprintable() else repr(name) for name in names[:_MOST]]
+    more = [f"and {len(names) - _MOST} more"] if len(names) > _MOST else []
+    return ", ".join([*(_cut(name) for name in shown), *more])
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
+
+
+def _closest(name: str, known: list[str]) -> str | None:
+    lowered = {other.lower().strip(): other for other in reversed(known)}
+    close = difflib.get_close_matches(name.lower().strip(), lowered, n=1)
+    return lowered[close[0]] if close else None
+
+
+def lacks(tuple_type: Any, name: str) -> bool:
+    """Tell whether items of a type have no such attribute; False if nobody knows.
+
+    >>> lacks(int, "symbol"), lacks(int, "real"), lacks(None, "symbol")
+    (True, False, False)
+    """
+    first, _, rest = name.partition(".")
+    fields = fields_of(tuple_type)
+    if fields is None:
+        return tuple_type in SCALARS and not hasattr(tuple_type, first)
+    if first in fields:
+        return rest != "" and lacks(fields[first], rest)
+    return not hasattr(tuple_type, first)  # a property serves as well
+
+
+def attribute_type(tuple_type: Any, name: str) -> Any | None:
+    """Return the type of an attribute; None if nobody knows it."""
+    first, _, rest = name.partition(".")
+    found = (fields_of(tuple_type) or {}).get(first)
+    if rest:
+        return attribute_type(found, rest)
+    return None if found is Any else found
+
+
+def is_number(attribute: Any) -> bool:
+    """Tell whether values of a type are numbers; True if nobody knows.
+
+    >>> is_number(float | None), is_number(str), is_number(None)
+    (True, False, True)
+    """
+    members = _members(attribute)
+    if members is None:
+        return True
+    return any(issubclass(member, numbers.Number) for member in members)
+
+
+def may_be(given: Any, needed: Any) -> bool:
+    """Tell whether a value of type `given` may serve where `needed` is asked for.
+
+    True if nobody knows. An int serves as a float; of a union one member is enough.
+
+    >>> may_be(int, float), may_be(str, int), may_be(int | None, int)
+    (True, False, True)
+    """
+    some, wanted = _members(given), _members(needed)
+    if some is None or wanted is None:
+        return True
+    return any(_serves(one, two) for one in some for two in wanted)
+
+
+def _serves(given: type, needed: type) -> bool:
+    if issubclass(given, numbers.Number) and issubclass(needed, numbers.Number):
+        return True
+    try:
+        return issubclass(given, needed) or issubclass(needed, given)
+    except TypeError:  # a protocol that does not let itself be asked
+        return True
+
+
+def _members(annotation: Any) -> list[type] | None:
+    """Return the classes of a type or union; None if it is not made of classes."""
+    if get_origin(annotation) in (typing.Union, types.UnionType):
+        parts = [_members(part) for part in get_args(annotation)]
+        if any(part is None for part in parts):
+            return None
+        return [member for part in parts for member in part or ()]
+    known = get_origin(annotation) or annotation
+    if not isinstance(known, type) or known in (object, Any):
+        return None
+    return [known]

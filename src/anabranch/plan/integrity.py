@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from anabranch.errors import PlanError
-from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Graph
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import Source
-from anabranch.plan.plan import Operator, Plan, Push, Region
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.blocks import Block
+from anabranch.operators.stateless import Map
+from anabranch.plan.plan import Order, Plan, PlanOperator, Push, Region
 
 
 def check(graph: Graph, plan: Plan) -> None:
     """Raise `PlanError` with everything that is wrong with a plan.
 
     >>> from anabranch.graph.graph import Op
-    >>> from anabranch.graph.kinds import Kind
+    >>> from anabranch.graph.kind import Kind
     >>> check(Graph((Op("a", Kind()),)), Plan((), (), (), (), ()))
     Traceback (most recent call last):
     anabranch.errors.PlanError: a plan must be whole; it is not:
@@ -27,11 +27,30 @@ def check(graph: Graph, plan: Plan) -> None:
       operator a must be either in a region or sequential
     """
     look = _Look(graph, plan)
-    faults = [fault for rule in RULES for fault in rule(look)]
+    faults = list(_regions_have_operators(look))
+    faults = faults or [fault for rule in RULES for fault in rule(look)]
     if faults:
         listed = "".join(f"\n  {fault}" for fault in faults)
         msg = f"a plan must be whole; it is not:{listed}"
         raise PlanError(msg)
+
+
+def check_orders(plan: Plan, orders: Mapping[str, Order], engine: str) -> None:
+    """Raise `PlanError` if the layout of an engine orders regions unlike the plan."""
+    for region in plan.regions:
+        found = orders.get(region.name)
+        if found != region.order:
+            offered = "one replica" if found is None else _list_order(found)
+            msg = (
+                f"the {engine} engine must run region {region.name} as planned; the plan "
+                f"says {_list_order(region.order)}, the engine can only do {offered}; "
+                f"compile the program with on={engine!r}"
+            )
+            raise PlanError(msg)
+
+
+def _list_order(order: Order) -> str:
+    return f"{order.first_joint}, {order.ordering}, {order.last_joint}"
 
 
 class _Look:
@@ -42,7 +61,7 @@ class _Look:
         self.plan = plan
 
     @cached_property
-    def known(self) -> dict[str, Operator]:
+    def known(self) -> dict[str, PlanOperator]:
         return {operator.name: operator for operator in self.plan.operators}
 
     @cached_property
@@ -83,12 +102,20 @@ def _operators_are_parallel_or_sequential(look: _Look) -> Iterator[str]:
             yield f"operator {name} must be either in a region or sequential"
 
 
+def _regions_have_operators(look: _Look) -> Iterator[str]:
+    """Check what all other rules rest on."""
+    for region in look.plan.regions:
+        if not region.operators:
+            yield f"region {region.name} is empty"
+        for name in region.operators:
+            if name not in look.graph:
+                yield f"operator {name} of {region.name} is not in the program"
+
+
 def _regions_are_chains(look: _Look) -> Iterator[str]:
     count = Counter(n for r in look.plan.regions for n in r.operators)
     yield from (f"operator {n} is in {c} regions" for n, c in count.items() if c > 1)
     for region in look.plan.regions:
-        if not region.operators:
-            yield f"region {region.name} is empty"
         for name in region.operators:
             op = look.graph[name]
             streams = max(
@@ -109,7 +136,7 @@ def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
             known = look.known.get(name)
             if known is None:
                 continue
-            in_groups = region.period > 1 and isinstance(look.graph[name].kind, Block)
+            in_groups = isinstance(look.graph[name].kind, Block)
             if known.state == "global" and not in_groups:
                 yield f"operator {name} of {region.name} has one state for all items"
             if known.state == "keyed" and not (key and key <= set(known.key)):
@@ -118,6 +145,25 @@ def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
                 yield f"the key of {region.name} does not reach {name} unchanged"
             if known.forwards is not None and look.graph[name].inputs:
                 kept = kept and key <= set(known.forwards)
+
+
+def _groups_are_whole(look: _Look) -> Iterator[str]:
+    """Check that every `period` items, all blocks of a region are complete."""
+    for region in look.plan.regions:
+        coming: int | None = region.period
+        for name in region.operators:
+            known = look.known.get(name)
+            match look.graph[name].kind:
+                case Block(pop=pop, push=push, peek=peek):
+                    whole = pop == peek and coming is not None and coming % pop == 0
+                    by_key = known is not None and known.state == "keyed"
+                    if peek > 1 and not by_key and not whole:
+                        yield f"the groups of {region.name} are not whole at {name}"
+                    coming = None if coming is None else coming // pop * push
+                case Map():
+                    pass
+                case _:
+                    coming = None
 
 
 def _fused_operators_stay_together(look: _Look) -> Iterator[str]:
@@ -143,20 +189,34 @@ def _elements_are_regions_or_sequential(look: _Look) -> Iterator[str]:
             yield f"element {element.name} is only a part of {element.region}"
 
 
-def _levels_only_depend_on_lower_ones(look: _Look) -> Iterator[str]:
-    element_of = {n: e for e in look.plan.elements for n in e.operators}
+def _elements_stand_behind_what_they_read(look: _Look) -> Iterator[str]:
+    place_of = {
+        name: place
+        for place, element in enumerate(look.plan.elements)
+        for name in element.operators
+    }
     for edge in look.graph.edges:
-        one = element_of.get(edge.producer.operator)
-        two = element_of.get(edge.consumer.operator)
-        if one and two and one is not two and one.level >= two.level:
-            yield f"{two.name} depends on {one.name}, which is not on a lower level"
+        one = place_of.get(edge.producer.operator, -1)
+        two = place_of.get(edge.consumer.operator, one)
+        if one > two:
+            early, late = (look.plan.elements[place].name for place in (two, one))
+            yield f"element {early} reads from {late}, which stands behind it"
+
+
+def _kernels_are_of_their_subgraph(look: _Look) -> Iterator[str]:
+    for subgraph in look.plan.subgraphs:
+        for kernel in subgraph.kernels:
+            if kernel.operator not in subgraph.operators:
+                yield f"kernel {kernel.operator} is not of its subgraph"
 
 
 def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
     for region in look.plan.regions:
         head = look.graph[region.operators[0]]
         tail = look.graph[region.operators[-1]]
-        if isinstance(head.kind, Source) != (region.first_joint == "parallel_source"):
+        if isinstance(head.kind, SourceKind) != (
+            region.first_joint == "parallel_source"
+        ):
             yield f"{region.name} starts with {head.name} but {region.first_joint}"
         if isinstance(tail.kind, SinkKind) != (region.last_joint == "parallel_sink"):
             yield f"{region.name} ends with {tail.name} but {region.last_joint}"
@@ -185,8 +245,6 @@ def why_not_ordered(region: Region, push: Push) -> str | None:
     between = (region.first_joint, region.last_joint) == ("split", "merge")
     dense = push == (1, 1) and region.last_joint != "shuffle"
     match region.ordering:
-        case "none" if region.last_joint != "parallel_sink":
-            return "it does not end in a parallel sink"
         case "contiguous" if region.key:
             return "its items are divided by key"
         case "round_robin" if region.key or not dense or not between:
@@ -222,9 +280,11 @@ RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
     _operators_are_parallel_or_sequential,
     _regions_are_chains,
     _region_keys_reach_keyed_operators,
+    _groups_are_whole,
     _fused_operators_stay_together,
     _elements_are_regions_or_sequential,
-    _levels_only_depend_on_lower_ones,
+    _elements_stand_behind_what_they_read,
+    _kernels_are_of_their_subgraph,
     _joints_fit_their_neighbours,
     _orderings_are_safe,
 )

@@ -8,14 +8,12 @@ from typing import Any
 
 from anabranch.errors import PlanError
 from anabranch.plan.plan import (
-    Buffer,
-    Column,
+    ArrayColumn,
+    ArrayKernel,
     Element,
-    Kernel,
-    Operator,
     Plan,
+    PlanOperator,
     Push,
-    Queue,
     Reason,
     Region,
     Sequential,
@@ -26,8 +24,8 @@ from anabranch.plan.plan import (
 def to_dict(plan: Plan) -> dict[str, Any]:
     """Return a plan as dictionaries, lists, numbers and strings.
 
-    >>> to_dict(Plan((), (), (), (), (Element("e0", ("a",), None, 0),)))["elements"]
-    [{'operators': ['a'], 'name': 'e0', 'region': None, 'level': 0}]
+    >>> to_dict(Plan((), (), (), (), (Element("e0", ("a",), None),)))["elements"]
+    [{'operators': ['a'], 'name': 'e0', 'region': None}]
     """
     return {
         "operators": [_operator_to(operator) for operator in plan.operators],
@@ -46,18 +44,18 @@ def to_dict(plan: Plan) -> dict[str, Any]:
                 "operators": list(element.operators),
                 "name": element.name,
                 "region": element.region,
-                "level": element.level,
             }
             for element in plan.elements
         ],
-        "queues": [queue._asdict() for queue in plan.queues],
+        "together": [list(group) for group in plan.together],
+        "one_thread": plan.one_thread,
     }
 
 
 def from_dict(data: Mapping[str, Any]) -> Plan:
     """Return the plan that `to_dict` gave.
 
-    >>> element = Element("e0", ("a",), "r0", 1)
+    >>> element = Element("e0", ("a",), "r0")
     >>> from_dict(to_dict(Plan((), (), (), (), (element,)))).elements == (element,)
     True
     """
@@ -75,12 +73,11 @@ def from_dict(data: Mapping[str, Any]) -> Plan:
                 for one in data["sequential"]
             ),
             elements=tuple(
-                Element(
-                    one["name"], tuple(one["operators"]), one["region"], one["level"]
-                )
+                Element(one["name"], tuple(one["operators"]), one["region"])
                 for one in data["elements"]
             ),
-            queues=tuple(Queue(**one) for one in data.get("queues", ())),
+            together=tuple(tuple(group) for group in data.get("together", ())),
+            one_thread=data.get("one_thread", ""),
         )
     except (KeyError, TypeError, AttributeError) as error:
         msg = (
@@ -100,7 +97,7 @@ def from_json(text: str) -> Plan:
     return from_dict(json.loads(text))
 
 
-def _operator_to(operator: Operator) -> dict[str, Any]:
+def _operator_to(operator: PlanOperator) -> dict[str, Any]:
     return {
         "name": operator.name,
         "state": operator.state,
@@ -110,11 +107,18 @@ def _operator_to(operator: Operator) -> dict[str, Any]:
         "forwards": "all" if operator.forwards is None else list(operator.forwards),
         "reasons": [reason._asdict() for reason in operator.reasons],
         "effects": operator.effects,
+        "runs": operator.runs,
+        "why": operator.why,
+        **(
+            {"lifted": [list(one) for one in operator.lifted]}
+            if operator.lifted
+            else {}
+        ),
     }
 
 
-def _operator_from(data: Mapping[str, Any]) -> Operator:
-    return Operator(
+def _operator_from(data: Mapping[str, Any]) -> PlanOperator:
+    return PlanOperator(
         name=data["name"],
         state=data["state"],
         key=tuple(data["key"]),
@@ -123,17 +127,17 @@ def _operator_from(data: Mapping[str, Any]) -> Operator:
         forwards=None if data["forwards"] == "all" else tuple(data["forwards"]),
         reasons=tuple(Reason(**reason) for reason in data["reasons"]),
         effects=data["effects"],
+        runs=data.get("runs", "python"),
+        why=data.get("why", ""),
+        lifted=tuple((scope, name) for scope, name in data.get("lifted", ())),
     )
 
 
 def _subgraph_to(subgraph: Subgraph) -> dict[str, Any]:
     return {
         "operators": list(subgraph.operators),
-        "repetitions": dict(subgraph.repetitions),
         "compiled": subgraph.compiled,
         "why": subgraph.why,
-        "initial": dict(subgraph.initial),
-        "buffers": [buffer._asdict() for buffer in subgraph.buffers],
         "kernels": [_kernel_to(kernel) for kernel in subgraph.kernels],
     }
 
@@ -141,16 +145,12 @@ def _subgraph_to(subgraph: Subgraph) -> dict[str, Any]:
 def _subgraph_from(data: Mapping[str, Any]) -> Subgraph:
     return Subgraph(
         tuple(data["operators"]),
-        tuple(data["repetitions"].items()),
-        data["compiled"],
         data["why"],
-        tuple(data["initial"].items()),
-        tuple(Buffer(**buffer) for buffer in data["buffers"]),
         tuple(_kernel_from(kernel) for kernel in data["kernels"]),
     )
 
 
-def _kernel_to(kernel: Kernel) -> dict[str, Any]:
+def _kernel_to(kernel: ArrayKernel) -> dict[str, Any]:
     return {
         "operator": kernel.operator,
         "pop": kernel.pop,
@@ -163,14 +163,14 @@ def _kernel_to(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def _kernel_from(data: Mapping[str, Any]) -> Kernel:
-    return Kernel(
+def _kernel_from(data: Mapping[str, Any]) -> ArrayKernel:
+    return ArrayKernel(
         data["operator"],
         data["pop"],
         data["push"],
         data["peek"],
-        tuple(Column(*column) for column in data["takes"]),
-        tuple(Column(*column) for column in data["gives"]),
+        tuple(ArrayColumn(*column) for column in data["takes"]),
+        tuple(ArrayColumn(*column) for column in data["gives"]),
         data["source"],
         tuple(data["constants"]),
     )
@@ -183,6 +183,7 @@ def _region_to(region: Region) -> dict[str, Any]:
         "key": list(region.key),
         "push": list(region.push),
         "ordering": region.ordering,
+        "order": region.ordering,
         "first_joint": region.first_joint,
         "last_joint": region.last_joint,
         "why": region.why,

@@ -1,17 +1,29 @@
-"""The plan: what the compiler decided, as frozen data that prints, diffs and pickles.
+"""The plan: what the compiler decided, as frozen data, and what may change while it runs.
+
+The plan: what the compiler decided, as frozen data that prints, diffs and pickles.
 
 The words are those of *Safe Data Parallelism for General Streaming*: a *region* is a
 chain of operators that may be replicated, a *joint* is what happens at its two ends,
 and an *element* is what runs in one thread of control.
+
+What may change while a program runs: where threads are, and how wide regions are.
+
+The control layer decides about it, and engines put it into effect.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from anabranch.plan.column_kernels import ColumnKernel
+
+Scope = Literal["global", "outer variable"]
 State = Literal["stateless", "keyed", "global"]
-Ordering = Literal["contiguous", "round_robin", "seqno", "strict", "relaxed", "none"]
+Ordering = Literal[
+    "contiguous", "round_robin", "seqno", "strict", "relaxed", "position"
+]
 FirstJoint = Literal["parallel_source", "split", "shuffle"]
 LastJoint = Literal["parallel_sink", "merge", "shuffle"]
 
@@ -33,11 +45,13 @@ class Push(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Operator:
+class PlanOperator:
     """What is known about an operator. `forwards` is None if it forwards everything.
 
     `effects` are those of user code that only the process it runs in can keep: what it
     changes outside its state, or reads from the world. They keep it in one process.
+    An operator that `runs` in columns has a kernel in the plan.
+    `lifted` are the variables that are its state, wherever it runs: scope and name.
     """
 
     name: str
@@ -48,9 +62,12 @@ class Operator:
     forwards: tuple[str, ...] | None
     reasons: tuple[Reason, ...]
     effects: bool = False
+    runs: Literal["columns", "python"] = "python"
+    why: str = ""  # it runs so
+    lifted: tuple[tuple[Scope, str], ...] = ()
 
 
-class Column(NamedTuple):
+class ArrayColumn(NamedTuple):
     """One attribute of the items of a stream as an array; an int has its bounds."""
 
     kind: Literal["float", "int", "bool"]
@@ -59,7 +76,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ArrayKernel:
     """An operator of fixed rates as a function over arrays, to be compiled.
 
     `source` is the text of `kernel(count, *arrays in, *arrays out, constants)`; it is
@@ -70,52 +87,42 @@ class Kernel:
     pop: int
     push: int
     peek: int
-    takes: tuple[Column, ...]
-    gives: tuple[Column, ...]
+    takes: tuple[ArrayColumn, ...]
+    gives: tuple[ArrayColumn, ...]
     source: str
     constants: tuple[float, ...]
 
 
-class Buffer(NamedTuple):
-    """What a stream inside a subgraph must be able to hold, in items."""
-
-    producer: str
-    consumer: str
-    items: int
-
-
 @dataclass(frozen=True)
 class Subgraph:
-    """Operators of fixed rates with their schedule.
-
-    `repetitions` tell how often each fires in a round, `initial` how often before the
-    first one, so that operators that look ahead have something to look at.
-    """
+    """Connected operators of fixed rates, the kernels among them, and why these."""
 
     operators: tuple[str, ...]
-    repetitions: tuple[tuple[str, int], ...]
-    compiled: Literal["numba", "python"]
     why: str
-    initial: tuple[tuple[str, int], ...] = ()
-    buffers: tuple[Buffer, ...] = ()
-    kernels: tuple[Kernel, ...] = ()
+    kernels: tuple[ArrayKernel, ...] = ()
+
+    @property
+    def compiled(self) -> Literal["numba", "python"]:
+        """How it runs: compiled with Numba, or as Python."""
+        return "numba" if any(kernel.source for kernel in self.kernels) else "python"
 
 
-class Queue(NamedTuple):
-    """A stream on which items wait until there are enough of them, and why."""
+class Order(NamedTuple):
+    """How the order of a region is kept: by what, and what happens at its two ends."""
 
-    producer: str
-    consumer: str
-    why: str
+    ordering: Ordering
+    first_joint: FirstJoint
+    last_joint: LastJoint
 
 
 @dataclass(frozen=True)
 class Region:
     """A chain of operators that may be replicated.
 
-    `push` is of the region alone, `why` tells why its ordering is the cheapest safe
-    one, and `ends` which operator could not join and why ("" at the program's end).
-    Items are dealt out to its replicas `period` at a time.
+    `ordering` and the joints are those that the engine uses while every region has
+    several replicas. `push` is of the region alone, `why` tells why its ordering is the
+    cheapest safe one, and `ends` which operator could not join and why ("" at the
+    program's end). Items are dealt out to its replicas `period` at a time.
     """
 
     name: str
@@ -128,6 +135,11 @@ class Region:
     why: str
     ends: str = ""
     period: int = 1
+
+    @property
+    def order(self) -> Order:
+        """How its order is kept."""
+        return Order(self.ordering, self.first_joint, self.last_joint)
 
 
 @dataclass(frozen=True)
@@ -143,23 +155,92 @@ class Sequential:
 class Element:
     """Operators that run in one thread of control, producers first.
 
-    An element of a region has its replicas; any other runs once. Elements of one
-    `level` do not depend on one another, and depend only on lower levels.
+    An element of a region has its replicas; any other runs once.
     """
 
     name: str
     operators: tuple[str, ...]
     region: str | None
-    level: int
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that was decided about a program, in the order of its operators."""
+    """Everything that was decided about a program, in the order of its operators.
 
-    operators: tuple[Operator, ...]
+    An engine obeys it or refuses it. Reasons (`why`, `ends`, `reasons`) are there to be
+    shown; every other field is read by an engine, or by the check that precedes a run.
+
+    Elements stand behind those that they read from.
+    `together` are operators that share something: nothing may come between them.
+    `one_thread` tells why the whole program runs as one thread ("" where it need not).
+    `columns` are the kernels of operators that run in columns. They hold types of the
+    user's, which JSON cannot: a plan that was read from JSON runs in Python.
+    """
+
+    operators: tuple[PlanOperator, ...]
     subgraphs: tuple[Subgraph, ...]
     regions: tuple[Region, ...]
     sequential: tuple[Sequential, ...]
     elements: tuple[Element, ...]
-    queues: tuple[Queue, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
+    one_thread: str = ""
+    columns: tuple[ColumnKernel, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """How much of the program can run in parallel.
+
+        >>> Plan((), (), (), (), ()).summary
+        '0 operators, 0 of them parallel'
+        """
+        inside = sum(len(region.operators) for region in self.regions)
+        return f"{len(self.operators)} operators, {inside} of them parallel"
+
+    @property
+    def undivided(self) -> frozenset[str]:
+        """The operators of elements that one thread must run as a whole."""
+        kept = {name for group in self.together for name in group}
+        return frozenset(
+            name
+            for element in self.elements
+            if not kept.isdisjoint(element.operators)
+            for name in element.operators
+        )
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Operators with a threaded port, and regions that have more than one replica.
+
+    >>> Arrangement().with_ports({"b"}).with_degree("r0", 2)
+    Arrangement(ports=frozenset({'b'}), degrees=(('r0', 2),))
+    """
+
+    ports: frozenset[str] = frozenset()
+    degrees: tuple[tuple[str, int], ...] = ()  # by region; 1 where nothing is said
+
+    def degree(self, region: str) -> int:
+        """Return how many replicas a region has."""
+        return dict(self.degrees).get(region, 1)
+
+    def with_ports(self, ports: Collection[str]) -> Arrangement:
+        """Return the arrangement with more threaded ports."""
+        return replace(self, ports=self.ports.union(ports))
+
+    def without_ports(self, ports: Collection[str]) -> Arrangement:
+        """Return the arrangement with fewer threaded ports."""
+        return replace(self, ports=self.ports.difference(ports))
+
+    def with_degree(self, region: str, degree: int) -> Arrangement:
+        """Return the arrangement with another number of replicas for a region."""
+        degrees = {**dict(self.degrees), region: degree}
+        kept = sorted((name, n) for name, n in degrees.items() if n > 1)
+        return replace(self, degrees=tuple(kept))
+
+    def __str__(self) -> str:
+        ports = ", ".join(sorted(self.ports)) or "none"
+        wide = "".join(f"; {n} replicas for {name}" for name, n in self.degrees)
+        return f"threaded ports: {ports}{wide}"

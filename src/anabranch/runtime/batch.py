@@ -1,4 +1,12 @@
-"""A batch: what goes from one thread to another at a time.
+"""A batch: what goes from one thread to another at a time, and which source items it is of.
+
+Which source item a position stands for: what an error names, at no cost for an item.
+
+Items carry no more than their order needs: positions, the numbers that the splitter of a
+region gave, or nothing at all. The splitter notes down, a batch at a time, which numbers
+it gave to what, so the way back to the source is known when somebody asks.
+
+A batch: what goes from one thread to another at a time.
 
 A stream between threads carries *marks* beside its items. A mark says that nothing at
 or before it will come any more on that stream; a batch without items that carries a
@@ -9,12 +17,127 @@ ends in infinity, so it also covers everything that an item at its place leads t
 from __future__ import annotations
 
 import math
+import threading
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-Mark: TypeAlias = tuple[float, ...]  # a position, and all that begins with it
 Column: TypeAlias = Sequence[int]  # one number of the position of each item
+
+_KEPT_ITEMS = 1 << 18  # more than are ever under way in a region
+
+
+class Numbered(Protocol):
+    """A source that can tell where one of its items stood."""
+
+    index: int  # of this source among all
+
+    def where(self, number: int) -> str:
+        """Return the place of an item in words."""
+
+
+class SourceItem(NamedTuple):
+    """An item of a source."""
+
+    source: Numbered
+    number: int
+
+    @property
+    def text(self) -> str:
+        """Its place in words."""
+        return self.source.where(self.number)
+
+
+class Ledger(Protocol):
+    """Knows the source items behind positions."""
+
+    def trace(self, position: Sequence[int]) -> SourceItem | None:
+        """Return the source item behind a position, if it is known."""
+
+
+class SourceLedger:
+    """Knows positions that begin with the number of a source item.
+
+    Where there are several sources, the second number is that of the source.
+    """
+
+    def __init__(self, sources: Sequence[Numbered]) -> None:
+        self._sources = sources
+
+    def trace(self, position: Sequence[int]) -> SourceItem | None:
+        source = self._sources[position[1] if len(self._sources) > 1 else 0]
+        return SourceItem(source, position[0])
+
+
+class _Entry(NamedTuple):
+    first: int
+    ledger: Ledger
+    columns: Sequence[Column]
+
+
+class EntryLedger:
+    """Knows the numbers that a splitter gave, by what it gave them to."""
+
+    def __init__(self) -> None:
+        self._entries: deque[_Entry] = deque()
+        self._next = 0
+        self._kept = 0
+        self._lock = threading.Lock()
+
+    def enter(
+        self, count: int, columns: Sequence[Column] | None, ledger: Ledger | None
+    ) -> range:
+        """Take note of what comes next, with its positions, and return its numbers.
+
+        >>> ledger = EntryLedger()
+        >>> ledger.enter(2, None, None), ledger.enter(1, None, None)
+        (range(0, 2), range(2, 3))
+        """
+        numbers = range(self._next, self._next + count)
+        self._next += count
+        if columns is not None and ledger is not None and count:
+            with self._lock:
+                self._add(_Entry(numbers.start, ledger, columns), count)
+        return numbers
+
+    def trace(self, position: Sequence[int]) -> SourceItem | None:
+        number = position[0]
+        with self._lock:
+            entries = list(self._entries)
+        place = bisect_right([entry.first for entry in entries], number) - 1
+        if place < 0:
+            return None
+        first, ledger, columns = entries[place]
+        if number - first >= len(columns[0]):
+            return None
+        return ledger.trace([column[number - first] for column in columns])
+
+    def _add(self, entry: _Entry, count: int) -> None:
+        if self._entries and (longer := _go_on(self._entries[-1], entry)) is not None:
+            self._entries[-1] = longer
+            return
+        self._entries.append(entry)
+        self._kept += count
+        while self._kept > _KEPT_ITEMS and len(self._entries) > 1:
+            self._kept -= len(self._entries.popleft().columns[0])
+
+
+def _go_on(last: _Entry, entry: _Entry) -> _Entry | None:
+    """Return two entries as one, if the numbers of the second follow on the first's."""
+    if last.ledger is not entry.ledger or len(last.columns) != 1:
+        return None
+    (one,), (two,) = last.columns, entry.columns
+    if not isinstance(one, range) or not isinstance(two, range):
+        return None
+    follows = one.stop == two.start and one.step == two.step == 1
+    if not follows or last.first + len(one) != entry.first:
+        return None
+    return _Entry(last.first, last.ledger, [range(one.start, two.stop)])
+
+
+Mark: TypeAlias = tuple[float, ...]  # a position, and all that begins with it
 
 NOTHING_YET: Mark = (-math.inf,)
 ALL: Mark = (math.inf,)  # the mark of a stream that has ended
@@ -29,20 +152,19 @@ def mark_at(*position: int) -> Mark:
     return (*position, math.inf)
 
 
-class Numbered(Protocol):
-    """A source that can tell where one of its items stood."""
-
-    def where(self, number: int) -> str:
-        """Return the place of an item in words."""
-
-
 class Origin(NamedTuple):
-    """Which source items are behind a batch, and when the oldest of them was read."""
+    """Which source items are behind a batch, and when they came into being.
+
+    `born_s` is the birth of the oldest and `born_s + spread_s` that of the youngest;
+    `waited_s` is how long after `born_s` the first of them was read.
+    """
 
     born_s: float
     source: Numbered | None = None
     first: int = 0
     last: int = 0
+    spread_s: float = 0.0
+    waited_s: float = 0.0
 
     def with_(self, other: Origin) -> Origin:
         """Return the origin of what comes from both."""
@@ -51,10 +173,22 @@ class Origin(NamedTuple):
         if self.source is None:
             return other
         born_s = min(self.born_s, other.born_s)
+        spread_s = max(self.youngest_s, other.youngest_s) - born_s
+        waited_s = min(self.read_s, other.read_s) - born_s
         if self.source is not other.source:
-            return Origin(born_s, self.source)
+            return Origin(born_s, self.source, 0, 0, spread_s, waited_s)
         first, last = min(self.first, other.first), max(self.last, other.last)
-        return Origin(born_s, self.source, first, last)
+        return Origin(born_s, self.source, first, last, spread_s, waited_s)
+
+    @property
+    def youngest_s(self) -> float:
+        """When the youngest of them came into being."""
+        return self.born_s + self.spread_s
+
+    @property
+    def read_s(self) -> float:
+        """When the first of them was read."""
+        return self.born_s + self.waited_s
 
     @property
     def text(self) -> str:
@@ -76,6 +210,8 @@ class Batch:
     """Items in order, with their positions column by column where these are needed.
 
     `entries[i]` tells by which stream item i came, where several lead to one place.
+    The `ledger` knows the source items behind the positions, or behind those that are
+    `known` without being carried. `failed` is the item that a sink has failed on.
     """
 
     items: list[Any]
@@ -83,9 +219,43 @@ class Batch:
     mark: Mark | None = None
     origin: Origin = NOWHERE
     entries: list[int] | None = None
+    known: list[Column] | None = None
+    ledger: Ledger | None = None
+    failed: int | None = None
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def position(self, index: int) -> list[int] | None:
+        """Return the position of an item, as far as it is carried or known."""
+        columns = self.known if self.columns is None else self.columns
+        return None if columns is None else [column[index] for column in columns]
+
+    def source_item(self, index: int) -> SourceItem | None:
+        """Return the source item behind an item, if it is known."""
+        position = self.position(index)
+        if position is not None and self.ledger is not None:
+            return self.ledger.trace(position)
+        first, last = self.origin.first, self.origin.last
+        if self.origin.source is None or first != last or not first:
+            return None
+        return SourceItem(self.origin.source, first)
+
+    def last_source_item(self, index: int) -> SourceItem | None:
+        """Return the last source item that can be behind an item."""
+        found = self.source_item(index)
+        if found is None and self.origin.source is not None and self.origin.last:
+            found = SourceItem(self.origin.source, self.origin.last)
+        return found
+
+    def head(self, count: int) -> Batch:
+        """Return the first items, without a mark: there may be more before it."""
+        return replace(self._part(0, count, last=True), mark=None)
+
+    def where(self, index: int) -> str:
+        """Return the place of an item in its source in words, as far as it is known."""
+        found = self.source_item(index)
+        return self.origin.text if found is None else found.text
 
     def cut(self, count: int) -> tuple[Batch, Batch | None]:
         """Divide after `count` items, or later, so that equal positions stay together.
@@ -113,10 +283,12 @@ class Batch:
         elif not last:
             mark = None
         entries = None if self.entries is None else self.entries[start:end]
-        return Batch(self.items[start:end], columns, mark, self.origin, entries)
+        known = self.known and [column[start:end] for column in self.known]
+        items = self.items[start:end]
+        return Batch(items, columns, mark, self.origin, entries, known, self.ledger)
 
 
-def joined(batches: Sequence[Batch]) -> Batch:
+def join_batches(batches: Sequence[Batch]) -> Batch:
     """Return batches of one stream, one behind the other, as one."""
     if len(batches) == 1:
         return batches[0]
@@ -126,7 +298,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
     if first.columns is not None:
         width = len(first.columns)
         columns = [
-            _chained([b.columns[i] for b in filled if b.columns]) for i in range(width)
+            _chain([b.columns[i] for b in filled if b.columns]) for i in range(width)
         ]
     entries = None
     if first.entries is not None:
@@ -134,12 +306,19 @@ def joined(batches: Sequence[Batch]) -> Batch:
     origin = NOWHERE
     for batch in batches:
         origin = origin.with_(batch.origin)
+    ledgers = {batch.ledger for batch in filled}
+    known: list[Column] | None = None
+    if columns is None and len(ledgers) == 1 and all(b.known for b in filled):
+        parts = zip(*(b.known for b in filled if b.known), strict=True)
+        known = [_chain(part) for part in parts]
     return Batch(
         items=[item for batch in filled for item in batch.items],
         columns=columns,
         mark=last_mark(batches),
         origin=origin,
         entries=entries,
+        known=known,
+        ledger=ledgers.pop() if len(ledgers) == 1 else None,
     )
 
 
@@ -148,7 +327,7 @@ def last_mark(batches: Sequence[Batch]) -> Mark | None:
     return next((b.mark for b in reversed(batches) if b.mark is not None), None)
 
 
-def _chained(columns: Sequence[Column]) -> Column:
+def _chain(columns: Sequence[Column]) -> Column:
     """Return columns one behind the other; ranges that go on evenly stay a range."""
     if not columns:
         return []

@@ -1,27 +1,192 @@
-"""A replica of a processing element: its fused program, where items come in, and go.
+"""A replica of an element, and how many items it takes at a time.
 
-An element of a region has one replica for each channel; any other element has one. A
+How many items fit into the cache: the largest batch that is worth making.
+
+A batch that is larger than the cache has left it before the next operator looks at it
+(Figure 5 (d) of the paper on hybrid scheduling).
+
+How many items a thread takes at a time: as many as fill two milliseconds.
+
+One item when items are rare or costly, so that nothing waits behind a long batch;
+thousands when they are cheap, so that handing them over costs nothing. It also bounds
+what waits in front of a thread to a few milliseconds of work, which bounds the time
+that the flow stands still when it has to be drained for a change.
+
+A replica of an element: its fused program, where items come in, and go.
+
+An element of a region has one replica or more; any other element has one. A
 replica is run by one thread at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from anabranch.errors import EngineError
+from anabranch.errors import EngineError, OperatorError
 from anabranch.graph.graph import Edge
-from anabranch.runtime.batch import Batch
-from anabranch.runtime.pace import Pace
+from anabranch.runtime.batch import Batch, Column, EntryLedger, Ledger, mark_at
+from anabranch.runtime.breaks import Break, Breaks, columns_of, cut_at_break
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.program import Program
 from anabranch.runtime.split import Outlet, Slot
 
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNKNOWN_BYTES = 1 << 20
+_SEEN = 20  # items that are looked at
+_PLACE_BYTES = 8  # of an item in a list
+_SHARE = 4  # of the cache for one batch: code, states and the outputs need some too
+
+
+@cache
+def cache_bytes() -> int:
+    """Return the size of the second-level cache of a core, 1 MiB if it is not known.
+
+    >>> cache_bytes() > 0
+    True
+    """
+    for index in sorted(_CACHES.glob("index*")):
+        try:
+            level = (index / "level").read_text().strip()
+            size = (index / "size").read_text().strip()
+        except OSError:
+            continue
+        if level == "2" and size.endswith("K"):
+            return int(size[:-1]) << 10
+    return _UNKNOWN_BYTES
+
+
+def item_bytes(items: Sequence[Any]) -> int:
+    """Return about how much room an item takes, with its attributes.
+
+    >>> item_bytes([1.5, 2.5]) == sys.getsizeof(1.5) + 8
+    True
+    """
+    seen = items[:_SEEN]
+    total = sum(sys.getsizeof(item) + _parts(item) for item in seen)
+    return _PLACE_BYTES + total // max(len(seen), 1)
+
+
+def _parts(item: Any) -> int:
+    return sum(map(sys.getsizeof, item)) if isinstance(item, tuple) else 0
+
+
+def batch_that_fits(items: Sequence[Any]) -> int:
+    """Return how many such items make a batch that stays in the cache.
+
+    >>> 1 <= batch_that_fits(["a" * 1000]) < batch_that_fits([1.5])
+    True
+    """
+    return max(1, cache_bytes() // _SHARE // item_bytes(items))
+
+
+_MOST = 8192
+_REMEMBERED = 5  # batches; the median of so few follows a change and ignores a hiccup
+
+
+class Pace:
+    """Learns what an item costs. One thread at a time tells it; any may look.
+
+    >>> pace = Pace(budget_s=0.001)
+    >>> pace.limit
+    1
+    >>> for _ in range(9):
+    ...     pace.observe(pace.limit, pace.limit * 10e-6)  # 10 microseconds an item
+    >>> pace.limit
+    100
+    """
+
+    def __init__(self, budget_s: float = 0.002, most: int | None = None) -> None:
+        self.limit = 1
+        self._budget_s = budget_s
+        self._most = most or _MOST
+        self._fitted = most is not None
+        self._fixed = False
+        self._recent_s: deque[float] = deque(maxlen=_REMEMBERED)
+
+    @classmethod
+    def of_size(cls, size: int) -> Pace:
+        """Return a pace that takes so many items at a time, whatever they cost.
+
+        >>> pace = Pace.of_size(100)
+        >>> pace.observe(100, 10.0)
+        >>> pace.limit
+        100
+        """
+        made = cls(most=size)
+        made.limit = size
+        made._fixed = True
+        return made
+
+    def fit(self, items: Sequence[Any]) -> None:
+        """Take no more at a time than fit the cache, going by the first items.
+
+        >>> pace = Pace(budget_s=1)
+        >>> pace.fit(["x" * 100_000])
+        >>> for _ in range(20):
+        ...     pace.observe(1, 1e-6)
+        >>> pace.limit < 100
+        True
+        """
+        if not self._fitted:
+            self._fitted = True
+            self._most = max(1, min(_MOST, batch_that_fits(items)))
+
+    def observe(self, items: int, elapsed_s: float) -> None:
+        """Take note of how long a batch took."""
+        if items == 0 or self._fixed:
+            return
+        self._recent_s.append(elapsed_s / items)
+        item_s = sorted(self._recent_s)[len(self._recent_s) // 2]
+        fitting = self._budget_s / item_s if item_s > 0 else self._most
+        # Doubling at most: one lucky batch must not invite thousands of items.
+        self.limit = max(1, min(round(fitting), 2 * self.limit, self._most))
+
+
 _FORGET = 0.3  # weight of the newest batch in the running mean
 
 Deliver: TypeAlias = Callable[[Batch], None]  # hands what reached a sink over to it
+
+
+class _Left(NamedTuple):
+    """What has left a program on one stream, and which items it came of, if known.
+
+    These are counted from `first`. `order` is that of the branches: of several, an item
+    takes the first one first.
+    """
+
+    edge: Edge
+    batch: Batch
+    inputs: Sequence[int] | None
+    first: int
+    order: int
+
+    def input_of_failed(self, batch: Batch) -> int:
+        """Return which item of a batch led to the one that a sink has failed on."""
+        failed = self.batch.failed
+        if failed is None:
+            return len(batch) - 1
+        if self.inputs is not None:
+            return self.inputs[failed] - self.first
+        position = self.batch.position(failed)
+        if position is None or batch.columns is None:
+            return len(batch) - 1
+        rows = list(zip(*batch.columns, strict=True))
+        return rows.index(tuple(position[: len(batch.columns)]))
+
+    def before(self, index: int) -> Batch:
+        """Return what came of the items before one; nothing if that is not known."""
+        count = 0
+        if self.inputs is not None:
+            count = bisect_left(self.inputs, self.first + index)
+        return self.batch.head(count)
 
 
 @dataclass(eq=False)
@@ -30,7 +195,12 @@ class Replica:
 
     An element without a program is a sink alone. With `one_to_one` the outputs of a
     batch have the positions of its items, so the program need not carry them along.
-    An element that `carries` nothing passes no positions and no marks on.
+    An element that `carries` nothing passes no positions and no marks on. If it is
+    `aligned`, its outputs still stand for its items one by one; if it is `indexed`, its
+    program tells for each output which item it came of.
+
+    An item that fails makes the replica break off (see `breaks`). `fallible` are the
+    streams to sinks that may fail; `ranks` tell in which order an item comes to operators.
     """
 
     name: str
@@ -40,56 +210,89 @@ class Replica:
     sinks: dict[Edge, Deliver] = field(default_factory=dict)
     carries: bool = False
     one_to_one: bool = False
+    aligned: bool = False
+    indexed: bool = False
+    fallible: frozenset[Edge] = frozenset()
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    breaks: Breaks = field(default_factory=Breaks)
+    check: Callable[[], None] | None = None  # raises what refutes a verdict
+    broken: bool = False  # nothing that comes now counts
     pace: Pace = field(default_factory=Pace)
     limit: int = 1
     received: int = 0
     busy_s: float = 0.0  # how long it has been at work, by the clock on the wall
+    widths: dict[Edge, int] = field(default_factory=dict)  # of positions that leave
+    _entered: EntryLedger = field(default_factory=EntryLedger)
+    _first: int = 0  # the number of the first item of the batch at work, if `indexed`
+    _at: int = 0  # the item of the batch that something failed on
     _batch: Batch | None = None  # what is at work
     _left: Any = None  # iterator over its items
     _gains: dict[Edge, float] = field(default_factory=dict)  # outputs for each item
 
     def run(self, batch: Batch) -> None:
         """Send a batch through the element and what it gives to the consumers."""
+        if self.broken:
+            return
+        whole, index, found = batch, 0, None
+        if self.breaks.found:
+            batch, found, index = cut_at_break(whole)
         started_s = perf_counter()
-        self._batch = batch
+        self._batch, self._left = batch, None
         self.received += len(batch.items)
-        if self.program is None:
-            for deliver in self.sinks.values():
-                deliver(batch)
-        else:
-            if batch.items:
-                self._through(self.program, batch)
-            self._send(self.program, batch)
-        if batch.items:
+        try:
+            self._run(batch)
+        except EngineError:
+            raise
+        except Exception as error:
+            if not self.breaks.orderly:
+                raise
+            index = self._at
+            found = Break(error, batch.last_source_item(index), self._rank(error))
+            self.breaks.meet(found)
+        if found is not None:
+            self._break_off(found, whole, index)
+        elif batch.items:
             self.pace.fit(batch.items)
             elapsed_s = perf_counter() - started_s
             self.busy_s += elapsed_s
             self.pace.observe(len(batch.items), elapsed_s)
             self._adapt()
 
+    def fail(self, error: BaseException, batch: Batch) -> None:
+        """Break off in the place of an item that could not be read."""
+        if not self.broken:
+            found = Break(error, batch.source_item(0), 0)
+            self.breaks.meet(found)
+            self._break_off(found, batch, 0)
+
     def settle(self) -> None:
         """Send what is owed; after this the thread may wait."""
-        for outlet in self.outlets.values():
-            outlet.settle()
+        if not self.broken:
+            for outlet in self.outlets.values():
+                outlet.settle()
 
     def close(self, *, final: bool) -> None:
         """End the streams that leave, or cut them off here."""
-        self.settle()
-        for outlet in self.outlets.values():
-            outlet.close(final=final)
+        if not self.broken:
+            self.settle()
+            for outlet in self.outlets.values():
+                outlet.close(final=final)
+
+    def drop(self) -> None:
+        """Forget what is left of the batch at work."""
+        if self._batch is not None:
+            self._batch.items.clear()  # whoever goes through them finds the end
 
     @property
     def where(self) -> str:
         """The place in its source of the item at work, as far as it is known."""
-        if self._batch is None:
+        if self._batch is None or self._left is None:
             return "an item"
-        origin, columns = self._batch.origin, self._batch.columns
-        if self.inlet is None and origin.source is not None and columns is not None:
-            place = len(self._batch) - self._left.__length_hint__() - 1
-            unbroken = origin.last - origin.first + 1 == len(self._batch)
-            number = origin.first + place if unbroken else columns[0][place]
-            return origin.source.where(number)
-        return origin.text
+        index, origin = self._index(self._batch), self._batch.origin
+        unbroken = origin.last - origin.first + 1 == len(self._batch)
+        if self.inlet is None and origin.source is not None and unbroken:
+            return origin.source.where(origin.first + index)
+        return self._batch.where(index)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -101,26 +304,125 @@ class Replica:
         """The states of its operators by key."""
         return {} if self.program is None else self.program.states
 
+    def _run(self, batch: Batch) -> None:
+        if self.program is None:
+            for deliver in self.sinks.values():
+                try:
+                    deliver(batch)
+                except Exception:
+                    self._at = len(batch) - 1 if batch.failed is None else batch.failed
+                    raise
+            return
+        failure: Exception | None = None
+        if batch.items:
+            try:
+                self._through(self.program, batch)
+            except Exception as error:
+                if not self.breaks.orderly:
+                    raise
+                self._at = self._index(batch)
+                failure = error
+        if self.check is not None:
+            self.check()
+        self._send(self.program, batch, partial=failure is not None)
+        if failure is not None:
+            raise failure
+
     def _through(self, program: Program, batch: Batch) -> None:
         self._left = iter(batch.items)
-        carried = None if self.one_to_one else batch.columns
-        program.run(self._left, carried, batch.entries)  # type: ignore[arg-type]
+        carried: Any = batch.columns
+        if self.one_to_one:
+            carried = None
+        elif self.indexed:
+            known = batch.known if batch.columns is None else batch.columns
+            carried = [self._entered.enter(len(batch), known, batch.ledger)]
+            self._first = carried[0].start
+        program.run(self._left, carried, batch.entries)
 
-    def _send(self, program: Program, batch: Batch) -> None:
-        for edge, left in program.exits.items():
-            columns: Any = None
+    def _rank(self, error: Exception) -> int:
+        name = error.operator if isinstance(error, OperatorError) else None
+        return self.ranks.get(name or self.name, 0)
+
+    def _index(self, batch: Batch) -> int:
+        """Return which item of a batch is at work."""
+        return max(0, len(batch) - int(self._left.__length_hint__()) - 1)
+
+    def _send(self, program: Program, batch: Batch, *, partial: bool) -> None:
+        """Hand on what has left; sinks that may fail come first.
+
+        When one does, the others get what one thread would have given them before.
+        """
+        made = self._take(program, batch, partial=partial)
+        if self.fallible and len(made) > 1:
+            made.sort(key=lambda left: left.edge not in self.fallible)
+        failed: _Left | None = None
+        failure: Exception | None = None
+        for left in made:
+            given = left.batch
+            if failed is not None:
+                also = left.order < failed.order  # this branch comes first
+                given = left.before(self._at + also)
+            if left.edge in self.outlets:
+                self._learn_gain(left.edge, len(given), len(batch))
+                self.outlets[left.edge].put(given)
+            elif given.items:
+                try:
+                    self.sinks[left.edge](given)
+                except Exception as error:
+                    if failure is not None or not self.breaks.orderly:
+                        raise
+                    failed, failure = left, error
+                    self._at = left.input_of_failed(batch)
+        if failure is not None:
+            raise failure
+
+    def _take(self, program: Program, batch: Batch, *, partial: bool) -> list[_Left]:
+        """Take what has left the program, stream by stream."""
+        mark = batch.mark if self.carries and not partial else None
+        made = []
+        for order, (edge, left) in enumerate(program.exits.items()):
+            one = Batch(left.items[:], None, mark, batch.origin)
+            inputs: Sequence[int] | None = None
+            first = 0
             if self.one_to_one:
-                columns = self._unchanged(batch, len(left.items))
+                one.columns = self._pass_unchanged(batch, len(one), partial=partial)
+                one.ledger, inputs = batch.ledger, range(len(one))
+            elif self.indexed:
+                numbers = left.positions[0][:]
+                one.known, one.ledger = [numbers], self._entered
+                inputs, first = numbers, self._first
             elif left.positions:
-                columns = [column[:] for column in left.positions]
-            mark = batch.mark if self.carries else None
-            made = Batch(left.items[:], columns, mark, batch.origin)
+                one.columns = [column[:] for column in left.positions]
+                one.ledger = batch.ledger
+            elif self.aligned:
+                known = batch.known if batch.columns is None else batch.columns
+                one.known = known and [column[: len(one)] for column in known]
+                one.ledger, inputs = batch.ledger, range(len(one))
             left.clear()
-            if edge in self.outlets:
-                self._learn_gain(edge, len(made), len(batch))
-                self.outlets[edge].put(made)
-            elif made.items:
-                self.sinks[edge](made)
+            made.append(_Left(edge, one, inputs, first, order))
+        return made
+
+    def _break_off(self, one: Break, batch: Batch, index: int) -> None:
+        """End the streams that leave with a break in the place of an item."""
+        self.broken = True
+        position = batch.position(index)
+        known: list[Column] | None = None
+        if position is not None:
+            known = [[number] for number in position]
+        ledger: Ledger | None = batch.ledger
+        if self.indexed:
+            known = [self._entered.enter(1, known, ledger)]
+            ledger = self._entered
+        for edge, outlet in self.outlets.items():
+            made = Batch([one], None, None, batch.origin, known=known, ledger=ledger)
+            if self.widths[edge] and position is not None:
+                made.known, made.columns = None, columns_of(position, self.widths[edge])
+                made.mark = mark_at(*position) if self.carries else None
+            outlet.put(made)
+            outlet.settle()
+            outlet.close(final=False)
+        if self.sinks:
+            self.breaks.arrive(one)
 
     def _learn_gain(self, edge: Edge, outputs: int, inputs: int) -> None:
         if inputs:
@@ -138,7 +440,9 @@ class Replica:
         if self.inlet is not None:
             self.inlet.limit = self.limit
 
-    def _unchanged(self, batch: Batch, count: int) -> Any:
+    def _pass_unchanged(self, batch: Batch, count: int, *, partial: bool) -> Any:
+        if partial and batch.columns is not None:
+            return [column[:count] for column in batch.columns]
         if count != len(batch.items):
             msg = (
                 f"the operators of {self.name} must give one output for each item; they "

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import reprlib
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from anabranch.errors import AnabranchError, OperatorError
+from anabranch.errors import (
+    AnabranchError,
+    ArgumentError,
+    CheckpointError,
+    EngineError,
+    OperatorError,
+    OutputError,
+)
 from anabranch.graph.graph import Op
+from anabranch.graph.paths import path_advice, plain_path, why_not_path
 from anabranch.graph.site import Site
 
+END = "the end of the stream"
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
@@ -25,7 +35,9 @@ class Failure:
     """An item that could not be processed.
 
     `where` tells the item's place: the number of the source tuple that led to it, or
-    the file and row that it was read from.
+    the file and row that it was read from. An operator that fails at the end of the
+    stream fails without an item: `item` is None, and `key` is the key whose state it
+    was about to finish.
     """
 
     operator: str
@@ -33,15 +45,22 @@ class Failure:
     item: Any
     where: str
     error: Exception
+    has_item: bool = True
+    key: Any = None
+    raised_at: str | None = None  # file and line, where the error comes without frames
+    place: tuple[int, ...] | None = None  # `where` in numbers, if it is known
 
     @property
     def text(self) -> str:
         """The failure as one line: operator, place, item, the user's own error."""
-        line = _user_line(self.error)
+        line = self.raised_at or user_line(self.error)
         at = "" if line is None else f" (raised at {line})"
+        place = f"at {END}" if self.where == END else f"on {self.where}"
+        place += "" if self.key is None else f" for key {_short.repr(self.key)}"
+        item = f"{_short.repr(self.item)}: " if self.has_item else ""
         return (
-            f"operator {self.operator!r} ({self.site}) failed on {self.where}: "
-            f"{_short.repr(self.item)}: {type(self.error).__name__}: {self.error}{at}"
+            f"operator {self.operator!r} ({self.site}) failed {place}: "
+            f"{item}{name_error(self.error)}{at}"
         )
 
 
@@ -53,13 +72,16 @@ def stop(failure: Failure) -> None:
     if isinstance(failure.error, AnabranchError) and not isinstance(
         failure.error, OperatorError
     ):
+        failure.error.place = failure.place
         raise failure.error
     kind = (
         type(failure.error)
         if isinstance(failure.error, OperatorError)
         else OperatorError
     )
-    raise kind(failure.text) from failure.error
+    error = kind(failure.text)
+    error.operator, error.place = failure.operator, failure.place
+    raise error from failure.error
 
 
 def skip(failure: Failure) -> None:
@@ -79,15 +101,28 @@ class DeadLetter:
         record = {
             "operator": failure.operator,
             "where": failure.where,
-            "item": repr(failure.item),
-            "error": f"{type(failure.error).__name__}: {failure.error}",
+            "item": repr(failure.item) if failure.has_item else None,
+            "error": name_error(failure.error),
             "site": str(failure.site),
         }
-        with Path(self.target).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        if failure.key is not None:
+            record["key"] = repr(failure.key)
+        try:
+            with Path(self.target).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            msg = (
+                f"the file of dead letters {self.target} must be writable; "
+                f"{error.strerror or error} (it was to note that {failure.operator!r} "
+                f"failed on {failure.where}); check the path, its permissions and the "
+                f"space on the disk"
+            )
+            raise OutputError(msg) from error
 
 
-def dead_letter(target: Callable[[Failure], Any] | str) -> DeadLetter:
+def dead_letter(
+    target: Callable[[Failure], Any] | str | os.PathLike[str],
+) -> DeadLetter:
     """Return the `on_error` that sends each failure to a function or a file.
 
     >>> import anabranch as ab
@@ -97,7 +132,17 @@ def dead_letter(target: Callable[[Failure], Any] | str) -> DeadLetter:
     >>> out.items, [failure.item for failure in lost]
     ([1], [0])
     """
-    return DeadLetter(target)
+    if callable(target):
+        return DeadLetter(target)
+    path = plain_path(target)
+    why = why_not_path(path)
+    if why is not None:
+        msg = (
+            f"dead letters must go to a function or to a file of this machine; {why}; "
+            f"{path_advice(path)}"
+        )
+        raise ArgumentError(msg)
+    return DeadLetter(path)
 
 
 def policy(on_error: str | OnError) -> OnError:
@@ -112,16 +157,92 @@ def policy(on_error: str | OnError) -> OnError:
         msg = (
             f"on_error must be 'stop', 'skip' or ab.dead_letter(...); got {on_error!r}"
         )
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     return stop if on_error == "stop" else skip
 
 
-def failure_of(op: Op, item: Any, where: str, error: Exception) -> Failure:
-    """Return the failure of an operator on an item."""
-    return Failure(op.name, op.site, item, where, error)
+def function_of(on_error: OnError) -> Callable[[Failure], Any] | None:
+    """Return the function of the user's that failures go to, if there is one.
+
+    >>> function_of(dead_letter(print)), function_of(stop)
+    (<built-in function print>, None)
+    """
+    if on_error is stop or on_error is skip:
+        return None
+    if not isinstance(on_error, DeadLetter):
+        return on_error
+    return None if isinstance(on_error.target, str) else on_error.target
 
 
-def _user_line(error: BaseException) -> str | None:
+def failure_of(
+    op: Op,
+    item: Any,
+    where: str,
+    error: Exception,
+    place: tuple[int, ...] | None = None,
+) -> Failure:
+    """Return the failure of an operator on an item.
+
+    A failure of the engine, such as a state that cannot be read, is no fault of the
+    item: it is raised, and stops the job whatever `on_error` says.
+    """
+    raise_own(error)
+    return Failure(op.name, op.site, item, where, error, place=place)
+
+
+def failure_at_end(op: Op, key: Any, error: Exception) -> Failure:
+    """Return the failure of an operator on what it had to say at the end of the stream.
+
+    >>> from anabranch.operators.custom import Scan
+    >>> op = Op("count", Scan(lambda n, item: (n + 1, n), 0), key=("symbol",))
+    >>> failure = failure_at_end(op, "A", ValueError("no trades"))
+    >>> failure.where, failure.key, failure.item
+    ('the end of the stream', 'A', None)
+    """
+    raise_own(error)
+    own = key if op.state_key else None
+    return Failure(op.name, op.site, None, END, error, has_item=False, key=own)
+
+
+def raise_own(error: Exception) -> None:
+    """Raise an error of the engine itself; return on any other.
+
+    >>> raise_own(ValueError("thirteen"))
+    """
+    if isinstance(error, CheckpointError | EngineError):
+        raise error
+
+
+def travelling(failure: Failure, takes: Callable[[Any], bool]) -> Failure:
+    """Return a failure that can go to another process.
+
+    An item or an error that cannot go is replaced by its description.
+
+    >>> failure = Failure("a", Site("job.py", 1), print, "item 1", ValueError("no"))
+    >>> travelling(failure, lambda value: isinstance(value, Exception)).item
+    '<built-in function print>'
+    """
+    item, error = failure.item, failure.error
+    if not takes(item):
+        item = _short.repr(item)
+    if not takes(error):
+        error = RuntimeError(name_error(error))
+    return replace(failure, item=item, error=error)
+
+
+def name_error(error: BaseException) -> str:
+    """Return the type and the text of an error, also if that text cannot be had.
+
+    >>> name_error(KeyError("symbol"))
+    "KeyError: 'symbol'"
+    """
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as other:  # noqa: BLE001 - the user's `__str__` may raise anything
+        return f"{type(error).__name__}, whose text fails with {type(other).__name__}"
+
+
+def user_line(error: BaseException) -> str | None:
     """Return the innermost line of the user's that the error went through."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith((_PACKAGE, "<")):

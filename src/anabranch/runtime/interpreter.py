@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import Source
-from anabranch.runtime.failures import OnError, failure_of, stop
-from anabranch.runtime.kernels.kernel import Kernel, State
-from anabranch.runtime.kernels.make import make_kernel
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.clock import Advance, forward_advance, is_sign
+from anabranch.operators.kernel import Kernel, State
+from anabranch.operators.make import make_kernel
+from anabranch.operators.stateless import WINDOW, Punctuation
+from anabranch.runtime.clocked import ClockedKernel
+from anabranch.runtime.failures import END, OnError, failure_at_end, failure_of, stop
 from anabranch.runtime.keys import in_key_order, key_bytes, key_getter
-from anabranch.runtime.punctuation import WINDOW, Punctuation
 
 Deliver = Callable[[Op, Any], None]  # what a sink does with an item
 
@@ -48,14 +49,28 @@ class Interpreter:
         self._where = where
         self._flow(self._cells[source], [item])
 
-    def finish(self) -> None:
-        """End the stream: operators finish one by one, producers first."""
-        self._where = "the end of the stream"
+    def finish(self, go_on: Callable[[], bool] = lambda: True) -> bool:
+        """End the stream: operators finish one by one, producers first.
+
+        Before each key it is asked whether to `go_on`; tells whether all have finished.
+        """
+        self._where = END
         for cell in self._cells.values():
             if cell.kernel is None or not cell.kernel.stateful:
                 continue
             for key in in_key_order(cell.states):
-                self._flow(cell, self._ask(cell, cell.kernel.finish, cell.states[key]))
+                if not go_on():
+                    return False
+                for of_key, step in cell.kernel.endings(key, cell.states[key]):
+                    self._flow(cell, self._end(cell, of_key, step))
+        return True
+
+    def _end(self, cell: _Cell, key: Any, step: Callable[[], Any]) -> Any:
+        try:
+            return step()
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self._on_error(failure_at_end(cell.op, key, error))
+            return ()
 
     def _flow(self, cell: _Cell, outputs: Any) -> None:
         waiting: list[tuple[_Cell, int, Any]] = []
@@ -63,10 +78,12 @@ class Interpreter:
         while waiting:
             consumer, port, item = waiting.pop()
             if consumer.kernel is None:
-                if not isinstance(item, Punctuation):
+                if not is_sign(item):
                     self._sink(consumer, item)
             elif isinstance(item, Punctuation):
                 consumer.spread(self._at_punctuation(consumer), waiting)
+            elif isinstance(item, Advance):
+                consumer.spread(self._at_advance(consumer, item, port), waiting)
             else:
                 consumer.spread(self._at_item(consumer, item, port), waiting)
 
@@ -85,7 +102,7 @@ class Interpreter:
         outputs: list[Any] = []
         if kernel.handles_punctuation:
             for key in in_key_order(cell.states):
-                outputs += self._ask(cell, kernel.punctuation, cell.states[key])
+                outputs += self._ask(cell, kernel.punctuation, (cell.states[key],))
         if kernel.forwards_punctuation:
             if kernel.routed:
                 outputs += [(port, WINDOW) for port in range(len(cell.branches))]
@@ -93,11 +110,27 @@ class Interpreter:
                 outputs.append(WINDOW)
         return outputs
 
-    def _ask(self, cell: _Cell, method: Callable[[State], Any], state: State) -> Any:
+    def _at_advance(self, cell: _Cell, sign: Advance, port: int) -> list[Any]:
+        kernel = cell.kernel
+        assert kernel is not None  # noqa: S101
+        outputs: list[Any] = []
+        if kernel.handles_clock:
+            for step in kernel.advance(cell.states[()], sign, port):
+                outputs += self._ask(cell, step, (), sign)
+        outputs += forward_advance(kernel, sign, len(cell.branches))
+        return outputs
+
+    def _ask(
+        self,
+        cell: _Cell,
+        step: Callable[..., Any],
+        arguments: tuple[State, ...],
+        sign: Punctuation | Advance = WINDOW,
+    ) -> Any:
         try:
-            return method(state)
+            return step(*arguments)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            self._on_error(failure_of(cell.op, WINDOW, self._where, error))
+            self._on_error(failure_of(cell.op, sign, self._where, error))
             return ()
 
     def _sink(self, cell: _Cell, item: Any) -> None:
@@ -113,11 +146,11 @@ class _Cell:
     def __init__(self, op: Op) -> None:
         self.op = op
         self.kernel: Kernel | None = None
-        if not isinstance(op.kind, Source | SinkKind):
+        if not isinstance(op.kind, SourceKind | SinkKind):
             self.kernel = kernel_of(op)
         self.states: dict[Any, State] = {}
         if self.kernel is not None and self.kernel.stateful and not op.state_key:
-            self.states[()] = _opened(op, self.kernel)  # even if no item ever comes
+            self.states[()] = _open(op, self.kernel)  # even if no item ever comes
         self.branches: list[list[tuple[_Cell, int]]] = []
         self._key = key_getter(op.state_key) if op.state_key else None
 
@@ -139,7 +172,7 @@ class _Cell:
                 waiting.append((consumer, input_port, item))
 
 
-def _opened(op: Op, kernel: Kernel) -> State:
+def _open(op: Op, kernel: Kernel) -> State:
     """Return a fresh state; without it there is no operator, so a failure stops the job."""
     try:
         return kernel.open()
@@ -160,4 +193,6 @@ def run_graph(graph: Graph, items: list[Any]) -> list[Any]:
 
 def kernel_of(op: Op) -> Kernel:
     """Return the kernel of an operator."""
+    if op.timing is not None:
+        return ClockedKernel(op, op.timing, lambda: make_kernel(op, run_graph))
     return make_kernel(op, run_graph)

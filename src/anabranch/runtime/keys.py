@@ -80,10 +80,15 @@ def in_key_order(keys: Iterable[Any]) -> list[Any]:
     >>> in_key_order(["b", 2, None, "a", 1.5])
     [None, 1.5, 2, 'a', 'b']
     """
-    return sorted(keys, key=_rank)
+    return sorted(keys, key=key_rank)
 
 
-def _rank(key: Any) -> tuple[Any, ...]:
+def key_rank(key: Any) -> tuple[Any, ...]:
+    """Return by what keys are put in order.
+
+    >>> key_rank(None) < key_rank(7) < key_rank("a")
+    True
+    """
     match key:
         case None:
             return (0,)
@@ -94,7 +99,7 @@ def _rank(key: Any) -> tuple[Any, ...]:
         case bytes():
             return (3, key)
         case tuple():
-            return (4, tuple(map(_rank, key)))
+            return (4, tuple(map(key_rank, key)))
     return (5, key_bytes(key))
 
 

@@ -16,15 +16,18 @@ import threading
 from collections import Counter, deque
 from typing import NamedTuple
 
-from anabranch.runtime.batch import Batch, joined
-from anabranch.runtime.ordering.merge import Merge
+from anabranch.runtime.batch import Batch, join_batches
+from anabranch.runtime.ordering.merge import QueueMerge
 
 ENOUGH = 4  # how many takes may wait in an inlet before its producers do
 LITTLE = 2  # how many takes are left when they are woken: not for each of them
 
 
-class AbortedError(Exception):
-    """The program failed elsewhere; whoever waits goes home."""
+class AbortedError(BaseException):
+    """The program failed or was given up elsewhere; whoever waits goes home.
+
+    Not an `Exception`: it is no failure of the item at work, and nobody may survive it.
+    """
 
 
 class End(NamedTuple):
@@ -39,7 +42,7 @@ class End(NamedTuple):
 class Inlet:
     """Where the streams of other threads come in; safe to use from all of them."""
 
-    def __init__(self, merge: Merge, *, threaded: bool) -> None:
+    def __init__(self, merge: QueueMerge, *, threaded: bool) -> None:
         self.threaded = threaded
         self.limit = 1  # how many items are handed out at a time
         self._merge = merge
@@ -59,7 +62,7 @@ class Inlet:
     @property
     def waiting(self) -> int:
         """How many items wait here; a gauge, read without the lock."""
-        held = sum(map(self._merge.held, range(self._merge.queues)))
+        held = sum(map(self._merge.count_waiting, range(self._merge.queues)))
         return held + self._ready_items
 
     def put(self, queue: int, batch: Batch) -> None:
@@ -86,10 +89,10 @@ class Inlet:
             self._unbounded = True
             self._room.notify_all()
 
-    def left_over(self) -> dict[int, Batch]:
+    def take_pending(self) -> dict[int, Batch]:
         """Take out what waits for what has not been read yet, by queue."""
         with self._lock:
-            found = {q: self._merge.left_over(q) for q in range(self._merge.queues)}
+            found = {q: self._merge.take_pending(q) for q in range(self._merge.queues)}
             return {queue: batch for queue, batch in found.items() if batch is not None}
 
     def abort(self) -> None:
@@ -175,7 +178,7 @@ class Inlet:
 
     def _before(self, queue: int) -> int:
         """Return how many items stand before the next one that comes in a queue."""
-        return self._merge.held(queue) + self._ready_items
+        return self._merge.count_waiting(queue) + self._ready_items
 
     def _take_ready(self, limit: int) -> Batch:
         taken: list[Batch] = []
@@ -183,7 +186,7 @@ class Inlet:
         while self._ready and (not taken or count + len(self._ready[0]) <= limit):
             taken.append(self._ready.popleft())
             count += len(taken[-1])
-        batch = joined(taken)
+        batch = join_batches(taken)
         if len(batch) > limit:
             batch, rest = batch.cut(limit)
             if rest is not None:

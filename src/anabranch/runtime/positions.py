@@ -41,8 +41,8 @@ class Positions:
 def positions_of(graph: Graph, prolific: frozenset[str]) -> Positions:
     """Return the form of all positions; `prolific` operators may give several outputs.
 
-    >>> from anabranch.graph.reading import from_iterable
-    >>> from anabranch.graph.drafts import build_graph
+    >>> from anabranch.language.sources import from_iterable
+    >>> from anabranch.language.drafts import build_graph
     >>> words = from_iterable(["a b"]).flat_map(str.split, name="words")
     >>> made = positions_of(build_graph([words.to_list(name="out")]), frozenset({"words"}))
     >>> made.inside["out"]

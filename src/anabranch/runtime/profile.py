@@ -1,4 +1,6 @@
-"""A sampling profiler: where threads are, about a hundred times a second.
+"""Sampling profilers: where the threads of a program are, about a hundred times a second.
+
+A sampling profiler: where threads are, about a hundred times a second.
 
 Nothing is done for an item: the sampler looks at the frames of the threads, and the
 line tables of the fused programs tell which operators they are in. How busy a thread is
@@ -8,6 +10,12 @@ the interpreter's lock or for the world does not count as one that works.
 The sampler needs that lock as well. So it sees calls that release it more often than
 other code: under the lock, these are also what another thread could do meanwhile. How
 often it had to wait for the lock tells which share of the time the lock was taken.
+
+A sampling profiler for the one thread of a process: it looks at itself.
+
+Another thread that looks must be woken up and must wait for the interpreter's lock. A
+timer of the process's time on a core needs neither: the main thread is interrupted
+between two instructions and notes where it was.
 """
 
 from __future__ import annotations
@@ -15,6 +23,7 @@ from __future__ import annotations
 import gc
 import random
 import resource
+import signal
 import sys
 import threading
 import time
@@ -22,11 +31,82 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from anabranch.metrics.samples import Route, ThreadSamples
-from anabranch.runtime.places import Places
+from anabranch.metrics.load import Route, ThreadSamples
 from anabranch.runtime.program import Program
+
+# The file of a program and the lines at which a thread's frames stand in it, innermost
+# first; or the operators themselves.
+Seen: TypeAlias = tuple[str, tuple[int, ...]] | Route
+
+
+class Places:
+    """The places at which one thread was seen, and for how long.
+
+    A place is noted quickly; what it means is found out at the end.
+    """
+
+    def __init__(
+        self,
+        begin: str,
+        programs: Sequence[Program],
+        before: Mapping[str, Route],
+        elsewhere: Mapping[CodeType, Callable[[FrameType], Route]],
+    ) -> None:
+        self._begin = begin
+        self._programs = {part.filename: part for p in programs for part in p.parts}
+        self._before = before
+        self._elsewhere = elsewhere
+        self._seen: dict[Seen, float] = {}
+        self._looks: dict[Seen, int] = {}
+
+    def note(self, innermost: FrameType, seconds: float) -> None:
+        """Take note that the thread stands at a frame, after so long a time."""
+        place, seen, looks = self._at(innermost), self._seen, self._looks
+        seen[place] = seen.get(place, 0.0) + seconds
+        looks[place] = looks.get(place, 0) + 1
+
+    def routes(self) -> dict[Route, float]:
+        """Return how long the thread was where, by the operators that lead there."""
+        routes: dict[Route, float] = {}
+        for seen, time_s in self._seen.items():
+            route = self._route(seen)
+            routes[route] = routes.get(route, 0.0) + time_s
+        return routes
+
+    def looks(self) -> dict[Route, int]:
+        """Return how often the thread was seen where, on a core or not."""
+        routes: dict[Route, int] = {}
+        for seen, count in self._looks.items():
+            route = self._route(seen)
+            routes[route] = routes.get(route, 0) + count
+        return routes
+
+    def _route(self, seen: Seen) -> Route:
+        match seen:
+            case (str() as filename, tuple() as lines):
+                path: Route = self._programs[filename].path_of(lines)
+                return self._before.get(filename, ()) + path
+        return tuple(map(str, seen))
+
+    def _at(self, innermost: FrameType) -> Seen:
+        programs, elsewhere = self._programs, self._elsewhere
+        frame: FrameType | None = innermost
+        while frame is not None:
+            code = frame.f_code
+            filename = code.co_filename
+            if filename in programs:
+                lines = []
+                while frame is not None and frame.f_code.co_filename == filename:
+                    lines.append(frame.f_lineno)
+                    frame = frame.f_back
+                return filename, tuple(lines)
+            if code in elsewhere:
+                return elsewhere[code](frame)
+            frame = frame.f_back
+        return (self._begin,)
+
 
 RATE_HZ = 100.0
 
@@ -49,7 +129,7 @@ class Watched:
     lead there. `elsewhere` tells where a thread is by code outside all programs, such
     as that of a sink. `task` is the kernel's number of the thread where the thread
     itself does not know it: before Python 3.13, one that came out of a fork has the
-    number that it had in the other process.
+    number that it had in the other process. One that `reads` is that of a source.
     """
 
     thread: threading.Thread
@@ -60,6 +140,7 @@ class Watched:
         default_factory=dict
     )
     task: int | None = None
+    reads: bool = False
 
     def clock(self) -> Clock | None:
         """Return what the clocks of the thread say; None if it is gone."""
@@ -123,9 +204,15 @@ class Sampler:
                     locked=self._locked / max(1, self.looks),
                     looks=self.looks,
                     sampler_s=self.cpu_s,
+                    stood=self._stood(number),
                 )
             )
         return tuple(found)
+
+    def _stood(self, number: int) -> dict[Route, int]:
+        """Return how often a thread was seen where; a source may just have no items."""
+        looks, one = self._places[number].looks(), self._watched[number]
+        return {r: n for r, n in looks.items() if not (one.reads and r == (one.begin,))}
 
     def _run(self) -> None:
         # A look is short and comes after a pause in which caches were lost: every call
@@ -245,3 +332,63 @@ class Undisturbed:
         if self._collecting:
             gc.enable()
         self._turn.release()
+
+
+def can_look_at_itself() -> bool:
+    """Tell whether this thread is one that a timer interrupts, and nobody uses it."""
+    return (
+        threading.current_thread() is threading.main_thread()
+        and hasattr(signal, "setitimer")
+        and signal.getsignal(signal.SIGPROF) in {signal.SIG_DFL, signal.SIG_IGN}
+    )
+
+
+class OwnSampler:
+    """Looks at the main thread, from `start` to `stop`, which it must call itself."""
+
+    def __init__(self, watched: Watched, rate_hz: float = RATE_HZ) -> None:
+        self._watched = watched
+        self._period_s = 1 / rate_hz
+        self._places = watched.places()
+        self._last_s = 0.0
+        self._began_s = 0.0
+        self._clock = watched.clock()
+        self._looks = 0
+        self._own_s = 0.0
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._clock = self._watched.clock()
+        self._began_s, self._last_s = time.perf_counter(), time.thread_time()
+        signal.signal(signal.SIGPROF, self._look)
+        signal.siginterrupt(signal.SIGPROF, False)
+        signal.setitimer(signal.ITIMER_PROF, self._period_s, self._period_s)
+
+    def stop(self) -> tuple[ThreadSamples, ...]:
+        """Look no more, and return what was seen."""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        elapsed_s = time.perf_counter() - self._began_s
+        before, after = self._clock, self._watched.clock()
+        # Not as it was: by default, a last signal on its way would end the process.
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)
+        if before is None or after is None:
+            return ()
+        return (
+            ThreadSamples(
+                begin=self._watched.begin,
+                elapsed_s=elapsed_s,
+                cpu_s=after.cpu_s - before.cpu_s,
+                at_work=self._places.routes(),
+                denied_s=after.denied_s - before.denied_s,
+                looks=self._looks,
+                sampler_s=self._own_s,
+            ),
+        )
+
+    def _look(self, _: int, frame: FrameType | None) -> None:
+        now_s = time.thread_time()
+        if frame is not None:
+            self._places.note(frame, now_s - self._last_s)
+        self._last_s = now_s
+        self._looks += 1
+        self._own_s += time.thread_time() - now_s

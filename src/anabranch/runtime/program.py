@@ -11,33 +11,47 @@ user code raises, and tells the profiler where a thread is.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import linecache
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import length_hint
 from types import FrameType
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
-from anabranch.graph.custom import Apply
 from anabranch.graph.graph import Edge, Graph, Op
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import Source
-from anabranch.graph.windows import Aggregate
-from anabranch.runtime.failures import Failure, OnError, failure_of, stop
-from anabranch.runtime.fusion import Entry, write_program
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.clock import Advance, forward_advance, is_sign
+from anabranch.operators.custom import Apply, Scan, check_pair
+from anabranch.operators.kernel import Kernel, State
+from anabranch.operators.stateless import WINDOW, finite
+from anabranch.operators.windows import Aggregate, summary_of
+from anabranch.runtime.codegen import Entry, write_program
+from anabranch.runtime.failures import (
+    Failure,
+    OnError,
+    failure_at_end,
+    failure_of,
+    stop,
+)
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.kernels.kernel import Kernel, State
-from anabranch.runtime.kernels.stateless import finite
-from anabranch.runtime.kernels.windows import summary_of
 from anabranch.runtime.keys import in_key_order, key_getter
 from anabranch.runtime.positions import Positions
-from anabranch.runtime.punctuation import WINDOW
 from anabranch.runtime.state import States
 
 Columns: TypeAlias = list[list[int]]  # positions, one list per number in them
 StatesOf: TypeAlias = Mapping[str, dict[Any, State]]  # operator -> states by key
 
 _serial = itertools.count()
+_programs: WeakValueDictionary[str, Program] = WeakValueDictionary()  # by file name
+
+
+def operator_at(frame: FrameType) -> str | None:
+    """Return the operator of the generated code in a frame, if it is generated."""
+    program = _programs.get(frame.f_code.co_filename)
+    return None if program is None else program.operator_at(frame)
 
 
 def describe_position(place: int | None) -> str:
@@ -71,6 +85,10 @@ class Program:
     finishes. `run` takes a batch; `exits` then holds what left, by stream. Sinks are
     outside every program: the stream to a sink is an exit.
 
+    When an item fails, `exits` holds what came before it. A chain that is but a list
+    comprehension has to run again for that, so all its operators must be `repeatable`;
+    None is for callers that do not look at `exits` then.
+
     Not thread-safe; the element that owns it is its only caller.
     """
 
@@ -84,6 +102,7 @@ class Program:
         states: StatesOf | None = None,
         on_error: OnError = stop,
         describe: Callable[[int | None], str] = describe_position,
+        repeatable: Collection[str] | None = None,
     ) -> None:
         self.graph = graph
         self._describe = describe
@@ -93,7 +112,7 @@ class Program:
         kernels = {
             op.name: kernel_of(op)
             for op in (graph[name] for name in inside)
-            if not isinstance(op.kind, Source | SinkKind)
+            if not isinstance(op.kind, SourceKind | SinkKind)
         }
         self.states: StatesOf = states or {
             name: States(graph[name], kernel)
@@ -101,16 +120,25 @@ class Program:
             if kernel.stateful
         }
         resilient = on_error is not stop
-        text = write_program(graph, inside, entries, positions, resilient=resilient)
+        text = write_program(
+            graph,
+            inside,
+            entries,
+            positions,
+            resilient=resilient,
+            repeatable=repeatable,
+        )
+        self._runs_again = text.all_at_once and repeatable is not None
         self.exits: dict[Edge, Exit] = {
             edge: Exit([], [[] for _ in range(width)])
             for edge, width in text.widths.items()
         }
         self.filename = f"<anabranch {'+'.join(inside)[:60]} {next(_serial)}>"
+        _programs[self.filename] = self
         self._text = text
         called = (text.line_table[line] for line in text.calls)
         self._functions = frozenset(called)  # operators with a function of their own
-        self._run = self._compiled(kernels)
+        self._run = self._compile_text(kernels)
 
     @property
     def source(self) -> str:
@@ -136,10 +164,18 @@ class Program:
 
         An error of the user's code is told to `on_error`.
         """
+        again: Any = None
+        if self._runs_again:
+            items = iter(items)  # type: ignore[assignment]
+            again = copy.copy(items)
         try:
             self._run(items, positions, entries)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            self._on_error(self._failure(error))
+            failure = self._failure(error)
+            if again is not None:
+                before = length_hint(again) - length_hint(items) - 1
+                self._run(list(itertools.islice(again, before)), positions, entries)
+            self._on_error(failure)
 
     def finish(self, operator: str) -> list[tuple[Any, list[Any]]]:
         """Return what an operator gives at the end of the stream, by key."""
@@ -147,11 +183,13 @@ class Program:
         kernel = kernel_of(op)
         outputs = []
         for key, state in self.states[operator].items():
-            try:
-                outputs.append((key, list(kernel.finish(state))))
-            except Exception as error:  # noqa: BLE001 - as above
-                where = "the end of the stream"
-                self._on_error(failure_of(op, key, where, error))
+            made: list[Any] = []
+            for of_key, step in kernel.endings(key, state):
+                try:
+                    made += step()
+                except Exception as error:  # noqa: BLE001 - as above
+                    self._on_error(failure_at_end(op, of_key, error))
+            outputs.append((key, made))
         return outputs
 
     def operator_at(self, frame: FrameType | None) -> str | None:
@@ -200,7 +238,7 @@ class Program:
             (operator,) = producers
         return chain
 
-    def _compiled(self, kernels: Mapping[str, Kernel]) -> Callable[..., None]:
+    def _compile_text(self, kernels: Mapping[str, Kernel]) -> Callable[..., None]:
         source = self._text.source
         lines = source.splitlines(keepends=True)
         linecache.cache[self.filename] = (len(source), None, lines, self.filename)
@@ -216,12 +254,14 @@ class Program:
             op, number = self.graph[name], self._text.numbers[name]
             states = self.states.get(name)
             names[f"k{number}"] = kernel.process
-            names[f"g{number}"] = _on_marked_stream(op, kernel, states)
+            names[f"g{number}"] = self._on_marked_stream(op, kernel, states)
             names[f"S{number}"] = states
             if op.state_key:
                 names[f"key{number}"] = key_getter(op.state_key)
             if isinstance(op.kind, Apply):
                 names[f"finite{number}"] = finite
+            if isinstance(op.kind, Scan):
+                names[f"pair{number}"] = check_pair
             if isinstance(op.kind, Aggregate):
                 names[f"f{number}"] = summary_of(op.kind)
             elif op.kind.user_code:
@@ -237,42 +277,71 @@ class Program:
         where = self._describe(place)
         self._on_error(failure_of(self.graph[operator], item, where, error))
 
+    def _place_in(self, names: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """Return the number of the source item, and of the source if there are several."""
+        wanted = ("p0", "p1") if len(self.graph.sources) > 1 else ("p0",)
+        if not all(name in names for name in wanted):
+            return None
+        return tuple(names[name] for name in wanted)
+
     def _failure(self, error: Exception) -> Failure:
         """Find the operator and the item by the line at which the program stood."""
-        trace, operator, item, place = error.__traceback__, "", None, None
+        trace, operator, item = error.__traceback__, "", None
+        place: tuple[int, ...] | None = None
         while trace is not None:
             frame = trace.tb_frame
             if frame.f_code.co_filename == self.filename:
                 operator = self._text.line_table.get(trace.tb_lineno, operator)
                 variable = self._text.items.get(trace.tb_lineno)
                 item = frame.f_locals.get(variable, item) if variable else item
-                place = frame.f_locals.get("p0", place)
+                place = self._place_in(frame.f_locals) or place
             trace = trace.tb_next
         if operator not in self.graph:
             raise error
-        where = self._describe(place)
-        return failure_of(self.graph[operator], item, where, error)
+        where = self._describe(None if place is None else place[0])
+        return failure_of(self.graph[operator], item, where, error, place)
 
+    def _on_marked_stream(
+        self, op: Op, kernel: Kernel, states: Mapping[Any, State] | None
+    ) -> Callable[[Any, int], Any]:
+        """Return the function from an item, punctuation or advance to the outputs."""
+        get_key = key_getter(op.state_key) if op.state_key else None
 
-def _on_marked_stream(
-    op: Op, kernel: Kernel, states: Mapping[Any, State] | None
-) -> Callable[[Any, int], Any]:
-    """Return the function from an item or a punctuation to the outputs."""
-    get_key = key_getter(op.state_key) if op.state_key else None
+        def take(item: Any, port: int) -> Any:
+            if not is_sign(item):
+                if states is None:
+                    return kernel.process(None, item, port)
+                key = () if get_key is None else get_key(item)
+                return kernel.process(states[key], item, port)
+            if item is not WINDOW:
+                return self._at_advance(op, kernel, states, item, port)
+            outputs: list[Any] = []
+            if kernel.handles_punctuation and states is not None:
+                for key in in_key_order(states):
+                    outputs += kernel.punctuation(states[key])
+            if kernel.forwards_punctuation:
+                ports = range(op.kind.outputs)
+                outputs += [(p, WINDOW) for p in ports] if kernel.routed else [WINDOW]
+            return outputs
 
-    def take(item: Any, port: int) -> Any:
-        if item is not WINDOW:
-            if states is None:
-                return kernel.process(None, item, port)
-            key = () if get_key is None else get_key(item)
-            return kernel.process(states[key], item, port)
+        return take
+
+    def _at_advance(
+        self,
+        op: Op,
+        kernel: Kernel,
+        states: Mapping[Any, State] | None,
+        sign: Advance,
+        port: int,
+    ) -> list[Any]:
         outputs: list[Any] = []
-        if kernel.handles_punctuation and states is not None:
-            for key in in_key_order(states):
-                outputs += kernel.punctuation(states[key])
-        if kernel.forwards_punctuation:
-            ports = range(op.kind.outputs)
-            outputs += [(p, WINDOW) for p in ports] if kernel.routed else [WINDOW]
-        return outputs
-
-    return take
+        if kernel.handles_clock and states is not None:
+            for step in kernel.advance(states[()], sign, port):
+                try:
+                    outputs += step()
+                except Exception as error:
+                    if self._on_error is stop:
+                        raise  # where it is told with its place
+                    where = self._describe(None)
+                    self._on_error(failure_of(op, sign, where, error))
+        return outputs + forward_advance(kernel, sign, op.kind.outputs)

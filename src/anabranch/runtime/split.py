@@ -1,7 +1,9 @@
-"""Where a stream leaves an element: straight to one inlet, or divided among channels.
+"""Where a stream leaves an element, and which replica of a region an item goes to.
+
+Where a stream leaves an element: straight to one inlet, or divided among replicas.
 
 The splitter of a region routes items, numbers them if the merger behind the region
-needs it, and sends pulses. In a shuffle every channel ends in a splitter; it only
+needs it, and sends pulses. In a shuffle every replica ends in a splitter; it only
 routes, and passes the pulses on that came from the first one (4.4 of the paper).
 """
 
@@ -10,12 +12,134 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from anabranch.runtime.batch import Batch, Column, Mark, mark_at
+from anabranch.operators.clock import is_sign
+from anabranch.runtime.batch import Batch, Column, EntryLedger, Mark, mark_at
+from anabranch.runtime.keys import key_getter, key_hash
 from anabranch.runtime.ports import Inlet
-from anabranch.runtime.punctuation import WINDOW
-from anabranch.runtime.routing import Part, Router
+
+BUCKETS = 1024
+
+Part: TypeAlias = tuple[list[Any], list[Column] | None]  # items and their positions
+
+
+def bucket_of(key: Any) -> int:
+    """Return the bucket of a key; a bucket always moves as a whole.
+
+    >>> bucket_of("A") == bucket_of("A"), 0 <= bucket_of(("A", 1)) < BUCKETS
+    (True, True)
+    """
+    return key_hash(key) % BUCKETS
+
+
+def even_table(channels: int) -> tuple[int, ...]:
+    """Return the replica of each bucket when all replicas have the same share.
+
+    >>> even_table(4)[:5]
+    (0, 1, 2, 3, 0)
+    """
+    return tuple(bucket % channels for bucket in range(BUCKETS))
+
+
+class Router(ABC):
+    """Divides the items of a stream among replicas; keeps their order in each."""
+
+    def __init__(self, channels: int) -> None:
+        self.channels = channels
+
+    @abstractmethod
+    def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
+        """Return the part of each replica."""
+
+
+class RoundRobinRouter(Router):
+    """Deals items out in turn: for regions without state."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self._turn = 0
+
+    def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
+        n, turn = self.channels, self._turn
+        self._turn = (turn + len(items)) % n
+        parts: list[Part] = []
+        for channel in range(n):
+            first = (channel - turn) % n
+            own = None if columns is None else [c[first::n] for c in columns]
+            parts.append((items[first::n], own))
+        return parts
+
+
+class GroupRouter(Router):
+    """Deals items out in turn, a whole group at a time: for regions with blocks.
+
+    >>> router = GroupRouter(2, 3)
+    >>> [part for part, _ in router.divide(list("abcdefgh"), None)]
+    [['a', 'b', 'c', 'g', 'h'], ['d', 'e', 'f']]
+    """
+
+    def __init__(self, channels: int, size: int) -> None:
+        super().__init__(channels)
+        self._size = size
+        self._dealt = 0
+
+    def go_on(self, dealt: int) -> None:
+        """Begin with a group of which the first replica has so many items already."""
+        self._dealt = dealt
+
+    def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
+        mine: list[list[Any]] = [[] for _ in range(self.channels)]
+        own: list[list[list[int]]] = [
+            [[] for _ in columns or ()] for _ in range(self.channels)
+        ]
+        start = 0
+        while start < len(items):
+            group, place = divmod(self._dealt, self._size)
+            end = min(len(items), start + self._size - place)
+            channel = group % self.channels
+            mine[channel] += items[start:end]
+            for kept, column in zip(own[channel], columns or (), strict=True):
+                kept.extend(column[start:end])
+            self._dealt += end - start
+            start = end
+        self._dealt %= self._size * self.channels
+        return [
+            (part, None if columns is None else list(numbers))
+            for part, numbers in zip(mine, own, strict=True)
+        ]
+
+
+class KeyRouter(Router):
+    """Sends all items of a key to the replica that has the key's bucket."""
+
+    def __init__(self, attributes: tuple[str, ...], table: Sequence[int]) -> None:
+        super().__init__(max(table) + 1)
+        self._key = key_getter(attributes)
+        self._table = table
+        self._channel_of: dict[Any, int] = {}
+
+    def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
+        chosen = list(map(self._channel, items))
+        parts: list[Part] = []
+        for channel in range(self.channels):
+            places = [i for i, c in enumerate(chosen) if c == channel]
+            own: list[Column] | None = None
+            if columns is not None:
+                own = [[column[i] for i in places] for column in columns]
+            parts.append(([items[i] for i in places], own))
+        return parts
+
+    def _channel(self, item: Any) -> int:
+        try:
+            key = self._key(item)
+            channel = self._channel_of.get(key)
+            if channel is None:
+                channel = self._table[bucket_of(key)]
+                self._channel_of[key] = channel
+        except Exception:  # noqa: BLE001 - the operator that needs the key will complain
+            return 0
+        return channel
 
 
 class Slot(NamedTuple):
@@ -59,9 +183,9 @@ class StraightOutlet(Outlet):
 
 
 class Numbering:
-    """Gives the items that enter a region their sequence numbers, and counts epochs.
+    """Has the items that enter a region carry their sequence numbers; counts epochs.
 
-    A pulse is due after `epoch` items for each channel; the splitter sends it with the
+    A pulse is due after `epoch` items for each replica; the splitter sends it with the
     next batch that ends there, or before its thread waits, so that no item stays in
     the merger for want of a pulse while the stream stands still.
     """
@@ -72,14 +196,9 @@ class Numbering:
         self._length = epoch * channels
         self._pulses = pulses
 
-    def number(self, count: int) -> range:
-        """Return the numbers of the next items."""
-        numbers = range(self._next, self._next + count)
+    def pulse(self, count: int = 0, *, now: bool = False) -> Mark | None:
+        """Return the pulse, if one is due after so many more items."""
         self._next += count
-        return numbers
-
-    def pulse(self, *, now: bool = False) -> Mark | None:
-        """Return the pulse, if one is due."""
         due = self._next - self._pulsed >= (1 if now else self._length)
         if not self._pulses or not due:
             return None
@@ -88,9 +207,10 @@ class Numbering:
 
 
 class SplitOutlet(Outlet):
-    """The stream is divided among the channels of a region.
+    """The stream is divided among the replicas of a region.
 
-    Without `numbering`, items keep the positions that they have, if any.
+    Without `numbering`, items keep the positions that they have, if the replicas are to
+    carry them.
     """
 
     def __init__(
@@ -99,25 +219,37 @@ class SplitOutlet(Outlet):
         router: Router,
         numbering: Numbering | None = None,
         *,
+        carried: bool = True,
         punctuated: bool = False,
     ) -> None:
         super().__init__(slots)
         self.router = router
+        self._carried = carried
         self._numbering = numbering
+        self._entered = EntryLedger()
         self._punctuated = punctuated
 
     def put(self, batch: Batch) -> None:
-        columns, mark = batch.columns, batch.mark
+        columns, mark, ledger = batch.columns, batch.mark, batch.ledger
+        carried = self._carried and columns is not None
+        if self._numbering is not None or not carried:
+            columns, ledger = [self._enter(batch)], self._entered
         if self._numbering is not None:
-            columns = [self._numbering.number(len(batch.items))]
-            mark = self._numbering.pulse()
-        if self._punctuated and any(item is WINDOW for item in batch.items):
+            mark, carried = self._numbering.pulse(len(batch.items)), True
+        if self._punctuated and any(map(is_sign, batch.items)):
             parts = self._divide_marked(batch.items, columns)
         else:
             parts = self.router.divide(batch.items, columns)
         for (inlet, queue), (items, own) in zip(self.slots, parts, strict=True):
             if items or mark is not None:
-                inlet.put(queue, Batch(items, own, mark, batch.origin))
+                made = Batch(items, own, mark, batch.origin, ledger=ledger)
+                if not carried:
+                    made.columns, made.known = None, own
+                inlet.put(queue, made)
+
+    def _enter(self, batch: Batch) -> range:
+        columns = batch.known if batch.columns is None else batch.columns
+        return self._entered.enter(len(batch.items), columns, batch.ledger)
 
     def settle(self) -> None:
         if self._numbering is None:
@@ -130,10 +262,10 @@ class SplitOutlet(Outlet):
     def _divide_marked(
         self, items: list[Any], columns: list[Column] | None
     ) -> list[Part]:
-        """Divide a stream with punctuations: each of them goes to every channel (5.4)."""
+        """Divide a stream with punctuations: each of them goes to every replica (5.4)."""
         pieces: list[list[Part]] = [[] for _ in self.slots]
         start = 0
-        places = [i for i, item in enumerate(items) if item is WINDOW]
+        places = [i for i, item in enumerate(items) if is_sign(item)]
         for place in (*places, len(items)):
             between = _part((items, columns), start, place)
             for own, piece in zip(pieces, self.router.divide(*between), strict=True):
@@ -142,7 +274,7 @@ class SplitOutlet(Outlet):
                 for own in pieces:
                     own.append(_part((items, columns), place, place + 1))
             start = place + 1
-        return [_joined(own) for own in pieces]
+        return [_join(own) for own in pieces]
 
 
 def _part(whole: Part, start: int, end: int) -> Part:
@@ -151,7 +283,7 @@ def _part(whole: Part, start: int, end: int) -> Part:
     return items[start:end], cut
 
 
-def _joined(pieces: Sequence[Part]) -> Part:
+def _join(pieces: Sequence[Part]) -> Part:
     items = [item for piece in pieces for item in piece[0]]
     if pieces[0][1] is None:
         return items, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.graph.graph import Op
-from anabranch.runtime.kernels.kernel import Kernel, State
+from anabranch.operators.kernel import Kernel, State
 from anabranch.runtime.keys import key_bytes
 
 
@@ -14,7 +14,7 @@ class States(dict[Any, State]):
 
     An operator without a key has the one state `()`, which is there from the start.
 
-    >>> from anabranch.graph.custom import Scan
+    >>> from anabranch.operators.custom import Scan
     >>> from anabranch.runtime.interpreter import kernel_of
     >>> op = Op("count", Scan(lambda n, item: (n + 1, n), 0), key=("symbol",))
     >>> states = States(op, kernel_of(op))

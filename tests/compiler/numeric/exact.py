@@ -1,6 +1,6 @@
 """Functions that must become kernels, each with the type of its item."""
 
-# ruff: noqa: B905, PLC3002, RUF005, SIM108 - written as users write it
+# ruff: noqa: B905, PLC3002, PLW2901, RUF005, SIM108 - written as users write it
 
 import math
 from typing import NamedTuple
@@ -17,6 +17,17 @@ class Point(NamedTuple):
     x: float
     n: int
     good: bool = True
+
+
+class Box(NamedTuple):
+    """A record with a list."""
+
+    x: float
+    held: list[float]
+
+
+class Nothing(NamedTuple):
+    """A record of nothing, which counts as false."""
 
 
 def scaled(x: float) -> float:
@@ -120,7 +131,148 @@ def checked(x: float) -> float:
     return x
 
 
+def last_target(x: float) -> float:
+    for n in range(300):
+        x = x + n
+        n = n * 2
+    return x + n
+
+
+def float_target(x: float) -> float:
+    total = 0.0
+    for y in LONG:
+        total = total + x * y
+        y = y + x
+    return total - y
+
+
+def target_on_one_path(x: float) -> float:
+    total = 0.0
+    for y in LONG:
+        total = total + y
+        if total > x:
+            y = x
+    return total + y
+
+
+def pair_of_targets(x: float) -> float:
+    total = 0.0
+    for n, y in enumerate(LONG):
+        total = total + y * n
+        n = 5 - n
+    return total + n * y
+
+
+def inner_target(x: float) -> float:
+    n = 1.0
+    for _ in range(40):
+        for n in LONG:
+            x = x + n
+            n = x * 0.5
+    return x + n
+
+
+def target_of_another_type(x: float) -> int:
+    for y in LONG:
+        x = x + y
+        y = 3
+    return y
+
+
+def last_int(x: float) -> float:
+    k = 0
+    for n in range(300):
+        k = n - 1
+        x = x + k
+    return x * k
+
+
+def by_bool(x: float) -> int:
+    return (0, 1)[x > 0.0]
+
+
+def by_bool_of_two(x: float) -> float:
+    return (x, -x)[x < 0.0]
+
+
+def by_bool_bounded(x: float) -> int:
+    return (3, 2**60)[x > 0.0] + 1
+
+
+def by_int_of_bool(x: float) -> int:
+    return (5, 9, 13)[(x > 0.0) + (x > 1.0)]
+
+
+def truth_of_bool(x: float) -> bool:
+    return (False, True)[x > 0.0]
+
+
+def without_lines(x: float) -> float:
+    for _ in range(300):
+        helper(x)
+    return x
+
+
+def while_in_for(x: float) -> float:
+    for _ in range(3):
+        k = 0
+        while k < 5:
+            k += 1
+            if k == 2:
+                continue
+            if k == 4:
+                break
+            x = x + k
+        x = x * 2.0
+    return x
+
+
+def list_in_record(x: float) -> float:
+    held = [1.0]
+    box = Box(x, held)
+    if x > 0:
+        held.append(2.0)
+    else:
+        held.append(3.0)
+    return box.held[1]
+
+
+def list_in_a_list_of_another(x: float) -> float:
+    held = [x]
+    around = wrapped(held)
+    if x > 0:
+        held[0] = 1.0
+    else:
+        held[0] = 2.0
+    return around[0][0]
+
+
+def empty_record(x: float) -> float:
+    return x if Nothing() else 1.0
+
+
+def wrapped(value):
+    return [value]
+
+
 SINGLE = [
+    last_target,
+    float_target,
+    target_on_one_path,
+    pair_of_targets,
+    inner_target,
+    target_of_another_type,
+    last_int,
+    by_bool,
+    by_bool_of_two,
+    by_bool_bounded,
+    by_int_of_bool,
+    truth_of_bool,
+    without_lines,
+    while_in_for,
+    list_in_record,
+    list_in_a_list_of_another,
+    empty_record,
     scaled,
     from_zero,
     reciprocal,

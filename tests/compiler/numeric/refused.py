@@ -1,12 +1,36 @@
 """Functions that must not be compiled, each with a part of the reason."""
 
-# ruff: noqa: B905 - written as users write it
+# ruff: noqa: B905, SIM108 - written as users write it
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 WEIGHTS = np.array([1.0, 2.0])
+LARGE = (0, 1 << 60)
+FAR = (1 << 63, (1 << 63) - 1, (1 << 63) - 2)
+HUGE = 1 << 63
+KEPT = [1.0]
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    a: float
+    b: float
+
+
+class Shifted(tuple):
+    """A tuple that counts from one."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index):
+        return tuple.__getitem__(self, index - 1)
+
+
+SHIFTED = Shifted((1.0, 2.0))
 
 
 def unbounded(n: int) -> int:
@@ -133,7 +157,155 @@ def nested(x: float) -> float:
     return x
 
 
+def by_float(x: float) -> float:
+    return (0.5, 1.5)[x]
+
+
+def by_guarded_float(x: float) -> float:
+    return (0, 1)[x] + 0.0 if x > 2.0 else 0.0
+
+
+def one_by_bool(x: float) -> float:
+    return (1.5,)[x > 0.0]
+
+
+def large_by_bool(x: float) -> int:
+    return LARGE[x > 0.0] * 16
+
+
+def mixed_by_bool(x: float) -> float:
+    return (1, 2.5)[x > 0.0]
+
+
+def beyond(n: int) -> int:
+    return FAR[1 + n % 2] - FAR[2]
+
+
+def by_huge(n: int) -> int:
+    return n // HUGE
+
+
+def own_index(x: float) -> float:
+    return SHIFTED[int(x > 0)]
+
+
+def chosen_list(x: float) -> float:
+    one, two = [x], [0.0]
+    three = one if x > 0 else two
+    one[0] = 5.0
+    return three[0]
+
+
+def list_of_a_branch(x: float) -> float:
+    one, two = [x], [0.0]
+    if x > 0:
+        three = one
+    else:
+        three = two
+    one[0] = 5.0
+    return three[0]
+
+
+def list_of_a_call(x: float) -> float:
+    one, two = [x], [0.0]
+    three = pick(one, two, x)
+    one[0] = 5.0
+    return three[0]
+
+
+def pick(one, two, x):
+    if x > 0:
+        return one
+    return two
+
+
+def rounds_to_come(x: float) -> float:
+    rows, total = [[x], [x + 1]], 0.0
+    for row in rows:
+        for _ in range(9):
+            if x > 0:
+                rows[1][0] = 5.0
+        total = total + row[0]
+    return total
+
+
+def greatest_list(x: float) -> float:
+    made = max([KEPT])
+    made.append(x)
+    return made[-1]
+
+
+def sum_from_a_list(x: float) -> float:
+    made = sum((), KEPT)
+    made.append(x)
+    return made[-1]
+
+
+def given_twice(x: float) -> float:
+    return scale(x, x=1.0)
+
+
+def scale(x, by=2.0):
+    return x * by
+
+
+def by_place_only(x: float) -> float:
+    return first(x=x)
+
+
+def first(x, /):
+    return x
+
+
+def append_by_name(x: float) -> float:
+    made = [x]
+    made.append(x, at=0)
+    return made[1]
+
+
+def replaced_by_place(x: float) -> float:
+    return Pair(x, 1.0)._replace(3.0, a=2.0).a
+
+
+def never_yields(x: float) -> float:
+    return x
+    yield from ()
+
+
+def doubles(x: float) -> float:
+    made = [x]
+    for _ in range(60):
+        made = made + made
+    return made[0]
+
+
+def one_name_twice(x: float) -> float:
+    x, x = 1.0, x + 2.0  # noqa: PLW0128 - that is the point
+    return x
+
+
 REFUSED = {
+    one_name_twice: "assigns a name twice",
+    by_float: "by a float, which raises TypeError",
+    by_guarded_float: "by a float, which raises TypeError",
+    one_by_bool: "out of range",
+    large_by_bool: "64 bits",
+    mixed_by_bool: "a float on one path and an int on another",
+    beyond: "64 bits",
+    by_huge: "64 bits",
+    own_index: "takes a part of a Shifted",
+    chosen_list: "another one on another path",
+    list_of_a_branch: "another one on another path",
+    list_of_a_call: "another one on another path",
+    rounds_to_come: "lists of lists",
+    greatest_list: "has not made itself",
+    sum_from_a_list: "adds up a list",
+    given_twice: "other arguments",
+    by_place_only: "other arguments",
+    append_by_name: "append with keywords",
+    replaced_by_place: "_replace",
+    never_yields: "generator",
+    doubles: "Add on list and list",
     endless: "steps",
     far: "goes through more than",
     huge: "without bound",

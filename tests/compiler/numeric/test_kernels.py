@@ -10,7 +10,7 @@ from anabranch.compiler.numeric.kernels import Firing, layout_of, make_kernel
 from anabranch.compiler.numeric.values import RefusedError
 from anabranch.runtime.compiled.arrays import DTYPES, to_arrays, to_items
 from anabranch.runtime.compiled.build import compile_kernel
-from tests.compiler.numeric import exact
+from tests.compiler.numeric import exact, refused
 from tests.compiler.numeric.refused import REFUSED
 
 ODD = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 5.0, 1e308, -1e308, 5e-324, 2.0**53]
@@ -112,10 +112,27 @@ def test_a_block(function, pop, push, peek):
 
 @pytest.mark.parametrize("function", REFUSED)
 def test_what_is_not_exact_is_refused(function):
-    item_type = int if function.__name__ == "unbounded" else float
+    item_type = int if function.__annotations__ == {"n": int, "return": int} else float
 
     with pytest.raises(RefusedError, match=REFUSED[function]):
         make_kernel(single(function), layout_of(item_type))
+
+
+def test_a_refusal_names_the_line():
+    line = refused.rounds_to_come.__code__.co_firstlineno + 4
+
+    with pytest.raises(RefusedError) as caught:
+        make_kernel(single(refused.rounds_to_come), layout_of(float))
+
+    assert caught.value.place.endswith(f"refused.py:{line}")
+
+
+def test_tracing_changes_nothing_of_the_users():
+    for function in (refused.greatest_list, refused.sum_from_a_list):
+        with pytest.raises(RefusedError):
+            make_kernel(single(function), layout_of(float))
+
+    assert [1.0] == refused.KEPT
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan", "atan", "exp", "log", "sqrt"])

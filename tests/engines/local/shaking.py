@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from anabranch.engines.engine import Options
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.engine import LocalEngine
-from anabranch.engines.local.run import LocalRun
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.run import LocalEngine, LocalRun
 from anabranch.errors import EngineError
-from anabranch.graph.drafts import Sink
 from anabranch.graph.graph import Graph, Input
 from anabranch.job import compile_sinks
+from anabranch.language.drafts import Result
 from anabranch.plan.plan import Plan
 from anabranch.runtime.element import Replica
 
@@ -35,7 +34,7 @@ def any_configuration(rng: random.Random, graph: Graph, plan: Plan) -> Configura
 
 
 def started(
-    sinks: Sequence[Sink],
+    sinks: Sequence[Result],
     choose: Callable[[Graph, Plan], Configuration],
     options: Options | None = None,
 ) -> LocalRun:

@@ -6,7 +6,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.engine import Options
-from anabranch.engines.local.engine import LocalEngine
+from anabranch.engines.local.run import LocalEngine
 from anabranch.job import compile_sinks
 from tests.programs import numeric
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.local.configuration import Configuration
+from anabranch.engines.local.layout import Configuration
 from anabranch.runtime.element import Replica
 from tests.engines.local.shaking import all_inputs, ended, started, stumble
 from tests.programs.generate import first_difference

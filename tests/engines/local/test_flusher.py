@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from anabranch.engines.local.flusher import HELD_S, SELDOM, Flusher
+from anabranch.engines.local.reading import HELD_S, SELDOM, Flusher
+from anabranch.runtime.ambient import Ambient
 
 
 class Gatherer:
@@ -36,12 +37,12 @@ def unexpected(error: BaseException) -> None:
 
 @pytest.fixture
 def flusher():
-    made = Flusher(unexpected)
+    made = Flusher(unexpected, Ambient())
     made.start()
     yield made
     made.stop()
-    made._thread.join(5)
-    assert not made._thread.is_alive()
+    made.thread.join(5)
+    assert not made.thread.is_alive()
 
 
 def test_what_a_source_holds_is_sent_on_again_and_again(flusher):
@@ -109,7 +110,7 @@ def test_an_error_of_a_source_is_reported():
         errors.append(error)
         told.set()
 
-    flusher = Flusher(fail)
+    flusher = Flusher(fail, Ambient())
     flusher.start()
     source = Broken()
     source.holds = True

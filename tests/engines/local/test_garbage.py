@@ -7,8 +7,8 @@ import gc
 import pytest
 
 import anabranch as ab
-from anabranch.engines.local import garbage
-from anabranch.engines.local.garbage import RARER, GarbageWatch
+from anabranch.engines.local import interpreter_settings as garbage
+from anabranch.engines.local.interpreter_settings import RARER, GarbageWatch
 
 
 @pytest.fixture(autouse=True)

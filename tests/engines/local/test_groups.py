@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.engines.engine import Options
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.engine import LocalEngine
-from anabranch.engines.local.state import begun_items, first_states
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.run import LocalEngine
+from anabranch.engines.local.state import count_begun_items, first_states
 from anabranch.job import compile_sinks
 from tests.engines.blocks import add, pairs, spread, triples
 
@@ -107,7 +107,7 @@ def test_what_waits_tells_how_far_a_group_has_come():
     (region,) = made.plan.regions
     states = first_states(made.graph)
     for entered in range(region.period):
-        assert entered == begun_items(made.graph, region, states)
+        assert entered == count_begun_items(made.graph, region, states)
         coming = [entered]
         for name, (pop, push) in zip(
             ("block", "block_2", "block_3"), ((2, 2), (3, 1), (4, 6)), strict=True

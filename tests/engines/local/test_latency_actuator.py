@@ -39,7 +39,7 @@ def test_replicas_change_and_the_items_do_not(policy):
     changes = [change for change in job.history if "replica" in change.what]
     assert changes
     assert all(change.why for change in changes)
-    assert job.metrics()["steps"]
+    assert job.metrics().steps
 
 
 def test_a_keyed_region_keeps_its_state_through_changes():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 
 import anabranch as ab
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.layout import lay_out
+from anabranch.engines.local.layout import Configuration, lay_out
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 
@@ -23,11 +21,13 @@ def numbered(state: int, pair: Pair) -> tuple[int, Pair]:
     return state + 1, pair._replace()
 
 
-def laid(sink, *, ports=(), degree=1, **options):
-    made = compile_sinks(sink, on="local")
+def laid(sink, *, ports=(), degree=1, on_error="stop"):
+    made = compile_sinks(sink, on="local", on_error=on_error)
     degrees = {region.name: degree for region in made.plan.regions}
     places = frozenset(Input(name) for name in ports)
-    return lay_out(made.graph, made.plan, Configuration(places, degrees), **options)
+    configuration = Configuration(places, degrees)
+    resilient = on_error != "stop"
+    return lay_out(made.graph, made.plan, configuration, resilient=resilient)
 
 
 def merged(layout, operator):
@@ -67,7 +67,7 @@ def test_a_region_that_meets_nothing_follows_the_plan(program, strategy):
 
 def test_items_that_may_fail_need_pulses():
     layout = laid(
-        source().map(lambda p: p).to_list(name="out"), degree=2, resilient=True
+        source().map(lambda p: p).to_list(name="out"), degree=2, on_error="skip"
     )
 
     assert merged(layout, "out") == "strict"
@@ -114,16 +114,35 @@ def test_a_shuffle_behind_several_outputs_needs_positions():
         assert merged(layout, "out") == "position"
 
 
-def test_a_region_that_answers_punctuations_by_key_stays_narrow():
-    marked = source().punctuate(lambda p: p.b > 1, name="mark").key_by("a")
-    windows = marked.window(punctuation=True).aggregate(len, name="windows")
-    made = compile_sinks(windows.to_list(), on="local")
-    plan = made.plan
-    forced = replace(plan.regions[0], name="r9", operators=("windows",), key=("a",))
-    layout = lay_out(
-        made.graph,
-        replace(plan, regions=(forced,)),
-        Configuration(degrees={"r9": 4}),
-    )
+def by_two_keys():
+    by_a = source().key_by("a").scan(numbered, 0, name="by_a")
+    by_b = by_a.key_by("b").scan(numbered, 0, name="by_b")
+    return compile_sinks(by_b.to_list(name="out"), on="local")
 
-    assert layout.element_of("windows").degree == 1
+
+def test_a_region_needs_less_while_its_neighbour_has_one_channel():
+    made = by_two_keys()
+    orders = []
+    for degrees in ({"r0": 2, "r1": 2}, {"r0": 2}, {"r1": 2}):
+        layout = lay_out(made.graph, made.plan, Configuration(degrees=degrees))
+        orders.append(dict(layout.orders))
+
+    assert [
+        {"r0": ("strict", "split", "shuffle"), "r1": ("strict", "shuffle", "merge")},
+        {"r0": ("seqno", "split", "merge")},
+        {"r1": ("seqno", "split", "merge")},
+    ] == orders
+
+
+def test_a_region_of_groups_waits_for_the_region_before_it():
+    large = source().filter(lambda p: p.a > 1)
+    pairs = large.block(lambda items: items[:1], pop=2, push=1, name="pairs")
+    made = compile_sinks(pairs.to_list(), on="local")
+    orders = []
+    for degrees in ({"r0": 2, "r1": 2}, {"r1": 2}):
+        layout = lay_out(made.graph, made.plan, Configuration(degrees=degrees))
+        orders.append({name: order.ordering for name, order in layout.orders.items()})
+
+    assert [{"r0": "strict"}, {"r1": "strict"}] == orders
+    said = " ".join(made.explain().split())
+    assert "several replicas only while the region before it has one" in said

@@ -9,8 +9,8 @@ import time
 import pytest
 
 import anabranch as ab
-from anabranch.engines.local import lock_watch
-from anabranch.engines.local.lock_watch import PROMPT_S, Interval, LockWatch
+from anabranch.engines.local import interpreter_settings as lock_watch
+from anabranch.engines.local.interpreter_settings import PROMPT_S, Interval, LockWatch
 from anabranch.errors import OperatorError
 
 

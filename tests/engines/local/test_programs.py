@@ -48,3 +48,18 @@ def test_changes_while_it_runs_give_the_sequential_result(seed, monkeypatch):
         ended(running)
 
     assert_same(program(seed), run)
+
+
+@pytest.mark.parametrize("seed", range(3000, 3040))
+def test_what_follows_a_clock_gives_the_sequential_result(seed, monkeypatch):
+    rng = random.Random(seed)
+    if seed % 2:
+        stumble(monkeypatch, seed)
+
+    def run(sinks):
+        running = started(sinks, lambda *made: any_configuration(rng, *made))
+        if seed % 3 == 0:
+            keep_changing(running, rng)
+        ended(running)
+
+    assert_same(program(seed, timed=True), run)

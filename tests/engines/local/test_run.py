@@ -12,12 +12,12 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.engine import Options
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.engine import LocalEngine
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.run import LocalEngine
 from anabranch.errors import EngineError, InputError, OperatorError
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
-from anabranch.runtime.routing import even_table
+from anabranch.runtime.split import even_table
 from tests.engines.local.shaking import ended, started
 
 
@@ -125,11 +125,11 @@ def test_ports_come_and_go(keyed):
     run, steps, sink = keyed
     for n in range(1, 4):
         run.insert_port("after")
-        assert run.metrics()["ports"] == ["after[0]"]
+        assert run.metrics().ports == ("after[0]",)
         steps.give(10)
         arrived(sink, 20 * n - 10)
         run.remove_port("after")
-        assert run.metrics()["ports"] == []
+        assert run.metrics().ports == ()
         steps.give(10)
         arrived(sink, 20 * n)
 
@@ -262,7 +262,7 @@ def test_a_sink_that_fails_is_an_error_like_any_other():
 
     assert [0, 1, 2, 4, 5] == seen
     assert [("take", 3)] == [(failure.operator, failure.item) for failure in lost]
-    assert job.metrics()["delivered"] == {"take": 5}
+    assert job.metrics().delivered == {"take": 5}
 
 
 def test_a_source_that_fails_stops_the_program():
@@ -321,12 +321,12 @@ def test_metrics_have_latencies_and_counters():
 
     metrics = ab.run(sink, on="local", degree=2).metrics()
 
-    assert metrics["read"] == {"from_iterable": 1000}
-    assert metrics["delivered"] == {"out": 1000}
-    assert metrics["latency"]["items"] == 1000
-    assert sum(items for _, items in metrics["latency_counts"]) == 1000
-    assert 0 < metrics["latency"]["p50_ms"] <= metrics["latency"]["max_ms"]
-    assert [500, 500] == metrics["elements"]["m"]["received"]
+    assert metrics.read == {"from_iterable": 1000}
+    assert metrics.delivered == {"out": 1000}
+    assert metrics.latency.items == 1000
+    assert sum(items for _, items in metrics.latency_counts) == 1000
+    assert 0 < metrics.latency.p50_ms <= metrics.latency.max_ms
+    assert (500, 500) == metrics.elements["m"].received
 
 
 def test_all_threads_end_with_the_program():

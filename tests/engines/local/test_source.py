@@ -7,12 +7,10 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.local.flusher import Flusher
-from anabranch.engines.local.gate import Gate
-from anabranch.engines.local.source import SourceThread
-from anabranch.engines.local.turns import Alone
+from anabranch.engines.local.reading import Alone, Flusher, Gate, SourceThread
 from anabranch.graph.graph import Op
-from anabranch.graph.sources import ReadFiles
+from anabranch.operators.sources import ReadFiles
+from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.failures import stop
 
 
@@ -211,6 +209,9 @@ def test_a_source_that_is_stopped_reads_no_further(trades):
         def end(self, source):
             pass
 
+        def has_passed(self, source):
+            return False
+
         fail = end
 
     into = Once()
@@ -221,7 +222,8 @@ def test_a_source_that_is_stopped_reads_no_further(trades):
         gate=Gate(),
         on_error=stop,
         into=into,
-        flusher=Flusher(into.fail),
+        flusher=Flusher(into.fail, Ambient()),
+        ambient=Ambient(),
     )
     thread.start()
     thread.thread.join(30)

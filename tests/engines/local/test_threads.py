@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.engines.local.threads import propagate_threads
+from anabranch.engines.local.layout import propagate_threads
 from anabranch.graph.graph import Graph, Input, Op, Output
-from anabranch.graph.kinds import Kind
-from anabranch.graph.sources import Source
+from anabranch.graph.kind import Kind, SourceKind
 
 
 def graph(text: str) -> Graph:
@@ -16,7 +15,7 @@ def graph(text: str) -> Graph:
     for part in text.split(";"):
         name, _, inputs = (piece.strip() for piece in part.partition("<"))
         outputs = tuple(Output(producer) for producer in inputs.split())
-        ops.append(Op(name, Kind() if outputs else Source(), outputs))
+        ops.append(Op(name, Kind() if outputs else SourceKind(), outputs))
     return Graph(tuple(ops))
 
 

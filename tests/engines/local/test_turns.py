@@ -9,9 +9,9 @@ import time
 import pytest
 
 import anabranch as ab
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.turns import Alone, ByArrival, InTurn, turns_of
-from anabranch.graph.drafts import build_graph
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.reading import Alone, ByArrival, InTurn, turns_of
+from anabranch.language.drafts import build_graph
 from tests.engines.local.shaking import ended, started
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.engines.spark.epochs import Epochs
-from anabranch.engines.spark.stages import Division
+from anabranch.engines.spark.loop import Epochs
+from anabranch.epochs.division import Division
 
 
 @pytest.fixture

@@ -8,20 +8,18 @@ from dataclasses import replace
 import pytest
 
 import anabranch as ab
-from anabranch.control.controller import Controller
-from anabranch.control.goals import Throughput
-from anabranch.control.settings import Settings
-from anabranch.engines.spark.actuator import REGIONS, SparkActuator
-from anabranch.engines.spark.epoch_log import EpochLog, Seen
-from anabranch.engines.spark.layout import lay_out
-from anabranch.engines.spark.task import Report
+from anabranch.control.goals import ControlSettings, Throughput
+from anabranch.control.throughput.tune import Controller
+from anabranch.engines.spark.control import REGIONS, SparkActuator
+from anabranch.epochs.layout import lay_out
+from anabranch.epochs.log import EpochLog, Seen
+from anabranch.epochs.task import Report
 from anabranch.job import compile_sinks
-from anabranch.metrics.load import Profile, ThreadLoad
-from anabranch.metrics.samples import ThreadSamples
-from anabranch.plan.arrangement import Arrangement
+from anabranch.metrics.load import Profile, ThreadLoad, ThreadSamples
+from anabranch.plan.plan import Arrangement
 from anabranch.testing import outputs
 
-EAGER = Settings(alpha=1.0, least_promise=-1.0, least_free_cores=-9.0)
+EAGER = ControlSettings(alpha=1.0, least_promise=-1.0, least_free_cores=-9.0)
 RESTLESS = replace(EAGER, least_gain=-1.0, sureness=0.0)  # keeps everything
 
 
@@ -52,6 +50,7 @@ def actuator_of(run, kind=SparkActuator) -> SparkActuator:
     return kind(run, run._layout, run._epoch_log)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_controller_changes_nothing_in_the_result():
     expected, sink = outputs(program(600)), program(600).to_list()
@@ -123,13 +122,30 @@ def test_cuts_are_possible_behind_the_first_operator_of_an_element():
     assert {"b", "c"} <= unstarted(program(1).to_list()).places
 
 
-def test_an_element_is_not_cut_twice():
+def test_an_element_that_is_cut_can_be_cut_again():
     actuator = unstarted(program(1).to_list())
     before = actuator.places
 
     actuator.arrange(Arrangement(frozenset({"b"})))
 
-    assert {"b", "c"} == before - actuator.places
+    assert {"b"} == before - actuator.places
+
+
+def test_a_further_cut_moves_what_is_behind_it_in_its_part():
+    sums = ab.from_iterable(range(9), name="read")
+    for name in "abcd":
+        sums = sums.scan(step, 0, name=name)
+    actuator = unstarted(sums.to_list())
+    actuator.arrange(Arrangement(frozenset({"c"})))
+    unit = actuator._layout.unit_of["a"].number
+    first = ThreadSamples("a", 1.0, 1.0, {("a",): 3.0, ("a", "b"): 1.0})
+    second = ThreadSamples("c", 1.0, 1.0, {("c",): 1.0, ("c", "d"): 1.0})
+
+    profile = actuator.profile_from(
+        [Report(unit, 0, samples=(seen,)) for seen in (first, second)], took_s=1.0
+    )
+
+    assert [{"b": 0.25}, {"d": 0.5}] == [dict(load.ports) for load in profile.threads]
 
 
 def test_only_the_level_that_takes_longest_is_shown():
@@ -234,7 +250,7 @@ def test_all_regions_are_measured_where_most_sources_lead():
     assert 2 == len(actuator._leading[actuator.regions[REGIONS][0]])
 
 
-def replicable() -> ab.Sink:
+def replicable() -> ab.Result:
     return ab.from_iterable(range(9), name="read").map(divmod_of, name="pair").to_list()
 
 

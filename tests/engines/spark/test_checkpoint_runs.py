@@ -11,9 +11,10 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.checkpoint_contents import Contents
-from anabranch.engines.spark.restoring import local_directory
+from anabranch.epochs.checkpoint.contents import Contents
+from anabranch.epochs.state.restore import local_directory
 from anabranch.errors import CheckpointError, OperatorError, OutputError
+from tests import needs
 
 pytestmark = pytest.mark.spark
 
@@ -78,7 +79,7 @@ def fails_at(number, folder):
     return check
 
 
-@pytest.mark.parametrize("degree", [1, 3])
+@pytest.mark.parametrize("degree", needs.quick(1, [3, 1]))
 @pytest.mark.parametrize("host", ["the same host", "another host"])
 def test_a_job_that_failed_goes_on_where_it_was(tmp_path, degree, host):
     def sinks():
@@ -102,7 +103,7 @@ def test_a_job_that_failed_goes_on_where_it_was(tmp_path, degree, host):
     assert csv_of(COUNTS) == parts_of(tmp_path / "out")
     assert (tmp_path / "out" / "_SUCCESS").exists()
     assert csv_of(COUNTS) == (tmp_path / "one.csv").read_text()
-    assert {"from_iterable": ROWS} == job.metrics()["read"]
+    assert {"from_iterable": ROWS} == job.metrics().read
     assert [] == [p.name for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
@@ -112,10 +113,11 @@ def test_a_job_that_has_ended_does_nothing_when_started_again(tmp_path):
 
     job = run(counts().write_csv(tmp_path / "out"), folder=tmp_path)
 
-    assert 0 == job.metrics()["epochs"]
+    assert 0 == job.metrics().epochs
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
 
 
+@pytest.mark.long
 def test_last_words_are_said_once(tmp_path):
     """
     The windows that the end of the stream closes come after all others, and a start
@@ -166,6 +168,7 @@ def test_sinks_in_the_driver_get_the_epochs_after_the_last_commit(tmp_path):
     assert COUNTS == seen
 
 
+@pytest.mark.long
 def test_items_that_wait_for_a_sink_in_the_driver_are_delivered_by_the_next_run(
     tmp_path,
 ):
@@ -194,6 +197,7 @@ def test_a_place_that_is_taken_is_refused_while_the_checkpoint_is_new(tmp_path):
         run(counts().write_csv(tmp_path / "out"), folder=tmp_path)
 
 
+@pytest.mark.long
 def test_an_output_with_missing_parts_is_not_gone_on_with(tmp_path):
     def sink():
         return counts(check=fails_at(70, tmp_path)).write_csv(tmp_path / "out")

@@ -31,6 +31,7 @@ def test_blocks_go_on_from_epoch_to_epoch(names, monkeypatch):
     assert results["sequential"] == results["spark"]
 
 
+@pytest.mark.long
 def test_an_item_that_fails_in_a_worker_is_left_out(monkeypatch):
     monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
     values = [*VALUES[:100], 0.0, *VALUES[100:200]]

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.cuts import halves_of, why_not_cut
-from anabranch.engines.spark.layout import lay_out
+from anabranch.epochs.layout import lay_out, parts_of, why_not_cut
 from anabranch.job import compile_sinks
+from tests import needs
 from tests.engines.spark.items import Trade, note, traded, trades, vwap
 from tests.programs.generate import assert_same, program
 
@@ -26,11 +26,11 @@ def chain() -> ab.Stream:
 def test_a_cut_divides_an_element_at_one_stream():
     made = layout(chain().to_list())
 
-    found = halves_of(made, made.unit_of["number"], "number")
+    first, second = parts_of(made, made.unit_of["number"], {"number"})
 
-    assert ("src", "total") == found.first
-    assert ("number",) == found.second
-    assert [("total", "number")] == ends(found.between)
+    assert ("src", "total") == first.operators
+    assert ("number",) == second.operators
+    assert [("total", "number")] == ends(first.sent) == ends(second.entries)
 
 
 def ends(edges) -> list[tuple[str, str]]:
@@ -47,10 +47,38 @@ def meeting() -> ab.Stream:
 def test_a_cut_may_have_several_streams():
     made = layout(meeting().to_list())
 
-    found = halves_of(made, made.unit_of["both"], "both")
+    first, second = parts_of(made, made.unit_of["both"], {"both"})
 
-    assert ("both", "last") == found.second
-    assert [("number", "both"), ("side", "both")] == ends(found.between)
+    assert ("both", "last") == second.operators
+    assert [("number", "both"), ("side", "both")] == ends(first.sent)
+
+
+def test_a_stream_passes_by_the_parts_that_do_not_read_it():
+    made = layout(meeting().to_list())
+
+    parts = parts_of(made, made.unit_of["both"], {"both", "side", "number"})
+
+    assert [("src", "total"), ("number",), ("side",), ("both", "last")] == [
+        part.operators for part in parts
+    ]
+    passing = [("number", "side"), ("number", "both")]
+    assert passing == ends(parts[1].sent) == ends(parts[2].received)
+    assert passing[:1] == ends(parts[2].entries)
+    assert [("number", "both"), ("side", "both")] == ends(parts[3].entries)
+
+
+def test_cuts_that_do_not_follow_one_another_are_parts_in_a_row():
+    """Two branches, each with a cut: the second branch waits behind the first."""
+    one = chain()
+    left = one.scan(lambda n, x: (n + 1, n), 0, name="left")
+    right = one.scan(lambda n, x: (n + 1, n), 0, name="right")
+    made = layout(ab.union(left, right, name="both").to_list())
+
+    parts = parts_of(made, made.unit_of["both"], {"left", "right"})
+
+    assert [("src", "total", "number"), ("left",), ("right", "both")] == [
+        part.operators for part in parts
+    ]
 
 
 def test_there_is_no_cut_before_the_first_operator():
@@ -70,13 +98,14 @@ def test_there_is_no_cut_if_something_else_leads_behind_it():
     assert why_not_cut(made, "last") is None
 
 
+@pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize("cut", ["both", "side", "last"])
-def test_streams_that_meet_behind_a_cut_keep_their_order(cut):
+@pytest.mark.parametrize("cuts", ["both", "side", "last", "number side both last"])
+def test_streams_that_meet_behind_cuts_keep_their_order(cuts):
     expected, out = meeting().to_list(), meeting().to_list()
     ab.run(expected, on="sequential")
     job = ab.start(out, on="spark", degree=2, epoch_items=20)
-    job._running.set_cuts({cut})
+    job._running.set_cuts(cuts.split())
     job.wait()
 
     assert expected.items == out.items
@@ -90,7 +119,7 @@ def test_both_halves_keep_their_states_when_cuts_come_and_go():
 
     job = ab.start(out, on="spark", epoch_items=4)
     running = job._running
-    for cuts in [{"number"}, set(), {"total"}, {"number"}] * 50:
+    for cuts in [{"number"}, set(), {"total", "number"}, {"total"}] * 50:
         running.set_cuts(cuts)
         if job.wait(timeout=0.15):
             break
@@ -99,6 +128,7 @@ def test_both_halves_keep_their_states_when_cuts_come_and_go():
     assert expected.items == out.items
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_keyed_element_is_cut_in_every_channel():
     def keyed() -> ab.Stream:
@@ -116,7 +146,7 @@ def test_a_keyed_element_is_cut_in_every_channel():
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", range(700, 708))
+@pytest.mark.parametrize("seed", needs.quick(2, range(700, 708)))
 def test_any_cut_gives_the_sequential_result(seed):
     rng = Random(seed)
 

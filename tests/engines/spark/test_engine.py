@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.errors import InputError, OperatorError
+from anabranch.errors import InputError, OperatorError, OutputError
+from tests import needs
 from tests.engines.spark.items import (
     Note,
     Price,
@@ -41,7 +43,7 @@ def program(source: ab.Stream) -> ab.Stream:
     return source.filter(traded).key_by("symbol").scan(vwap, (0.0, 0))
 
 
-@pytest.mark.parametrize("degree", [1, 2, 5])
+@pytest.mark.parametrize("degree", needs.quick(1, [2, 1, 5]))
 @pytest.mark.parametrize("epoch_items", [60, 10_000])
 def test_a_keyed_program_from_file_to_file_keeps_the_order(
     tmp_path, degree, epoch_items
@@ -56,6 +58,7 @@ def test_a_keyed_program_from_file_to_file_keeps_the_order(
     assert (tmp_path / "spark" / "_SUCCESS").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_a_single_file_is_the_sequential_one_to_the_byte(tmp_path, ending):
     made = {}
@@ -73,6 +76,7 @@ def test_a_single_file_is_the_sequential_one_to_the_byte(tmp_path, ending):
     assert made["sequential"] == made["spark"]
 
 
+@pytest.mark.long
 def test_every_format_is_read_as_the_sequential_engine_reads_it(tmp_path):
     rows = [note(t) for t in trades(120)]
     for ending in ("csv", "jsonl", "parquet"):
@@ -197,10 +201,10 @@ def test_metrics_have_replicas_and_latencies():
 
     metrics = ab.run(sink, on="spark", degree=2).metrics()
 
-    assert {"r0": 2} == metrics["degrees"]
-    assert [] == metrics["cuts"]
-    counted = sum(items for _, items in metrics["latency_counts"])
-    assert metrics["latency"]["items"] == counted
+    assert {"r0": 2} == metrics.degrees
+    assert () == metrics.cuts
+    counted = sum(items for _, items in metrics.latency_counts)
+    assert metrics.latency.items == counted
 
 
 def test_metrics_have_the_replicas_that_there_are(divisions):
@@ -210,14 +214,14 @@ def test_metrics_have_the_replicas_that_there_are(divisions):
     metrics = ab.run(sink, on="spark", epoch_items=20).metrics()
 
     used = [one.channels for one in divisions]
-    assert list(used[-1]) == list(metrics["degrees"].values())
+    assert list(used[-1]) == list(metrics.degrees.values())
     assert (1,) in used
 
 
 def test_stop_ends_an_endless_program_at_the_end_of_an_epoch():
     out = ab.generate(itertools.count).map(lambda n: n * 2).to_list()
     job = ab.start(out, on="spark", epoch_items=10)
-    while job.metrics()["epochs"] < 2:
+    while job.metrics().epochs < 2:
         time.sleep(0.05)
 
     job.stop()
@@ -252,3 +256,45 @@ def test_a_block_with_one_output_for_several_items_keeps_its_place():
     ab.run(out, on="spark", degree=2, epoch_items=25)
 
     assert expected.items == out.items
+
+
+def test_a_parquet_file_that_is_cut_off_is_named(tmp_path):
+    path = tmp_path / "prices.parquet"
+    path.write_bytes(b"PAR1 and no more of it")
+
+    with pytest.raises(InputError, match=f"{path} must be a readable Parquet file"):
+        ab.run(ab.read_parquet(path, Price).to_list())
+
+
+def test_a_link_to_nowhere_is_a_dead_letter_also_behind_the_last_row(tmp_path):
+    """
+    No epoch follows it that could carry the failure.
+    """
+    source, link = tmp_path / "in", tmp_path / "in" / "z.txt"
+    source.mkdir()
+    (source / "a.txt").write_text("1\n2\n")
+    link.symlink_to("nowhere")
+    lost = []
+    lines = ab.read_text(source.as_uri()).to_list()
+
+    ab.run(
+        lines,
+        on_error=ab.dead_letter(lost.append),
+        checkpoint=(tmp_path / "kept").as_uri(),
+    )
+
+    assert ["1", "2"] == lines.items
+    assert [str(link)] == [failure.item for failure in lost]
+    assert (tmp_path / "kept" / "program.json").exists()
+
+
+def test_an_output_that_the_tasks_do_not_see_is_one_clear_error(tmp_path):
+    def remove(n):
+        for made in tmp_path.glob(".out.*"):
+            shutil.rmtree(made, ignore_errors=True)
+        return n
+
+    numbers = ab.from_iterable(range(10), int).map(remove, name="remove")
+
+    with pytest.raises(OutputError, match="must lie where the driver and every worker"):
+        ab.run(numbers.write_csv(tmp_path / "out"), degree=1)

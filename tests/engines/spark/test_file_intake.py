@@ -8,14 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark import file_intake
-from anabranch.engines.spark.file_intake import FileIntake, ParquetIntake
-from anabranch.engines.spark.intake import FilePiece
-from anabranch.engines.spark.listed import ListedIntake
-from anabranch.engines.spark.pickling import Pickler
+from anabranch.epochs.intake import files as file_intake
+from anabranch.epochs.intake.files import FileIntake, ParquetIntake
+from anabranch.epochs.intake.intake import FilePiece
+from anabranch.epochs.intake.items import ListedIntake
+from anabranch.epochs.pickle import Pickler
 from anabranch.errors import InputError
 from anabranch.graph.graph import Graph
-from anabranch.graph.sources import ReadFiles
+from anabranch.operators.sources import ReadFiles
 
 
 class Volume(NamedTuple):
@@ -49,9 +49,11 @@ def test_text_files_know_how_much_is_left(tmp_path):
 
 def test_parquet_files_know_how_much_is_left(tmp_path):
     path = tmp_path / "rows.parquet"
-    pq.write_table(pa.table({"n": list(range(10))}), path)
+    pq.write_table(pa.table({"value": list(range(10))}), path)
 
-    assert [(4, 6), (4, 2), (2, 0)] == taken_and_left(ParquetIntake("n", [path]), 4)
+    intake = ParquetIntake("n", ReadFiles(str(path), "parquet", int), [path])
+
+    assert [(4, 6), (4, 2), (2, 0)] == taken_and_left(intake, 4)
 
 
 def test_lists_know_how_much_is_left(spark):

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from pyspark import TaskContext
 
 import anabranch as ab
-from anabranch.engines.spark.checkpoint_contents import Contents
-from anabranch.engines.spark.cuts import why_not_cut
-from anabranch.engines.spark.groups import in_groups, portion, without_counts
-from anabranch.engines.spark.layout import Unit, lay_out
-from anabranch.engines.spark.task import EpochTask
-from anabranch.engines.spark.wire import Batch, in_order
+from anabranch.epochs.checkpoint.contents import Contents
+from anabranch.epochs.groups import in_groups, portion, without_counts
+from anabranch.epochs.layout import Unit, lay_out, why_not_cut
+from anabranch.epochs.task import EpochAttempt, EpochTask, ProcessRows, TaskStage
+from anabranch.epochs.wire import WireBatch, in_order
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks
+from tests import needs
 from tests.engines.blocks import add, pairs, spread, triples
 
 spark = pytest.mark.spark
@@ -72,14 +72,16 @@ def expected(names, items):
 def dealt(items, rng, *, producers, period, channels, begun):
     """Send positions through producers to channels; return what each channel runs."""
     bounds = [len(items) * n // producers for n in range(producers + 1)]
-    task = EpochTask(1, 0, (channels,), 0, (items[-1] if items else 0) + 1)
-    unit = Unit("u0", 0, 0, ("b",), (), replicated=True, period=period)
+    rows = range((items[-1] if items else 0) + 1)
+    stage = TaskStage(range(1), (channels,))
+    task = EpochTask(stage, EpochAttempt(), ProcessRows(rows))
+    unit = Unit("u0", 0, 0, ("b",), (), ordering="contiguous", period=period)
     counts, received = [], [[] for _ in range(channels)]
     for start, end in pairwise(bounds):
         own = np.array(items[start:end], np.int64)
         if len(own):
             counted, parts = in_groups(
-                Batch([own], None, None, own.tolist()), task, unit
+                WireBatch([own], None, None, own.tolist()), task, unit
             )
             counts.append(pa.py_buffer(counted))
             for channel, part in parts:
@@ -132,7 +134,7 @@ PROGRAMS = {  # with degree, items in an epoch, items
 
 
 @spark
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", needs.quick(3, PROGRAMS))
 def test_any_degree_and_epoch_size_gives_the_sequential_result(program):
     names = program.split()
     for degree, epoch_items, count in PROGRAMS[program]:
@@ -142,7 +144,7 @@ def test_any_degree_and_epoch_size_gives_the_sequential_result(program):
 
 
 @spark
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", needs.quick(1, range(3)))
 def test_generated_chains_of_blocks_give_the_sequential_result(seed):
     rng = Random(seed)
     names = rng.choices(sorted(STEPS.keys() - {"note"}), k=rng.randint(2, 5))
@@ -174,6 +176,7 @@ def test_blocks_run_in_several_tasks(tmp_path):
     assert ["0", "1", "2"] == sorted(path.name for path in tmp_path.iterdir())
 
 
+@pytest.mark.long
 @spark
 def test_items_that_fail_do_not_shift_the_groups(tmp_path):
     def fussy(n: int) -> int:
@@ -212,7 +215,7 @@ def fails_at(number, mended):
 
 
 @spark
-@pytest.mark.parametrize("degree", [1, 4])
+@pytest.mark.parametrize("degree", needs.quick(1, [4, 1]))
 def test_a_begun_group_survives_a_restart(tmp_path, degree):
     def run(degree, epoch_items):
         source = ab.from_iterable([Number(n) for n in range(95)], Number)
@@ -260,9 +263,9 @@ def test_an_error_names_the_item_that_completed_the_group(tmp_path, on):
         )
 
 
-def layout(sink, **options):
-    made = compile_sinks(sink, on="spark")
-    return made, lay_out(made.graph, made.plan, **options)
+def layout(sink, on_error="stop"):
+    made = compile_sinks(sink, on="spark", on_error=on_error)
+    return made, lay_out(made.graph, made.plan, resilient=on_error != "stop")
 
 
 def test_a_region_with_blocks_begins_behind_the_source():
@@ -292,5 +295,5 @@ def test_an_element_that_takes_groups_is_not_cut():
     _, laid = layout(stream_of(["pairs", "add"], []).to_list())
 
     assert "takes 2 items at a time" in why_not_cut(laid, "map")
-    _, laid = layout(stream_of(["pairs", "add"], []).to_list(), resilient=True)
+    _, laid = layout(stream_of(["pairs", "add"], []).to_list(), on_error="skip")
     assert why_not_cut(laid, "map") is None

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark import handing
-from anabranch.engines.spark.handing import CHUNK_S, MOST_ITEMS, filler, in_chunks
-from anabranch.engines.spark.routing import Rows
-from anabranch.engines.spark.task import ALONG, ALONG_CHUNK, ALONG_FILLER
+from anabranch.engines.spark.session import filler
 from anabranch.engines.spark.worker import _along
+from anabranch.epochs.shuffle import TaskRows
+from anabranch.epochs.task import ALONG, ALONG_CHUNK, ALONG_FILLER
+from anabranch.epochs.unit import handoff as handing
+from anabranch.epochs.unit.handoff import CHUNK_S, MOST_ITEMS, in_chunks
 
 
 def sizes(monkeypatch, items: int, item_s: float) -> list[int]:
@@ -51,7 +52,7 @@ def test_parts_keep_what_belongs_to_their_items_together():
 
 
 def test_nobody_reads_what_only_fills_a_buffer():
-    rows = Rows()
+    rows = TaskRows()
     columns = [
         pa.array([0, 0, 0], pa.int32()),
         pa.array([ALONG, ALONG_CHUNK, ALONG_FILLER], pa.int32()),
@@ -60,10 +61,11 @@ def test_nobody_reads_what_only_fills_a_buffer():
         pa.array([b"items", b"", filler()], pa.binary()),
     ]
 
-    (chunk,) = _along([pa.RecordBatch.from_arrays(columns, schema=rows.schema)], rows)
+    batch = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+    (chunk,) = _along([batch], rows, end=lambda _: None)
 
     assert [(7, b"items")] == [(entry, blob.to_pybytes()) for entry, blob in chunk]
-    assert [] == rows.listed()
+    assert [] == rows.list_rows()
 
 
 @ab.declare(state="stateless")

@@ -23,6 +23,6 @@ def test_epochs_are_made_for_the_bound_and_the_items_are_the_same():
     job = ab.run(out, on="spark", goal=ab.latency("1 s"))
 
     assert list(range(1, len(load) + 1)) == out.items
-    assert len(load) == job.metrics()["latency"]["items"]
+    assert len(load) == job.metrics().latency.items
     assert any("replicas" in change.what for change in job.history)
     assert all(change.why for change in job.history)

@@ -3,9 +3,9 @@
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark import listed
-from anabranch.engines.spark.listed import ListedIntake, read_listed
-from anabranch.engines.spark.pickling import Pickler
+from anabranch.epochs.intake import items as listed
+from anabranch.epochs.intake.items import ListedIntake, read_listed
+from anabranch.epochs.pickle import Pickler
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
 

@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.engines.engine import Options
-from anabranch.engines.spark.layout import Layout, lay_out
-from anabranch.engines.spark.stages import (
-    STAGE_S,
-    TASK_S,
-    Division,
-    as_told,
-    divided,
-)
+from anabranch.epochs.division import STAGE_S, TASK_S, Division, as_told, divide
+from anabranch.epochs.layout import SparkLayout, lay_out
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks, engine_named
 
@@ -46,7 +40,7 @@ def counted(count: int, one: tuple[int, int]) -> tuple[int, tuple[int, int]]:
     return count + 1, (count, one[1])
 
 
-def chain(name: str = "read") -> ab.Sink:
+def chain(name: str = "read") -> ab.Result:
     """Regions with a count of everything between them: five levels, one unit each."""
     read = ab.from_iterable(range(500), name=name).map(pair)
     keyed = read.key_by("key").scan(running, 0).key_by()
@@ -59,7 +53,7 @@ def numbers(name: str) -> ab.Stream:
     return ab.from_iterable(range(500), name=name).map(pair)
 
 
-def layout_of(*sinks: ab.Sink) -> Layout:
+def layout_of(*sinks: ab.Result) -> SparkLayout:
     made = compile_sinks(*sinks)
     return lay_out(made.graph, made.plan)
 
@@ -77,22 +71,22 @@ def lengths(division: Division) -> list[int]:
     return [len(levels) for levels in division.stages]
 
 
-def all_alike(layout: Layout, seconds: float) -> dict[int, float]:
+def all_alike(layout: SparkLayout, seconds: float) -> dict[int, float]:
     return dict.fromkeys((unit.number for unit in layout.units), seconds)
 
 
-def wide(layout: Layout, width: int) -> tuple[int, ...]:
+def wide(layout: SparkLayout, width: int) -> tuple[int, ...]:
     return tuple(width if unit.replicated else 1 for unit in layout.units)
 
 
 def test_a_row_of_units_with_little_to_do_is_one_task():
-    found = divided(CHAIN, wide(CHAIN, 2), all_alike(CHAIN, 0.01), cores=2)
+    found = divide(CHAIN, wide(CHAIN, 2), all_alike(CHAIN, 0.01), cores=2)
 
     assert Division((1, 1, 1, 1, 1), (range(5),)) == found
 
 
 def test_units_with_much_to_do_have_their_channels():
-    found = divided(CHAIN, wide(CHAIN, 2), all_alike(CHAIN, 1.0), cores=2)
+    found = divide(CHAIN, wide(CHAIN, 2), all_alike(CHAIN, 1.0), cores=2)
 
     assert as_told(CHAIN, (2, 2, 1, 2, 2)) == found
 
@@ -100,21 +94,21 @@ def test_units_with_much_to_do_have_their_channels():
 def test_only_what_is_worth_a_stage_has_one():
     work = {0: 0.01, 1: 1.0, 2: 0.01, 3: 0.01, 4: 0.01}
 
-    found = divided(CHAIN, (1, 2, 1, 2, 2), work, cores=2)
+    found = divide(CHAIN, (1, 2, 1, 2, 2), work, cores=2)
 
     assert Division((1, 2, 1, 1, 1), (range(1), range(1, 2), range(2, 5))) == found
 
 
 def test_rows_of_units_side_by_side_stay_side_by_side():
-    found = divided(BESIDE, [1] * 10, all_alike(BESIDE, 1.0), cores=2)
+    found = divide(BESIDE, [1] * 10, all_alike(BESIDE, 1.0), cores=2)
 
     assert (range(5),) == found.stages
     assert [5, 5] == [len(units) for units in BESIDE.together(range(5))]
 
 
 def test_units_that_come_together_have_a_task_each_if_they_have_enough_to_do():
-    much = divided(JOINED, [1] * 4, all_alike(JOINED, 1.0), cores=3)
-    little = divided(JOINED, [1] * 4, all_alike(JOINED, 0.001), cores=3)
+    much = divide(JOINED, [1] * 4, all_alike(JOINED, 1.0), cores=3)
+    little = divide(JOINED, [1] * 4, all_alike(JOINED, 0.001), cores=3)
 
     assert [3, 1] == [len(units) for units in JOINED.levels]
     assert as_told(JOINED, [1] * 4) == much
@@ -124,13 +118,13 @@ def test_units_that_come_together_have_a_task_each_if_they_have_enough_to_do():
 def test_as_long_as_nothing_is_known_no_channel_is_given_up():
     channels = wide(CHAIN, 2)
 
-    assert channels == divided(CHAIN, channels, {}, cores=2).channels
+    assert channels == divide(CHAIN, channels, {}, cores=2).channels
 
 
 def test_a_unit_that_is_cut_has_a_stage_of_its_own():
     little = all_alike(CHAIN, 0.01)
 
-    assert [2, 1, 2] == lengths(divided(CHAIN, [1] * 5, little, cores=2, apart={2}))
+    assert [2, 1, 2] == lengths(divide(CHAIN, [1] * 5, little, cores=2, apart={2}))
 
 
 def test_a_unit_in_the_driver_has_a_stage_of_its_own():
@@ -140,13 +134,13 @@ def test_a_unit_in_the_driver_has_a_stage_of_its_own():
     layout = layout_of(noted.scan(counted, 0).to_list())
     (driver,) = (unit for unit in layout.units if unit.in_driver)
 
-    found = divided(layout, [1] * len(layout.units), {}, cores=2)
+    found = divide(layout, [1] * len(layout.units), {}, cores=2)
 
     assert range(driver.level, driver.level + 1) in found.stages
 
 
 def seconds(
-    layout: Layout,
+    layout: SparkLayout,
     stages: Sequence[range],
     channels: Sequence[int],
     work: Mapping[int, float],
@@ -190,7 +184,7 @@ def test_no_other_division_is_quicker(layout, data, width, cores):
     work = {unit.number: data.draw(spent) for unit in layout.units}
     channels = wide(layout, width)
 
-    found = divided(layout, channels, work, cores)
+    found = divide(layout, channels, work, cores)
 
     best = min(
         seconds(layout, stages, channels, work, cores)
@@ -220,7 +214,7 @@ def test_little_work_is_done_in_one_stage_and_the_result_stays(divisions):
 
 @pytest.mark.spark
 def test_rows_of_units_side_by_side_give_the_sequential_result(divisions):
-    def sinks() -> list[ab.Sink]:
+    def sinks() -> list[ab.Result]:
         joined = ab.merge(*map(numbers, ("one", "two", "three")), by="value")
         return [chain("four"), joined.scan(counted, 0).to_list(), chain("five")]
 

@@ -2,9 +2,9 @@
 
 from contextlib import closing
 
-from anabranch.engines.spark.listed import ListedIntake
-from anabranch.engines.spark.pickling import Pickler
-from anabranch.engines.spark.taking import Taking
+from anabranch.epochs.intake.intake import Taking
+from anabranch.epochs.intake.items import ListedIntake
+from anabranch.epochs.pickle import Pickler
 from anabranch.graph.graph import Graph
 
 

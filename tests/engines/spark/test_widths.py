@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.layout import Layout, lay_out
-from anabranch.engines.spark.widths import SHARED_S, TASKS, WORTH_S, widths
+from anabranch.epochs.division import SHARED_S, TASKS, WORTH_S, widths
+from anabranch.epochs.layout import SparkLayout, lay_out
 from anabranch.job import compile_sinks
 
 
@@ -17,7 +17,7 @@ def doubled(n: int) -> int:
     return 2 * n
 
 
-def layout_of(branches: int) -> Layout:
+def layout_of(branches: int) -> SparkLayout:
     """So many regions side by side on one level."""
     sinks = [
         ab.from_iterable(range(9), name=f"read{n}").map(doubled).to_list()
@@ -61,7 +61,7 @@ def test_what_the_user_has_said_counts_also_where_there_is_little_to_do():
 def test_channels_come_and_go_with_the_work_and_the_result_stays(divisions):
     """Epochs of 90 items have little to do: after the first, one channel is enough."""
 
-    def sink() -> ab.Sink:
+    def sink() -> ab.Result:
         read = ab.from_iterable(range(500), name="read")
         return read.map(partial(pair, 7)).key_by("key").scan(running, 0).to_list()
 
@@ -81,7 +81,7 @@ def test_a_full_level_gives_the_sequential_result():
     Nobody has said how many replicas: keyed regions side by side have one channel each.
     """
 
-    def sinks() -> list[ab.Sink]:
+    def sinks() -> list[ab.Result]:
         read = ab.from_iterable(range(200), name="read")
         return [
             read.map(partial(pair, n)).key_by("key").scan(running, 0).to_list()

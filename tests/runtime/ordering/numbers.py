@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from anabranch.runtime.batch import Batch, mark_at
-from anabranch.runtime.ordering.merge import Merge
+from anabranch.runtime.ordering.merge import QueueMerge
 
 
 class P(NamedTuple):
@@ -14,7 +14,7 @@ class P(NamedTuple):
     number: int
 
 
-def put(merge: Merge, channel: int, *arrivals: Any) -> list[Any]:
+def put(merge: QueueMerge, channel: int, *arrivals: Any) -> list[Any]:
     """Let items and pulses arrive in a channel; return what the merge then releases."""
     for arrival in arrivals:
         if isinstance(arrival, P):
@@ -25,7 +25,7 @@ def put(merge: Merge, channel: int, *arrivals: Any) -> list[Any]:
     return released(merge)
 
 
-def released(merge: Merge) -> list[Any]:
+def released(merge: QueueMerge) -> list[Any]:
     items: list[Any] = []
     while (batch := merge.release()) is not None:
         items += batch.items

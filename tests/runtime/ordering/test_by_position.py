@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from anabranch.operators.stateless import WINDOW
 from anabranch.runtime.batch import Batch, mark_at
 from anabranch.runtime.ordering.by_position import PositionMerge
-from anabranch.runtime.punctuation import WINDOW
 
 
 def batch(positions, mark, items=None):

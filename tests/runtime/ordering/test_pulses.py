@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from anabranch.operators.stateless import WINDOW
 from anabranch.runtime.batch import Batch, mark_at
-from anabranch.runtime.ordering.pulses import RelaxedMerge, StrictMerge
-from anabranch.runtime.punctuation import WINDOW
+from anabranch.runtime.ordering.by_number import RelaxedMerge, StrictMerge
 from tests.runtime.ordering.numbers import P, put, released
 
 
@@ -76,7 +76,7 @@ def test_a_punctuation_goes_on_once(kind):
     rest = put(merge, 1, (0, WINDOW), P(0)) + put(merge, 2, (0, WINDOW), P(0))
 
     assert [WINDOW] == early + rest + put(merge, 0, P(0))
-    assert 0 == sum(map(merge.held, range(3)))
+    assert 0 == sum(map(merge.count_waiting, range(3)))
 
 
 def test_in_a_shuffle_copies_of_a_pulse_are_passed_on_once():

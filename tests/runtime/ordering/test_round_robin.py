@@ -7,8 +7,9 @@ import random
 import pytest
 
 from anabranch.errors import EngineError
-from anabranch.runtime.ordering.round_robin import RoundRobinMerge
-from anabranch.runtime.punctuation import WINDOW
+from anabranch.operators.stateless import WINDOW
+from anabranch.runtime.batch import Batch, Origin
+from anabranch.runtime.ordering.by_number import RoundRobinMerge
 from tests.runtime.ordering.numbers import put
 
 
@@ -23,7 +24,7 @@ def test_figure_5_a_tuple_on_channel_1_frees_channels_1_2_and_0():
     assert [] == put(merge, 0, "d", "g")
     assert [] == put(merge, 2, "c")
     assert ["b", "c", "d"] == put(merge, 1, "b")
-    assert [1, 0] == [merge.held(0), merge.held(2)]
+    assert [1, 0] == [merge.count_waiting(0), merge.count_waiting(2)]
     assert ["e"] == put(merge, 1, "e")
 
 
@@ -50,7 +51,7 @@ def test_channels_that_disagree_about_a_punctuation_are_an_error():
     merge = RoundRobinMerge(2, punctuated=True)
     put(merge, 0, WINDOW)
 
-    with pytest.raises(EngineError, match="must come in all channels"):
+    with pytest.raises(EngineError, match="must come from all replicas"):
         put(merge, 1, "a")
 
 
@@ -70,3 +71,46 @@ def test_any_arrival_gives_the_order_of_the_splitter(seed):
         del queues[channel][:count]
 
     assert items == got
+
+
+def test_what_is_released_is_as_old_as_its_own_items():
+    """One replica is an item ahead of the other all the time."""
+
+    class Somewhere:
+        index = 0
+
+        def where(self, number):
+            return str(number)
+
+    source, merge = Somewhere(), RoundRobinMerge(2)
+    merge.put(0, Batch(["a0"], origin=Origin(0.0, source, 1, 1)))
+    merge.put(0, Batch(["a1"], origin=Origin(1.0, source, 3, 3)))
+    merge.release()
+    seen = []
+    for step in range(1, 5):
+        ahead, behind = Origin(step + 1.0, source), Origin(float(step), source)
+        merge.put(0, Batch([f"a{step + 1}"], origin=ahead))
+        merge.put(1, Batch([f"b{step}"], origin=behind))
+        released = merge.release()
+        seen.append((released.items, released.origin.born_s))
+
+    assert [
+        (["b1", "a1"], 1.0),
+        (["b2", "a2"], 2.0),
+        (["b3", "a3"], 3.0),
+        (["b4", "a4"], 4.0),
+    ] == seen
+
+
+def test_a_batch_that_leaves_in_parts_is_as_old_each_time():
+    class Somewhere:
+        index = 0
+
+    source, merge = Somewhere(), RoundRobinMerge(2)
+    merge.put(0, Batch(["a", "c"], origin=Origin(3.0, source)))
+    assert 3.0 == merge.release().origin.born_s
+    merge.put(1, Batch(["b"], origin=Origin(5.0, source)))
+
+    origin = merge.release().origin
+
+    assert (3.0, 5.0) == (origin.born_s, origin.youngest_s)

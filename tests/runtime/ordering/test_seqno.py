@@ -7,9 +7,9 @@ import random
 import pytest
 
 from anabranch.errors import EngineError
+from anabranch.operators.stateless import WINDOW
 from anabranch.runtime.batch import Batch
-from anabranch.runtime.ordering.seqno import SeqnoMerge
-from anabranch.runtime.punctuation import WINDOW
+from anabranch.runtime.ordering.by_number import SeqnoMerge
 from tests.runtime.ordering.numbers import put, released
 
 
@@ -35,7 +35,7 @@ def test_a_punctuation_goes_on_once_and_its_late_copy_is_dropped():
 
     assert [0, WINDOW] == put(merge, 0, 0, (1, WINDOW))
     assert [2] == put(merge, 1, (1, WINDOW), 2)
-    assert 0 == merge.held(0) + merge.held(1)
+    assert 0 == merge.count_waiting(0) + merge.count_waiting(1)
 
 
 def test_what_comes_out_has_its_numbers():

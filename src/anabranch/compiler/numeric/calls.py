@@ -1,4 +1,6 @@
-"""The functions that a trace knows: of the language, and of `math`.
+"""Traces calls: the functions that a trace knows, and the user's own.
+
+The functions that a trace knows: of the language, and of `math`.
 
 A function of `math` is here if the kernel calls the same routine of the C library as
 Python, which the tests compare on many numbers; where Python raises, a check sends the
@@ -9,30 +11,86 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import math
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+import types
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from anabranch.compiler.numeric.arithmetic import (
-    as_float,
-    as_int,
-    binary,
-    compare,
-    either,
-    truth,
-)
-from anabranch.compiler.numeric.trace import Trace
 from anabranch.compiler.numeric.values import (
     EXACT,
     Passing,
     RefusedError,
     Symbol,
+    Trace,
+    TracedRecord,
+    as_float,
+    as_int,
+    binary,
     bounds,
+    compare,
+    describe_value,
+    either,
     is_number,
+    is_sequence,
+    is_tuple_type,
     kind_of,
-    shown,
+    truth,
 )
+from anabranch.python.source import node_of
+
+_NOT_AT_ONCE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def read_function(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
+    """Return the syntax tree of a function; refuse one whose tree is not all of it."""
+    node = node_of(function.__code__)
+    if node is None or isinstance(node, ast.AsyncFunctionDef):
+        msg = f"the source of {function.__name__} is not at hand"
+        raise RefusedError(msg)
+    if isinstance(node, ast.Lambda):
+        if is_generator(function):
+            msg = "is a lambda that yields"
+            raise RefusedError(msg)
+    elif node.decorator_list:
+        msg = f"{function.__name__} is decorated"
+        raise RefusedError(msg)
+    return node
+
+
+def is_generator(function: types.FunctionType) -> bool:
+    """Tell whether a call gives something to go through, before anything is computed.
+
+    Its code tells, since a `yield` that is never reached makes a generator too.
+    """
+    return bool(function.__code__.co_flags & _NOT_AT_ONCE)
+
+
+def bind_parameters(
+    function: types.FunctionType,
+    declared: ast.arguments,
+    args: list[Any],
+    keywords: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the names of the parameters with their values."""
+    if declared.vararg or declared.kwarg or declared.kwonlyargs:
+        msg = f"{function.__name__} takes a varying number of arguments"
+        raise RefusedError(msg)
+    names = [each.arg for each in (*declared.posonlyargs, *declared.args)]
+    defaults = function.__defaults__ or ()
+    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    given.update(zip(names, args, strict=False))
+    given.update(keywords)
+    by_place = {*names[: len(args)], *names[: len(declared.posonlyargs)]}
+    twice = not by_place.isdisjoint(keywords)
+    if twice or len(args) > len(names) or set(given) != set(names):
+        msg = f"{function.__name__} is called with other arguments than it takes"
+        raise RefusedError(msg)
+    return given
+
 
 LONGEST_LIST = 10_000
 PLAIN_SUM = sys.version_info < (3, 12)  # since then it makes up for rounding
@@ -62,7 +120,7 @@ def call(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
     name = getattr(function, "__name__", "")
     if getattr(math, name, None) is function:
         return _math(trace, name, args)
-    msg = f"calls {name or shown(function)}"
+    msg = f"calls {name or describe_value(function)}"
     raise RefusedError(msg)
 
 
@@ -111,7 +169,7 @@ def _to_int(trace: Trace, value: Any, text: str) -> Any:
     x = as_float(trace, value)
     trace.fail_if(f"not (abs({x}) < {float(EXACT)!r})")
     safe = trace.new("float", f"{x} if abs({x}) < {float(EXACT)!r} else 0.0").name
-    return trace.new("int", f"int({text.format(x=safe)})", -EXACT, EXACT)
+    return trace.new("int", f"int({text.format(x=safe)})", (-EXACT, EXACT))
 
 
 def _int(trace: Trace, value: Any = 0) -> Any:
@@ -122,7 +180,7 @@ def _int(trace: Trace, value: Any = 0) -> Any:
             return _to_int(trace, value, "{x}")
         case "int":
             return value
-    return trace.new("int", as_int(trace, value), 0, 1)
+    return trace.new("int", as_int(trace, value), (0, 1))
 
 
 def _round(trace: Trace, value: Any) -> Any:
@@ -150,12 +208,12 @@ def _abs(trace: Trace, value: Any) -> Any:
     low, high = bounds(value)
     least = 0 if low <= 0 <= high else min(abs(low), abs(high))
     text = f"abs({as_int(trace, value)})"
-    return trace.new("int", text, least, max(abs(low), abs(high)))
+    return trace.new("int", text, (least, max(abs(low), abs(high))))
 
 
 def _concretely(function: Callable[[Any], Any], value: Any) -> Any:
     if not is_number(value):
-        msg = f"calls {function.__name__} on a {shown(value)}"
+        msg = f"calls {function.__name__} on a {describe_value(value)}"
         raise RefusedError(msg)
     try:
         return function(value)
@@ -164,9 +222,9 @@ def _concretely(function: Callable[[Any], Any], value: Any) -> Any:
         raise RefusedError(msg) from error
 
 
-def _chosen(trace: Trace, op: ast.cmpop, args: Sequence[Any]) -> Any:
+def _choose(trace: Trace, op: ast.cmpop, args: Sequence[Any]) -> Any:
     """Return the first of the least, or greatest, as `min` and `max` do."""
-    values = listed(args[0]) if len(args) == 1 else list(args)
+    values = list_values(args[0]) if len(args) == 1 else list(args)
     if not values:
         msg = "takes the least or greatest of nothing"
         raise RefusedError(msg)
@@ -177,26 +235,28 @@ def _chosen(trace: Trace, op: ast.cmpop, args: Sequence[Any]) -> Any:
             best = either(trace, better, value, best)
         elif better:
             best = value
-    return _bounded(best, op, values)
+    return _limit_best(best, op, values)
 
 
-def _bounded(best: Any, op: ast.cmpop, values: Sequence[Any]) -> Any:
+def _limit_best(best: Any, op: ast.cmpop, values: Sequence[Any]) -> Any:
     """Return the least or greatest of whole numbers with the bounds that it has."""
     if not isinstance(best, Symbol) or best.kind != "int":
         return best
     choose = min if isinstance(op, ast.Lt) else max
-    lows, highs = zip(*map(bounds, values), strict=True)
-    return Symbol(best.name, "int", choose(lows), choose(highs))
+    whole = [value for value in values if kind_of(value) == "int"]
+    lows, highs = zip(*map(bounds, whole), strict=True)
+    return Symbol(best.name, "int", (choose(lows), choose(highs)))
 
 
 def add_up(trace: Trace, values: Sequence[Any], start: Any) -> Any:
     """Return `sum(values, start)`."""
     total = start
-    for value in values:
+    for value in (start, *values):
         if not is_number(value):
-            msg = f"adds up a {shown(value)}"
+            msg = f"adds up a {describe_value(value)}"
             raise RefusedError(msg)
         refuse_compensated(value)
+    for value in values:
         total = binary(trace, ast.Add(), total, value)
     return total
 
@@ -209,12 +269,12 @@ def refuse_compensated(value: Any) -> None:
 
 
 def _sum(trace: Trace, values: Any, start: Any = 0) -> Any:
-    return add_up(trace, listed(values), start)
+    return add_up(trace, list_values(values), start)
 
 
 def _all(trace: Trace, values: Any, *, of: bool = True) -> Any:
     held: Any = of
-    for value in listed(values):
+    for value in list_values(values):
         this = truth(trace, value)
         if isinstance(held, bool):
             if held is not of:
@@ -229,19 +289,19 @@ def _all(trace: Trace, values: Any, *, of: bool = True) -> Any:
     return held
 
 
-def listed(values: Any) -> list[Any]:
+def list_values(values: Any) -> list[Any]:
     """Return the values that one can go through."""
     return values.items if isinstance(values, Passing) else sequence(values)
 
 
 def sequence(values: Any) -> list[Any]:
     """Return the values of a list, tuple or range."""
-    if isinstance(values, list | tuple | range):
+    if is_sequence(values):
         if len(values) > LONGEST_LIST:
             msg = f"goes through more than {LONGEST_LIST} values"
             raise RefusedError(msg)
         return list(values)
-    msg = f"goes through a {shown(values)}"
+    msg = f"goes through a {describe_value(values)}"
     raise RefusedError(msg)
 
 
@@ -257,9 +317,9 @@ def passing(items: list[Any], *values: Any) -> Passing:
     return Passing(items, tuple(one for each in values for one in lists_behind(each)))
 
 
-def zipped(values: Sequence[Any], *, strict: Any = False) -> Passing:
+def zip_values(values: Sequence[Any], *, strict: Any = False) -> Passing:
     """Return `zip(*values)`."""
-    rows = [listed(each) for each in values]
+    rows = [list_values(each) for each in values]
     if strict and len({len(row) for row in rows}) > 1:
         msg = "zips sequences of different lengths strictly"
         raise RefusedError(msg)
@@ -267,7 +327,10 @@ def zipped(values: Sequence[Any], *, strict: Any = False) -> Passing:
 
 
 def _enumerate(_: Trace, values: Any, start: Any = 0) -> Passing:
-    return passing(list(enumerate(listed(values), start)), values)
+    if type(start) not in (int, bool):
+        msg = "counts from a number that depends on the items"
+        raise RefusedError(msg)
+    return passing(list(enumerate(list_values(values), start)), values)
 
 
 def _range(_: Trace, *args: Any) -> range:
@@ -283,15 +346,245 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.int: _int,
     builtins.bool: _bool,
     builtins.round: _round,
-    builtins.min: lambda trace, *args: _chosen(trace, ast.Lt(), args),
-    builtins.max: lambda trace, *args: _chosen(trace, ast.Gt(), args),
+    builtins.min: lambda trace, *args: _choose(trace, ast.Lt(), args),
+    builtins.max: lambda trace, *args: _choose(trace, ast.Gt(), args),
     builtins.sum: _sum,
     builtins.all: _all,
     builtins.any: lambda trace, values: _all(trace, values, of=False),
     builtins.len: lambda _, values: len(sequence(values)),
     builtins.range: _range,
-    builtins.list: lambda _, values=(): listed(values),
-    builtins.tuple: lambda _, values=(): tuple(listed(values)),
+    builtins.list: lambda _, values=(): list_values(values),
+    builtins.tuple: lambda _, values=(): tuple(list_values(values)),
     builtins.reversed: lambda _, values: passing(sequence(values)[::-1], values),
     builtins.enumerate: _enumerate,
 }
+
+
+NO_NAME = object()
+
+
+@dataclass
+class CallFrame:
+    """A call of a function of the user's: its names, and the lists that it has made."""
+
+    function: types.FunctionType
+    names: dict[str, Any]
+    depth: int = 0
+    own: list[list[Any]] = field(default_factory=list)
+
+    def owns(self, made: list[Any]) -> bool:
+        """Tell whether a list was made in this call, so that nobody else has it."""
+        return any(one is made for one in self.own)
+
+    def look_up(self, name: str) -> Any:
+        """Return what a name stands for."""
+        if name in self.names:
+            return self.names[name]
+        code = self.function.__code__
+        if name in (*code.co_varnames, *code.co_cellvars):
+            return NO_NAME  # its own, without a value on this path
+        if name in code.co_freevars and self.function.__closure__ is not None:
+            cell = self.function.__closure__[code.co_freevars.index(name)]
+            return _content(cell)
+        for scope in (self.function.__globals__, vars(builtins)):
+            if name in scope:
+                return scope[name]
+        return NO_NAME
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing in it yet
+        return NO_NAME
+
+
+def bind(target: ast.expr, value: Any, names: dict[str, Any]) -> None:
+    """Give the names of an assignment their values."""
+    if isinstance(target, ast.Name):
+        names[target.id] = value
+        return
+    if not isinstance(target, ast.Tuple | ast.List):
+        msg = f"assigns to {type(target).__name__}"
+        raise RefusedError(msg)
+    parts = unpack(value)
+    if any(isinstance(t, ast.Starred) for t in target.elts):
+        msg = "assigns to *names"
+        raise RefusedError(msg)
+    if len(parts) != len(target.elts):
+        msg = f"takes {len(parts)} values apart into {len(target.elts)}"
+        raise RefusedError(msg)
+    given = [t.id for t in target.elts if isinstance(t, ast.Name)]
+    if len(given) > len(set(given)):  # Python 3.11.2 keeps the first value, others not
+        msg = f"assigns a name twice in {ast.unparse(target)}"
+        raise RefusedError(msg)
+    for each, part in zip(target.elts, parts, strict=True):
+        bind(each, part, names)
+
+
+def unpack(value: Any) -> list[Any]:
+    return list(value.values) if isinstance(value, TracedRecord) else list_values(value)
+
+
+_TOTAL = "<total>"
+
+
+class Runs(Protocol):
+    """Who runs statements."""
+
+    def invoke(
+        self, function: Any, args: list[Any], keywords: dict[str, Any], caller: Any
+    ) -> Any:
+        """Return what a function of the user's gives."""
+
+    def run(self, steps: list[ast.stmt], frame: CallFrame) -> None:
+        """Run statements."""
+
+
+class Calling(ABC):
+    """The part of evaluating expressions that is about calls."""
+
+    def __init__(self, trace: Trace, runs: Runs) -> None:
+        self.trace = trace
+        self._runs = runs
+
+    @abstractmethod
+    def value(self, node: ast.expr, frame: CallFrame) -> Any:
+        """Return the value of an expression that may be kept."""
+
+    @abstractmethod
+    def passing(self, node: ast.expr, frame: CallFrame) -> Any:
+        """Return the value of an expression, which may be an iterator."""
+
+    @abstractmethod
+    def _elements(self, nodes: list[ast.expr], frame: CallFrame) -> Iterator[Any]: ...
+
+    def _call(self, node: ast.Call, frame: CallFrame) -> Any:
+        if isinstance(node.func, ast.Attribute):
+            target = self.value(node.func.value, frame)
+            if isinstance(target, TracedRecord) and node.func.attr == "_replace":
+                if node.args:
+                    msg = "calls _replace with a value that has no name"
+                    raise RefusedError(msg)
+                return _replace_fields(target, self._keywords(node, frame))
+            if isinstance(target, list):
+                return self._list_method(target, node, frame)
+        return self._function_call(self.value(node.func, frame), node, frame)
+
+    def _function_call(self, function: Any, node: ast.Call, frame: CallFrame) -> Any:
+        if function is sum and PLAIN_SUM and len(node.args) == 1 and not node.keywords:
+            match node.args[0]:
+                case ast.GeneratorExp(elt=element, generators=[each]) if not each.ifs:
+                    return self._sum_loop(element, each, frame)
+        if function is zip or (knows(function) and len(node.args) == 1):
+            args = [self._argument(each, frame) for each in node.args]
+        else:
+            args = list(self._elements(node.args, frame))
+        keywords = self._keywords(node, frame)
+        if function is zip and not keywords.keys() - {"strict"}:
+            return zip_values(args, **keywords)
+        if is_tuple_type(function):
+            return _record(function, args, keywords)
+        if isinstance(function, types.FunctionType):
+            return self._runs.invoke(function, args, keywords, frame)
+        return self._call_known(function, args, keywords, frame)
+
+    def _call_known(
+        self, function: Any, args: list[Any], keywords: dict[str, Any], frame: CallFrame
+    ) -> Any:
+        if not knows(function) or keywords:
+            name = getattr(function, "__name__", describe_value(function))
+            msg = f"calls {name}" + (" with keywords" if keywords else "")
+            raise RefusedError(msg)
+        try:
+            given = call(self.trace, function, args)
+            return self._own(given, frame) if function is list else given
+        except TypeError as error:
+            msg = f"calls {function.__name__} in a way that is not known: {error}"
+            raise RefusedError(msg) from error
+
+    def _sum_loop(
+        self, element: ast.expr, each: ast.comprehension, frame: CallFrame
+    ) -> Any:
+        """Return `sum(element for ...)`, as the loop that it is."""
+        inner = CallFrame(
+            frame.function, {**frame.names, _TOTAL: 0}, frame.depth, frame.own
+        )
+        total = ast.Name(_TOTAL, ast.Load())
+        added = ast.BinOp(total, ast.Add(), element)
+        body: list[ast.stmt] = [ast.Assign([ast.Name(_TOTAL, ast.Store())], added)]
+        self.trace.in_expression += 1
+        try:
+            self._runs.run([ast.For(each.target, each.iter, body, [])], inner)
+        finally:
+            self.trace.in_expression -= 1
+        if not is_number(inner.names[_TOTAL]):
+            msg = f"adds up a {describe_value(inner.names[_TOTAL])}"
+            raise RefusedError(msg)
+        return inner.names[_TOTAL]
+
+    def _argument(self, node: ast.expr, frame: CallFrame) -> Any:
+        if isinstance(node, ast.Starred):
+            msg = "calls with *arguments"
+            raise RefusedError(msg)
+        return self.passing(node, frame)
+
+    def _keywords(self, node: ast.Call, frame: CallFrame) -> dict[str, Any]:
+        if any(each.arg is None for each in node.keywords):
+            msg = "calls with **keywords"
+            raise RefusedError(msg)
+        return {str(k.arg): self.value(k.value, frame) for k in node.keywords}
+
+    def _list_method(self, target: list[Any], node: ast.Call, frame: CallFrame) -> None:
+        assert isinstance(node.func, ast.Attribute)  # noqa: S101 - seen by the caller
+        args = list(self._elements(node.args, frame))
+        self.changing(target, frame)
+        if node.keywords or len(target) >= LONGEST_LIST:
+            msg = f"calls .{node.func.attr} with keywords, or of a very long list"
+            raise RefusedError(msg)
+        match node.func.attr, args:
+            case "append", [value]:
+                target.append(value)
+            case "extend", [values]:
+                target.extend(list_values(values))
+            case name, _:
+                msg = f"calls .{name} of a list"
+                raise RefusedError(msg)
+
+    def changing(self, target: Any, frame: CallFrame) -> None:
+        """Refuse to change what somebody else may hold, or only on one path."""
+        if not isinstance(target, list) or not frame.owns(target):
+            msg = "changes something that it has not made itself"
+            raise RefusedError(msg)
+        if self.trace.is_frozen(target):
+            msg = "changes a list that may be another one on another path"
+            raise RefusedError(msg)
+        if self.trace.in_expression:
+            msg = "changes a list within a condition"
+            raise RefusedError(msg)
+
+    def _own(self, made: Any, frame: CallFrame) -> Any:
+        if isinstance(made, list):
+            frame.own.append(made)
+        return made
+
+
+def _record(made: Any, args: list[Any], keywords: Mapping[str, Any]) -> TracedRecord:
+    given = dict(made._field_defaults)
+    given.update(zip(made._fields, args, strict=False))
+    given.update(keywords)
+    whole = len(args) <= len(made._fields) and set(given) == set(made._fields)
+    twice = set(made._fields[: len(args)]) & set(keywords)
+    if not whole or twice:
+        msg = f"makes a {made.__name__} with other attributes than it has"
+        raise RefusedError(msg)
+    return TracedRecord(made, tuple(given[name] for name in made._fields))
+
+
+def _replace_fields(record: TracedRecord, keywords: Mapping[str, Any]) -> TracedRecord:
+    fields = record.type._fields  # type: ignore[attr-defined]
+    if not set(keywords) <= set(fields):
+        msg = f"replaces what a {record.type.__name__} does not have"
+        raise RefusedError(msg)
+    pairs = zip(fields, record.values, strict=True)
+    return TracedRecord(record.type, tuple(keywords.get(n, v) for n, v in pairs))

@@ -12,27 +12,27 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anabranch.analysis.traits import Traits
 from anabranch.compiler.numeric.kernels import (
+    ArrayLayout,
     Firing,
-    Layout,
     layout_of,
     make_kernel,
 )
-from anabranch.compiler.numeric.values import KIND_OF, RefusedError, is_tuple_type
-from anabranch.graph.blocks import Block, Collect, Deal
+from anabranch.compiler.numeric.values import KIND_OF, RefusedError
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kinds import FlatMap, Map, shown
-from anabranch.graph.sources import FromIterable
-from anabranch.plan.plan import Column, Kernel
+from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.sources import FromIterable
+from anabranch.operators.stateless import FlatMap, Map, describe_function
+from anabranch.plan.plan import ArrayColumn, ArrayKernel
+from anabranch.python.traits import Traits
 
 
 @dataclass(frozen=True)
 class Compiled:
     """The kernels by operator, and why every other static operator has none."""
 
-    kernels: Mapping[str, Kernel]
+    kernels: Mapping[str, ArrayKernel]
     reasons: Mapping[str, str]
 
 
@@ -41,24 +41,24 @@ def find_kernels(
 ) -> Compiled:
     """Return the kernels of the static operators that have one.
 
-    >>> from anabranch.graph.reading import from_iterable
-    >>> from anabranch.graph.stream import build_graph
+    >>> from anabranch.language.sources import from_iterable
+    >>> from anabranch.language.drafts import build_graph
     >>> made = build_graph([from_iterable([1.0]).map(str, name="text").to_list()])
     >>> find_kernels(made, {op.name: Traits("stateless") for op in made}, ["text"]).reasons
     {'text': 'str is not a function written in Python'}
     """
-    layouts: dict[str, Layout] = {}
-    kernels: dict[str, Kernel] = {}
+    layouts: dict[str, ArrayLayout] = {}
+    kernels: dict[str, ArrayKernel] = {}
     reasons: dict[str, str] = {}
     for op in graph:
         if op.name not in static:
-            found = _promised(op)
+            found = _find_layout(op)
         else:
             try:
                 kernels[op.name], found = _kernel(op, traits[op.name], layouts)
             except RefusedError as refused:
                 reasons[op.name] = str(refused)
-                found = _promised(op)
+                found = _find_layout(op)
         if found is not None:
             layouts[op.name] = found
     return Compiled(kernels, reasons)
@@ -67,7 +67,7 @@ def find_kernels(
 _GIVES: dict[Any, type] = {float: float, int: int, bool: bool, len: int, ord: int}
 
 
-def _promised(op: Op) -> Layout | None:
+def _find_layout(op: Op) -> ArrayLayout | None:
     """Return how the items of an operator lie in arrays, if its type tells."""
     if op.type is not None:
         return layout_of(op.type)
@@ -81,12 +81,12 @@ def _promised(op: Op) -> Layout | None:
 
 
 def _kernel(
-    op: Op, traits: Traits, layouts: Mapping[str, Layout]
-) -> tuple[Kernel, Layout]:
+    op: Op, traits: Traits, layouts: Mapping[str, ArrayLayout]
+) -> tuple[ArrayKernel, ArrayLayout]:
     if op.state_key:
         msg = "keeps its items apart by key"
         raise RefusedError(msg)
-    takes = _taken(op, layouts)
+    takes = _find_input_layout(op, layouts)
     if isinstance(op.kind, Deal | Collect):
         return _turns(op, takes), takes
     if len(op.inputs) != 1:
@@ -94,25 +94,30 @@ def _kernel(
         raise RefusedError(msg)
     firing = _firing(op, traits)
     if traits.effects or declaration_of(firing.function).state is not None:
-        msg = f"{shown(firing.function)} is not proven to depend on its items alone"
+        msg = f"{describe_function(firing.function)} is not proven to depend on its items alone"
         raise RefusedError(msg)
     try:
         kernel, gives = make_kernel(firing, takes)
     except RefusedError as refused:
         if "not a function written" in str(refused):
             raise
-        msg = f"{shown(firing.function)} {refused}"
+        where = f" ({refused.place})" if refused.place else ""
+        msg = f"{describe_function(firing.function)} {refused}{where}"
         raise RefusedError(msg) from refused
     except Exception as error:  # whatever users write, their program must run
-        msg = f"{shown(firing.function)} cannot be traced ({type(error).__name__})"
+        msg = f"{describe_function(firing.function)} cannot be traced ({type(error).__name__})"
         raise RefusedError(msg) from error
-    declared = op.type if is_tuple_type(op.type) else None
+    declared = op.type if _is_tuple(op.type) else None
     if gives.type is not declared:
         msg = "gives something else than its annotation says"
         if gives.type is not None:
             msg = f"gives {gives.type.__name__}, which its annotation does not say"
         raise RefusedError(msg)
     return kernel, gives
+
+
+def _is_tuple(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, tuple)
 
 
 def _firing(op: Op, traits: Traits) -> Firing:
@@ -130,8 +135,8 @@ def _firing(op: Op, traits: Traits) -> Firing:
     raise RefusedError(msg)
 
 
-def _taken(op: Op, layouts: Mapping[str, Layout]) -> Layout:
-    found: list[Layout] = []
+def _find_input_layout(op: Op, layouts: Mapping[str, ArrayLayout]) -> ArrayLayout:
+    found: list[ArrayLayout] = []
     if not op.inputs:
         msg = "has no input"
         raise RefusedError(msg)
@@ -148,17 +153,17 @@ def _taken(op: Op, layouts: Mapping[str, Layout]) -> Layout:
     if len(kinds) > 1:
         msg = "brings items of different types together"
         raise RefusedError(msg)
-    return Layout(first.type, tuple(map(_widest, *(one.columns for one in found))))
+    return ArrayLayout(first.type, tuple(map(_widest, *(one.columns for one in found))))
 
 
-def _widest(*columns: Column) -> Column:
+def _widest(*columns: ArrayColumn) -> ArrayColumn:
     low, high = min(c.low for c in columns), max(c.high for c in columns)
-    return Column(columns[0].kind, low, high)
+    return ArrayColumn(columns[0].kind, low, high)
 
 
-def _turns(op: Op, takes: Layout) -> Kernel:
+def _turns(op: Op, takes: ArrayLayout) -> ArrayKernel:
     """Return the kernel of a splitter or joiner, which computes nothing."""
     weights: Any = op.kind.weights  # type: ignore[attr-defined]
     total = sum(weights)
     columns = takes.columns
-    return Kernel(op.name, total, total, total, columns, columns, "", ())
+    return ArrayKernel(op.name, total, total, total, columns, columns, "", ())

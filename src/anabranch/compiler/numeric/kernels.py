@@ -1,5 +1,14 @@
 """Makes the kernel of an operator: the text of a function over arrays.
 
+Turns loops inside out: many firings side by side, one step of the loop at a time.
+
+A loop whose rounds depend on one another goes at the pace of one addition after the
+other. Different firings do not depend on one another, so a kernel with such a loop runs
+it for many firings at once, each in its lane: the same steps in the same order for each,
+but the processor works on several lanes at a time.
+
+Makes the kernel of an operator: the text of a function over arrays.
+
 A kernel fires an operator many times. It reads the items of firing `j` from the places
 that begin at `j * pop` of its input arrays, one array for each attribute, and writes what
 the firing gives. It returns whether some firing would have raised in Python or left what
@@ -8,40 +17,123 @@ the arrays can hold; then nothing that it wrote counts.
 
 from __future__ import annotations
 
+import re
 import types
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from anabranch.compiler.numeric.arithmetic import as_float
 from anabranch.compiler.numeric.calls import call, knows
-from anabranch.compiler.numeric.lanes import has_loop, in_lanes
-from anabranch.compiler.numeric.statements import Statements
-from anabranch.compiler.numeric.trace import Trace
+from anabranch.compiler.numeric.statements import StatementTracer
 from anabranch.compiler.numeric.values import (
     KIND_OF,
     NEVER,
-    Record,
+    Kind,
     RefusedError,
     Symbol,
+    Trace,
+    TracedRecord,
+    as_float,
     bounds,
+    describe_value,
     is_number,
     is_tuple_type,
     kind_of,
-    shown,
 )
 from anabranch.graph.types import fields_of
-from anabranch.plan.plan import Column, Kernel
+from anabranch.plan.plan import ArrayColumn, ArrayKernel
+
+LANES = 256
+_NAME = re.compile(r"\bv\d+\b")
+_DTYPES: dict[Kind, str] = {
+    "float": "np.float64",
+    "int": "np.int64",
+    "bool": "np.bool_",
+}
+
+
+def has_loop(lines: Sequence[tuple[int, str]]) -> bool:
+    """Tell whether some line is within a loop."""
+    return any(depth for depth, _ in lines)
+
+
+def in_lanes(
+    lines: Sequence[tuple[int, str]], kinds: Mapping[str, Kind]
+) -> Iterator[str]:
+    r"""Yield the body of a kernel that runs its firings in lanes.
+
+    >>> lines = [(0, "v1 = x0[j]"), (0, "for v2 in range(9):"), (1, "v1 = v1 + k0"),
+    ...          (0, "o0[j] = v1")]
+    >>> print("\n".join(in_lanes(lines, {"v1": "float"})))
+        r1 = np.empty(256, np.float64)
+        for j0 in range(0, count, 256):
+            m = min(256, count - j0)
+            for l in range(m):
+                j = j0 + l
+                r1[l] = x0[j]
+            for v2 in range(9):
+                for l in range(m):
+                    j = j0 + l
+                    r1[l] = r1[l] + k0
+            for l in range(m):
+                j = j0 + l
+                o0[j] = r1[l]
+    """
+    pieces = list(_pieces(lines))
+    crossing = _crossing(pieces)
+    for name in crossing:
+        yield f"    r{name[1:]} = np.empty({LANES}, {_DTYPES[kinds[name]]})"
+    yield f"    for j0 in range(0, count, {LANES}):"
+    yield f"        m = min({LANES}, count - j0)"
+    for depth, texts in pieces:
+        indent = "    " * (2 + depth)
+        if texts[0].startswith("for "):
+            yield indent + texts[0]
+            continue
+        yield f"{indent}for l in range(m):"
+        yield f"{indent}    j = j0 + l"
+        for text in texts:
+            yield f"{indent}    {_NAME.sub(lambda m: _lane(m[0], crossing), text)}"
+
+
+def _pieces(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the heads of loops, and what stands together between them."""
+    numbered = [
+        (depth, n if text.startswith("for ") else -1, text)
+        for n, (depth, text) in enumerate(lines)
+    ]
+    for (depth, _), group in groupby(numbered, key=lambda line: line[:2]):
+        yield depth, [text for _, _, text in group]
+
+
+def _crossing(pieces: Sequence[tuple[int, list[str]]]) -> list[str]:
+    """Return the numbers that one piece leaves to another; loops have their own."""
+    seen: dict[str, set[int]] = {}
+    counters: set[str] = set()
+    for number, (_, texts) in enumerate(pieces):
+        for text in texts:
+            if text.startswith("for "):
+                counters.update(_NAME.findall(text.partition(" in ")[0]))
+            for name in _NAME.findall(text):
+                seen.setdefault(name, set()).add(number)
+    return [n for n, places in seen.items() if len(places) > 1 and n not in counters]
+
+
+def _lane(name: str, crossing: Sequence[str]) -> str:
+    return f"r{name[1:]}[l]" if name in crossing else name
+
 
 # Ints of a stream count as at most this large; what is larger goes through Python.
 INT_BOUND = 1 << 31
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArrayLayout:
     """How the items of a stream lie in arrays; `type` is None for plain numbers."""
 
     type: type | None
-    columns: tuple[Column, ...]
+    columns: tuple[ArrayColumn, ...]
 
 
 @dataclass(frozen=True)
@@ -57,30 +149,30 @@ class Firing:
     gives_list: bool
 
 
-def layout_of(found: Any) -> Layout | None:
+def layout_of(found: Any) -> ArrayLayout | None:
     """Return how items of a type lie in arrays; None if they are not all numbers.
 
     >>> layout_of(float)
-    Layout(type=None, columns=(Column(kind='float', low=0, high=0),))
+    ArrayLayout(type=None, columns=(ArrayColumn(kind='float', low=0, high=0),))
     >>> layout_of(str) is None
     True
     """
     if found in KIND_OF:
-        return Layout(None, (_column(found),))
+        return ArrayLayout(None, (_column(found),))
     if not is_tuple_type(found):
         return None
     fields = fields_of(found) or {}
     if not fields or any(each not in KIND_OF for each in fields.values()):
         return None
-    return Layout(found, tuple(_column(each) for each in fields.values()))
+    return ArrayLayout(found, tuple(_column(each) for each in fields.values()))
 
 
-def _column(found: type) -> Column:
+def _column(found: type) -> ArrayColumn:
     bound = INT_BOUND if found is int else 0
-    return Column(KIND_OF[found], -bound, bound)
+    return ArrayColumn(KIND_OF[found], -bound, bound)
 
 
-def make_kernel(firing: Firing, takes: Layout) -> tuple[Kernel, Layout]:
+def make_kernel(firing: Firing, takes: ArrayLayout) -> tuple[ArrayKernel, ArrayLayout]:
     """Return the kernel of an operator, and how its outputs lie in arrays.
 
     >>> firing = Firing("size", abs, 1, 1, 1, single=True, gives_list=False)
@@ -96,15 +188,15 @@ def make_kernel(firing: Firing, takes: Layout) -> tuple[Kernel, Layout]:
     """
     trace = Trace()
     items = [_item(trace, takes, firing.pop, index) for index in range(firing.peek)]
-    given = _fired(trace, firing, items[0] if firing.single else items)
+    given = _fire(trace, firing, items[0] if firing.single else items)
     outputs = _outputs(firing, given)
     gives = _common_layout(outputs)
     for index, output in enumerate(outputs):
-        values = output.values if isinstance(output, Record) else (output,)
+        values = output.values if isinstance(output, TracedRecord) else (output,)
         for number, value in enumerate(values):
             place = _place("j", firing.push, index)
-            trace.write(f"o{number}[{place}] = {_stored(trace, value)}")
-    kernel = Kernel(
+            trace.write(f"o{number}[{place}] = {_store(trace, value)}")
+    kernel = ArrayKernel(
         operator=firing.operator,
         pop=firing.pop,
         push=firing.push,
@@ -117,24 +209,27 @@ def make_kernel(firing: Firing, takes: Layout) -> tuple[Kernel, Layout]:
     return kernel, gives
 
 
-def _fired(trace: Trace, firing: Firing, argument: Any) -> Any:
+def _fire(trace: Trace, firing: Firing, argument: Any) -> Any:
     """Return what the function gives for symbols in the place of items."""
     function = firing.function
     if isinstance(function, types.FunctionType):
-        return Statements(trace).invoke(function, [argument], {}, None)
+        return StatementTracer(trace).invoke(function, [argument], {}, None)
     if knows(function):
         return call(trace, function, [argument])
-    name = getattr(function, "__name__", shown(function))
+    name = getattr(function, "__name__", describe_value(function))
     msg = f"{name} is not a function written in Python"
     raise RefusedError(msg)
 
 
-def _item(trace: Trace, layout: Layout, pop: int, index: int) -> Any:
+def _item(trace: Trace, layout: ArrayLayout, pop: int, index: int) -> Any:
     values = []
     for number, (kind, low, high) in enumerate(layout.columns):
         array = f"x{number}[{_place('j', pop, 0)}"
-        values.append(trace.load(kind, array, index, (low, high)))
-    return values[0] if layout.type is None else Record(layout.type, tuple(values))
+        span = (low, high) if kind == "int" else None
+        values.append(trace.load(kind, array, index, span))
+    return (
+        values[0] if layout.type is None else TracedRecord(layout.type, tuple(values))
+    )
 
 
 def _outputs(firing: Firing, given: Any) -> list[Any]:
@@ -143,10 +238,10 @@ def _outputs(firing: Firing, given: Any) -> list[Any]:
         raise RefusedError(msg)
     if not firing.gives_list:
         return [given]
-    if isinstance(given, Record):
+    if isinstance(given, TracedRecord):
         given = given.values
     if not isinstance(given, list | tuple):
-        msg = f"gives a {shown(given)}, not a list"
+        msg = f"gives a {describe_value(given)}, not a list"
         raise RefusedError(msg)
     if len(given) != firing.push:
         msg = f"gives {len(given)} items where {firing.push} are declared"
@@ -154,14 +249,14 @@ def _outputs(firing: Firing, given: Any) -> list[Any]:
     return list(given)
 
 
-def _common_layout(outputs: list[Any]) -> Layout:
+def _common_layout(outputs: list[Any]) -> ArrayLayout:
     """Return how outputs lie in arrays; all of them must be alike."""
     if not outputs:
         msg = "never gives an item"
         raise RefusedError(msg)
     shapes = {
         (one.type, tuple(map(kind_of, one.values)))
-        if isinstance(one, Record)
+        if isinstance(one, TracedRecord)
         else (None, (kind_of(one),))
         for one in outputs
     }
@@ -181,17 +276,17 @@ def _common_layout(outputs: list[Any]) -> Layout:
             ranges = [bounds(_attribute(one, number)) for one in outputs]
             low = min(first for first, _ in ranges)
             high = max(last for _, last in ranges)
-        columns.append(Column(kind, low, high))
-    return Layout(found, tuple(columns))
+        columns.append(ArrayColumn(kind, low, high))
+    return ArrayLayout(found, tuple(columns))
 
 
 def _attribute(output: Any, number: int) -> Any:
-    return output.values[number] if isinstance(output, Record) else output
+    return output.values[number] if isinstance(output, TracedRecord) else output
 
 
-def _stored(trace: Trace, value: Any) -> str:
+def _store(trace: Trace, value: Any) -> str:
     if not is_number(value):
-        msg = f"gives a {shown(value)}"
+        msg = f"gives a {describe_value(value)}"
         raise RefusedError(msg)
     if isinstance(value, Symbol):
         return value.name

@@ -1,4 +1,24 @@
-"""Traces functions of the user's, statement by statement.
+"""Traces functions of the user's, statement by statement, loops included.
+
+What the names of a function stand for where branches part, and where they meet.
+
+Each branch has its own copies of the lists that it may change. Where branches meet, two
+lists that were one before become one again. A list that is one thing on one path and
+another on the other is known by its values only, so none of them may be changed later.
+
+What is left to do while a function is traced: statements, and rounds of loops.
+
+Work is a list that shares its end, so that two branches can go on with the same.
+
+Loops that stay loops: what they go through, and what they carry on.
+
+A short loop is unrolled while it is traced. A long one would make the kernel too long,
+so its first round is traced by itself, which settles the types, and the others become a
+loop of the kernel. The floats and bools that its body assigns are carried from round to
+round. An int is not, since it might leave 64 bits; but what the last round leaves of it
+is known behind the loop.
+
+Traces functions of the user's, statement by statement.
 
 A loop over something known is run as often as it says. Where a condition is not known,
 both branches are traced and their results chosen between; a check inside a branch only
@@ -8,41 +28,269 @@ counts if the branch is taken.
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
 
-from anabranch.analysis.source import node_of
-from anabranch.compiler.numeric.arithmetic import binary, either, negated, truth
-from anabranch.compiler.numeric.calls import listed, lists_behind
-from anabranch.compiler.numeric.expressions import Expressions
-from anabranch.compiler.numeric.frames import Merged, bound, copied_frame
-from anabranch.compiler.numeric.indexing import element_at
-from anabranch.compiler.numeric.names import Frame, bind
-from anabranch.compiler.numeric.rolled import Carried
-from anabranch.compiler.numeric.trace import UNROLLED, Trace
-from anabranch.compiler.numeric.values import NEVER, RefusedError, Symbol
-from anabranch.compiler.numeric.work import (
-    LoopEnd,
-    Round,
-    Step,
-    Work,
-    before,
-    behind,
-    goes_elsewhere,
-    leaves,
-    refuse_lists,
+from anabranch.compiler.numeric.calls import (
+    CallFrame,
+    bind,
+    bind_parameters,
+    is_generator,
+    list_values,
+    lists_behind,
+    read_function,
 )
+from anabranch.compiler.numeric.expressions import ExpressionTracer, element_at
+from anabranch.compiler.numeric.values import (
+    NEVER,
+    UNROLLED,
+    RefusedError,
+    Symbol,
+    Trace,
+    TracedRecord,
+    binary,
+    bounds,
+    either,
+    is_number,
+    kind_of,
+    lists_in,
+    negate,
+    truth,
+)
+from anabranch.python.source import shown_path
+
+
+def copy_frame(trace: Trace, frame: CallFrame) -> CallFrame:
+    """Return the frame with copies of the lists that it may change."""
+    copies: dict[int, Any] = {}
+
+    def copy_value(value: Any) -> Any:
+        if not any(frame.owns(each) for each in lists_in(value)):
+            return value
+        if not isinstance(value, list):
+            return _rebuild(value, copy_value)
+        if id(value) not in copies:
+            made: list[Any] = []
+            copies[id(value)] = made  # first, for a list may hold itself
+            made.extend(copy_value(each) for each in value)
+            if trace.is_frozen(value):
+                trace.freeze(made)
+        return copies[id(value)]
+
+    own = [copy_value(each) for each in frame.own]
+    names = {name: copy_value(value) for name, value in frame.names.items()}
+    return CallFrame(frame.function, names, frame.depth, own)
+
+
+def _rebuild(value: Any, part: Callable[[Any], Any]) -> Any:
+    """Return a tuple or record with other parts."""
+    if isinstance(value, TracedRecord):
+        return TracedRecord(value.type, tuple(map(part, value.values)))
+    return tuple(map(part, value)) if type(value) is tuple else value
+
+
+class Meeting:
+    """Chooses between two branches; what was one list in both stays one list."""
+
+    def __init__(
+        self, trace: Trace, held: Symbol, frame: CallFrame, other: CallFrame
+    ) -> None:
+        self._trace = trace
+        self._held = held
+        self._frame = frame
+        self._other = other
+        self._made: dict[tuple[int, int], list[Any]] = {}  # from which two lists
+
+    def meet(self) -> None:
+        """Let the names of the frame stand for what they are behind the branches."""
+        others = self._other.names
+        self._frame.names = {
+            name: self._choose(value, others[name])
+            for name, value in self._frame.names.items()
+            if name in others
+        }
+
+    def _choose(self, one: Any, two: Any) -> Any:
+        if one is two:
+            return one
+        if isinstance(one, list) and isinstance(two, list):
+            return self._choose_list(one, two)
+        if type(one) is tuple and type(two) is tuple and len(one) == len(two):
+            return tuple(map(self._choose, one, two))
+        if (
+            isinstance(one, TracedRecord)
+            and isinstance(two, TracedRecord)
+            and one.type is two.type
+        ):
+            return TracedRecord(
+                one.type, tuple(map(self._choose, one.values, two.values))
+            )
+        return either(self._trace, self._held, one, two)
+
+    def _choose_list(self, one: list[Any], two: list[Any]) -> list[Any]:
+        key = (id(one), id(two))
+        if key in self._made:
+            return self._made[key]
+        if len(one) != len(two):
+            msg = "makes lists of different lengths on different paths"
+            raise RefusedError(msg)
+        made: list[Any] = []
+        self._made[key] = made
+        made.extend(map(self._choose, one, two))
+        if self._frame.owns(one) and self._other.owns(two):
+            self._frame.own.append(made)
+        shared = [
+            each
+            for (a, b), each in self._made.items()
+            if (a == key[0]) != (b == key[1])
+        ]
+        if shared or self._trace.is_frozen(one) or self._trace.is_frozen(two):
+            self._trace.freeze((made, shared))
+        for before, owner in ((one, self._frame), (two, self._other)):
+            if not owner.owns(before):  # whoever called may, and would not change ours
+                self._trace.freeze(before)
+        return made
+
+
+class Round(NamedTuple):
+    """One round of a loop: what its target is, and what it does."""
+
+    target: ast.expr
+    value: Any
+    body: list[ast.stmt]
+
+
+class LoopEnd(NamedTuple):
+    """Where a loop ends, and a `break` goes on."""
+
+
+class Again(NamedTuple):
+    """Where a `while` loop looks whether it goes on."""
+
+    loop: ast.While
+
+
+Step: TypeAlias = ast.stmt | Round | Again | LoopEnd
+Work: TypeAlias = tuple[Step, Any] | None  # a step, and the work behind it
+
+
+def before(steps: list[ast.stmt], work: Work) -> Work:
+    for step in reversed(steps):
+        work = (step, work)
+    return work
+
+
+def behind(work: Work, kinds: Any, *, keep: bool = False) -> Work:
+    while work is not None:
+        step, rest = work
+        if isinstance(step, kinds):
+            return work if keep else rest
+        work = rest
+    return None
+
+
+def rounds_in(work: Work) -> Iterator[Round]:
+    """Yield the rounds of loops that are still to come."""
+    while work is not None:
+        step, work = work
+        if isinstance(step, Round):
+            yield step
+
+
+def goes_elsewhere(body: list[ast.stmt]) -> bool:
+    """Tell whether a round may do more than go on to the next one."""
+    return leaves(body) or any(
+        isinstance(each, ast.Yield) for step in body for each in ast.walk(step)
+    )
+
+
+def leaves(steps: list[ast.stmt]) -> bool:
+    """Tell whether statements may go elsewhere than to what follows them."""
+    kinds = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+    return any(isinstance(each, kinds) for step in steps for each in ast.walk(step))
+
+
+class Carried:
+    """The numbers that a loop hands on from one round to the next."""
+
+    def __init__(self, trace: Trace, loop: ast.For, frame: CallFrame) -> None:
+        self._trace = trace
+        self._frame = frame
+        self._loop = loop
+        self._assigned = find_assigned_names(loop.body)
+        self._kept: dict[str, Symbol] = {}
+        for name in self._assigned:
+            value = frame.names.pop(name, None)
+            if not is_number(value) or kind_of(value) == "int":
+                continue  # it has no value in the loop, unless the body gives it one
+            made = trace.variable(kind_of(value))
+            trace.write(f"{made.name} = {trace.text(value)}")
+            self._kept[name] = made
+            frame.names[name] = made
+
+    def hand_on(self) -> None:
+        """Write the end of a round: all numbers change at once."""
+        targets, values = [], []
+        for name in self._assigned:
+            value: Any = self._frame.names.get(name)
+            made = self._kept.get(name)
+            if made is None:
+                if not is_number(value) or kind_of(value) != "int":
+                    continue
+                made = self._trace.variable("int", bounds(value))
+                self._kept[name] = made
+            elif not is_number(value) or kind_of(value) != made.kind:
+                msg = f"changes the type of {name} in a long loop"
+                raise RefusedError(msg)
+            if value is not made:
+                targets.append(made.name)
+                values.append(self._trace.text(value))
+        if targets:
+            self._trace.write(f"{', '.join(targets)} = {', '.join(values)}")
+
+    def settle(self, last: Any) -> None:
+        """Give the names the values that they have behind the loop.
+
+        The target is the last value that it went through, unless the body assigns it.
+        """
+        names = self._frame.names
+        bind(self._loop.target, last, names)
+        for name in self._assigned:
+            names.pop(name, None)
+        names.update(self._kept)
+
+
+def find_assigned_names(body: list[ast.stmt]) -> list[str]:
+    """Return the names that statements assign, without those of comprehensions.
+
+    >>> find_assigned_names(ast.parse("a = [b for b in c]; d += 1").body)
+    ['a', 'd']
+    """
+    return list(dict.fromkeys(name for step in body for name in _find_assigned(step)))
+
+
+def _find_assigned(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        return  # its names are its own
+    for each in ast.iter_child_nodes(node):
+        yield from _find_assigned(each)
+
 
 _DEEPEST_CALL = 12
 _LONG_LOOP = 8
 _YIELDED = "<yielded>"
 
 
-class Statements:
+class StatementTracer:
     """Runs functions on symbols; one for each kernel."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._expressions = Expressions(trace, self)
+        self._expressions = ExpressionTracer(trace, self)
+        self._to_come: list[Any] = []  # values of rounds that wait for an inner run
 
     def invoke(
         self, function: Any, args: list[Any], keywords: dict[str, Any], caller: Any
@@ -52,17 +300,13 @@ class Statements:
         if depth > _DEEPEST_CALL:
             msg = "calls itself, or others too deeply"
             raise RefusedError(msg)
-        node = node_of(function.__code__)
-        if node is None or isinstance(node, ast.AsyncFunctionDef):
-            msg = f"the source of {function.__name__} is not at hand"
-            raise RefusedError(msg)
-        if getattr(node, "decorator_list", []):
-            msg = f"{function.__name__} is decorated"
-            raise RefusedError(msg)
-        frame = Frame(function, bound(function, node.args, args, keywords), depth)
+        node = read_function(function)
+        names = bind_parameters(function, node.args, args, keywords)
+        frame = CallFrame(function, names, depth)
         if isinstance(node, ast.Lambda):
-            return self._expressions.value(node.body, frame)
-        if any(isinstance(each, ast.Yield) for each in ast.walk(node)):
+            with _note_place(node.body, frame):
+                return self._expressions.value(node.body, frame)
+        if is_generator(function):
             if depth:
                 msg = f"calls {function.__name__}, which yields"
                 raise RefusedError(msg)
@@ -74,72 +318,78 @@ class Statements:
             return given if given is not None else frame.names[_YIELDED]
         return given
 
-    def run(self, steps: list[ast.stmt], frame: Frame) -> None:
+    def run(self, steps: list[ast.stmt], frame: CallFrame) -> None:
         """Run statements that lead to what follows them."""
         self._run(before(steps, None), frame)
 
-    def _run(self, work: Work, frame: Frame) -> Any:
+    def _run(self, work: Work, frame: CallFrame) -> Any:
         """Run until a return; give what it gives."""
         while work is not None:
             step, work = work
             self.trace.step()
-            match step:
-                case LoopEnd():
-                    pass
-                case Round(target, value, body):
-                    bind(target, value, frame.names)
-                    work = before(body, work)
-                case ast.Return(value=node):
-                    return self._returned(node, frame)
-                case ast.Raise():
-                    self.trace.fail_if("True")
-                    return NEVER
-                case ast.If():
-                    held = truth(self.trace, self._expressions.value(step.test, frame))
-                    if not isinstance(held, Symbol):
-                        work = before(step.body if held else step.orelse, work)
-                    elif leaves(step.body) or leaves(step.orelse):
-                        return self._forked(held, step, work, frame)
-                    else:
-                        self._branched(held, step, work, frame)
-                case _:
-                    work = self._onward(step, work, frame)
-        return self._ended(frame)
+            with _note_place(step, frame):
+                match step:
+                    case ast.Return(value=node):
+                        return self._return_value(node, frame)
+                    case ast.Raise():
+                        self.trace.fail_if("True")
+                        return NEVER
+                    case ast.If():
+                        test = self._expressions.value(step.test, frame)
+                        held = truth(self.trace, test)
+                        if not isinstance(held, Symbol):
+                            work = before(step.body if held else step.orelse, work)
+                        elif leaves(step.body) or leaves(step.orelse):
+                            return self._fork(held, step, work, frame)
+                        else:
+                            self._branch(held, step, work, frame)
+                    case _:
+                        work = self._onward(step, work, frame)
+        return self._end(frame)
 
-    def _onward(self, step: Step, work: Work, frame: Frame) -> Work:
+    def _onward(self, step: Step, work: Work, frame: CallFrame) -> Work:
         """Run a loop, or a statement that goes on to the next; return what is left."""
         match step:
+            case LoopEnd():
+                pass
+            case Round(target, value, body):
+                bind(target, value, frame.names)
+                work = before(body, work)
+            case Again(loop):
+                work = self._go_on(loop, work, frame)
             case ast.Break():
-                return behind(work, LoopEnd)
+                work = behind(work, LoopEnd)
             case ast.Continue():
-                return behind(work, (Round, LoopEnd), keep=True)
+                work = behind(work, (Round, Again, LoopEnd), keep=True)
             case ast.For(orelse=[]):
-                return self._for(step, work, frame)
+                work = self._for(step, work, frame)
             case ast.While(orelse=[]):
-                return self._while(step, work, frame)
-        self._simple(step, frame)
+                work = (Again(step), (LoopEnd(), work))
+            case _:
+                self._simple(step, frame)
         return work
 
-    def _ended(self, frame: Frame) -> Any:
+    def _end(self, frame: CallFrame) -> Any:
         return frame.names.get(_YIELDED)
 
-    def _returned(self, node: ast.expr | None, frame: Frame) -> Any:
+    def _return_value(self, node: ast.expr | None, frame: CallFrame) -> Any:
         if _YIELDED in frame.names:
             if node is not None:
                 msg = "returns a value from a generator"
                 raise RefusedError(msg)
-            return self._ended(frame)
+            return self._end(frame)
         return None if node is None else self._expressions.value(node, frame)
 
-    def _for(self, step: ast.For, work: Work, frame: Frame) -> Work:
+    def _for(self, step: ast.For, work: Work, frame: CallFrame) -> Work:
         over = self._expressions.passing(step.iter, frame)
         for one_list in lists_behind(over):  # nobody may change it on the way
             frame.own = [one for one in frame.own if one is not one_list]
-        values = listed(over)
+        values = list_values(over)
         if len(values) > _LONG_LOOP and not goes_elsewhere(step.body):
             written = len(self.trace.lines)
             bind(step.target, values[0], frame.names)
-            self.run(step.body, frame)
+            with self._waiting(values[1:], work):
+                self.run(step.body, frame)
             length = (len(self.trace.lines) - written) * (len(values) - 1)
             if length > UNROLLED:
                 self._roll(step, values, frame)
@@ -150,52 +400,65 @@ class Statements:
             work = (Round(step.target, value, step.body), work)
         return work
 
-    def _roll(self, step: ast.For, values: list[Any], frame: Frame) -> None:
+    def _roll(self, step: ast.For, values: list[Any], frame: CallFrame) -> None:
         """Trace all rounds but the first as a loop of the kernel."""
         own, frame.own = frame.own, []  # its body may not change a list
-        carried = Carried(self.trace, step.body, frame)
-        index = Symbol(self.trace.name(), "int", 1, len(values) - 1)
+        carried = Carried(self.trace, step, frame)
+        index = Symbol(self.trace.name(), "int", (1, len(values) - 1))
         with self.trace.loop(f"for {index.name} in range(1, {len(values)}):"):
             bind(step.target, element_at(self.trace, values, index), frame.names)
             self.run(step.body, frame)
             carried.hand_on()
         frame.own = own
-        carried.settle(step.body)
-        bind(step.target, values[-1], frame.names)
+        carried.settle(values[-1])
 
-    def _while(self, step: ast.While, work: Work, frame: Frame) -> Work:
-        held = truth(self.trace, self._expressions.value(step.test, frame))
-        if isinstance(held, Symbol):
-            msg = "repeats for as long as the items say"
+    def _go_on(self, loop: ast.While, work: Work, frame: CallFrame) -> Work:
+        with _note_place(loop, frame):
+            held = truth(self.trace, self._expressions.value(loop.test, frame))
+            if isinstance(held, Symbol):
+                msg = "repeats for as long as the items say"
+                raise RefusedError(msg)
+        return before(loop.body, (Again(loop), work)) if held else work
+
+    @contextmanager
+    def _waiting(self, values: Sequence[Any], work: Work) -> Iterator[None]:
+        """Run something inside of what has rounds to come."""
+        count = len(self._to_come)
+        self._to_come += [*values, *(each.value for each in rounds_in(work))]
+        try:
+            yield
+        finally:
+            del self._to_come[count:]
+
+    def _refuse_changes(self, work: Work, frame: CallFrame) -> None:
+        """Refuse a branch if rounds to come have a list that it might change."""
+        values = [*self._to_come, *(each.value for each in rounds_in(work))]
+        if any(frame.owns(each) for each in lists_in(values)):
+            msg = "goes through lists of lists with a condition inside"
             raise RefusedError(msg)
-        return before([*step.body, step], work) if held else work
 
-    def _forked(self, held: Symbol, step: ast.If, work: Work, frame: Frame) -> Any:
+    def _fork(self, held: Symbol, step: ast.If, work: Work, frame: CallFrame) -> Any:
         """Trace both branches, each with all that follows."""
-        refuse_lists(work)
-        other = copied_frame(frame)
+        self._refuse_changes(work, frame)
+        other = copy_frame(self.trace, frame)
         with self.trace.under(held.name):
             one = self._run(before(step.body, work), frame)
-        with self.trace.under(negated(self.trace, held).name):
+        with self.trace.under(negate(self.trace, held).name):
             two = self._run(before(step.orelse, work), other)
         return either(self.trace, held, one, two)
 
-    def _branched(self, held: Symbol, step: ast.If, work: Work, frame: Frame) -> None:
+    def _branch(self, held: Symbol, step: ast.If, work: Work, frame: CallFrame) -> None:
         """Trace both branches, and choose between what their names stand for."""
-        refuse_lists(work)
-        other = copied_frame(frame)
-        with self.trace.under(held.name):
-            self.run(step.body, frame)
-        with self.trace.under(negated(self.trace, held).name):
-            self.run(step.orelse, other)
-        merged = Merged(self.trace, held, frame)
-        frame.names = {
-            name: merged.value(value, other.names[name])
-            for name, value in frame.names.items()
-            if name in other.names
-        }
+        self._refuse_changes(work, frame)
+        other = copy_frame(self.trace, frame)
+        with self._waiting((), work):
+            with self.trace.under(held.name):
+                self.run(step.body, frame)
+            with self.trace.under(negate(self.trace, held).name):
+                self.run(step.orelse, other)
+        Meeting(self.trace, held, frame, other).meet()
 
-    def _simple(self, step: Step, frame: Frame) -> None:
+    def _simple(self, step: Step, frame: CallFrame) -> None:
         match step:
             case ast.Assign(targets=targets, value=node):
                 value = self._expressions.value(node, frame)
@@ -217,7 +480,7 @@ class Statements:
                 msg = f"uses {type(step).__name__}"
                 raise RefusedError(msg)
 
-    def _yield(self, node: ast.Yield, frame: Frame) -> None:
+    def _yield(self, node: ast.Yield, frame: CallFrame) -> None:
         made = (
             None if node.value is None else self._expressions.value(node.value, frame)
         )
@@ -225,14 +488,14 @@ class Statements:
         self._expressions.changing(yielded, frame)
         yielded.append(made)
 
-    def _assert(self, step: ast.Assert, frame: Frame) -> None:
-        held = negated(self.trace, self._expressions.value(step.test, frame))
+    def _assert(self, step: ast.Assert, frame: CallFrame) -> None:
+        held = negate(self.trace, self._expressions.value(step.test, frame))
         if isinstance(held, Symbol):
             self.trace.fail_if(held.name)
         elif held:
             self.trace.fail_if("True")
 
-    def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
+    def _assign(self, target: ast.expr, value: Any, frame: CallFrame) -> None:
         if not isinstance(target, ast.Subscript):
             bind(target, value, frame.names)
             return
@@ -245,7 +508,7 @@ class Statements:
         place[index] = value
 
     def _augment(
-        self, target: ast.expr, op: ast.operator, node: ast.expr, frame: Frame
+        self, target: ast.expr, op: ast.operator, node: ast.expr, frame: CallFrame
     ) -> None:
         if not isinstance(target, ast.Name | ast.Subscript):
             msg = f"assigns to {type(target).__name__}"
@@ -261,3 +524,15 @@ class Statements:
             raise RefusedError(msg)
         right = self._expressions.value(node, frame)
         self._assign(target, binary(self.trace, op, left, right), frame)
+
+
+@contextmanager
+def _note_place(step: Any, frame: CallFrame) -> Iterator[None]:
+    """Note where a function does what is refused, unless one that it calls does."""
+    try:
+        yield
+    except RefusedError as refused:
+        if not refused.place and isinstance(step, ast.AST):
+            filename = shown_path(frame.function.__code__.co_filename)
+            refused.place = f"{filename}:{getattr(step, 'lineno', 0)}"
+        raise

@@ -1,5 +1,7 @@
 """What the controller sees of a program on the local engine, and changes.
 
+What the controller sees of a program on the local engine, and changes.
+
 A fused operator has no counter of its own, which would cost something for each item.
 So the throughput at an operator is told by the sources that lead to it: what they read
 in a second, of which the operator gets a share that a thread more does not change.
@@ -13,32 +15,40 @@ from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.effects import effect_of
-from anabranch.engines.local.flow import Flow
-from anabranch.engines.local.regions import replicated_operators, why_not_replicated
-from anabranch.engines.local.watching import watched_threads
+from anabranch.engines.local.flow import LocalFlow, Switch
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.watching import list_watched_threads
 from anabranch.engines.thread import RunningThread
 from anabranch.errors import EngineError
-from anabranch.graph.graph import Input
-from anabranch.graph.reaching import ancestors
-from anabranch.graph.sources import Source
-from anabranch.metrics.load import Profile
+from anabranch.graph.graph import Input, ancestors
+from anabranch.graph.kind import SourceKind
+from anabranch.metrics.load import Profile, ThreadSamples, profile_of
 from anabranch.metrics.rates import Rates
-from anabranch.metrics.samples import ThreadSamples, profile_of
-from anabranch.plan.arrangement import Arrangement
+from anabranch.plan.plan import Arrangement
 from anabranch.runtime.profile import Sampler
-from anabranch.runtime.punctuated import punctuated_operators
+
+
+def effect_of(switch: Switch) -> str:
+    """Say what a change brought: the pause, and the locks that it turned on or off."""
+    text = f"the flow stood still for {switch.pause_s * 1000:.2f} ms"
+    before, after = switch.before.threads.locks, switch.after.threads.locks
+    for names, turned in ((after - before, "on"), (before - after, "off")):
+        if names:
+            text += f"; locks turned {turned}: {', '.join(sorted(names))}"
+    return text
+
 
 PERIOD_S = 1.0  # how long the program is watched for one answer
 SLICES = 20
+GLANCE_S = 0.2  # enough to see that threads wait for the world
+GLANCES = 4
 SETTLING_S = 0.25  # after a change, until threads have found how much to take at a time
 
 
 class LocalActuator:
     """Watches and rearranges one program; used by one thread, its controller."""
 
-    def __init__(self, run: RunningThread, flow: Flow) -> None:
+    def __init__(self, run: RunningThread, flow: LocalFlow) -> None:
         self._run = run
         self._flow = flow
         self._graph = flow.graph
@@ -51,18 +61,16 @@ class LocalActuator:
 
     @cached_property
     def places(self) -> frozenset[str]:
+        kept = self._flow.plan.undivided
         return frozenset(
-            op.name for op in self._graph if not isinstance(op.kind, Source)
+            op.name
+            for op in self._graph
+            if not isinstance(op.kind, SourceKind) and op.name not in kept
         )
 
     @cached_property
     def regions(self) -> Mapping[str, tuple[str, ...]]:
-        punctuated = punctuated_operators(self._graph)
-        return {
-            region.name: replicated_operators(self._graph, region)
-            for region in self._flow.plan.regions
-            if why_not_replicated(self._graph, region, punctuated) is None
-        }
+        return {region.name: region.operators for region in self._flow.plan.regions}
 
     @property
     def arrangement(self) -> Arrangement:
@@ -70,7 +78,7 @@ class LocalActuator:
 
     def arrange(self, arrangement: Arrangement) -> str | None:
         try:
-            switch = self._flow.switch(arranged(self._flow.configuration, arrangement))
+            switch = self._flow.switch(rearrange(self._flow.configuration, arrangement))
         except EngineError:  # the program has ended, or failed, meanwhile
             return None
         self._settling_s = SETTLING_S
@@ -82,20 +90,30 @@ class LocalActuator:
 
     def samples(self, period_s: float) -> tuple[ThreadSamples, ...] | None:
         """Return what the profiler sees in so many seconds."""
-        sampler = Sampler(watched_threads(self._flow))
+        sampler = Sampler(list_watched_threads(self._flow))
         sampler.start()
         over = self._ends_within(period_s)
         found = sampler.stop()
         return None if over else found
 
+    def glance(self) -> tuple[Rates, Profile] | None:
+        sampler = Sampler(list_watched_threads(self._flow))
+        sampler.start()
+        rates = self._rates(GLANCE_S, GLANCES)
+        samples = sampler.stop()
+        return None if rates is None else (rates, profile_of(samples))
+
     def rates(self) -> Rates | None:
         if self._ends_within(self._settling_s):
             return None
         self._settling_s = 0.0
+        return self._rates(PERIOD_S, SLICES)
+
+    def _rates(self, period_s: float, slices: int) -> Rates | None:
         series: dict[str, list[float]] = {s.op.name: [] for s in self._flow.sources}
         before, before_s = self._read(), perf_counter()
-        for _ in range(SLICES):
-            if self._ends_within(PERIOD_S / SLICES):
+        for _ in range(slices):
+            if self._ends_within(period_s / slices):
                 return None
             now, now_s = self._read(), perf_counter()
             for name, rates in series.items():
@@ -125,7 +143,7 @@ class LocalActuator:
 
     def _ends_within(self, seconds: float) -> bool:
         """Wait; tell whether the program came to its end meanwhile, good or bad."""
-        return self._run.ended_within(seconds) or self._flow.ended
+        return self._run.wait_for_end(seconds) or self._flow.ended
 
 
 def arrangement_of(configuration: Configuration) -> Arrangement:
@@ -136,10 +154,10 @@ def arrangement_of(configuration: Configuration) -> Arrangement:
     return made
 
 
-def arranged(before: Configuration, arrangement: Arrangement) -> Configuration:
+def rearrange(before: Configuration, arrangement: Arrangement) -> Configuration:
     """Return a configuration changed as the control layer wants it.
 
-    >>> arranged(Configuration(), Arrangement(frozenset({"a"}))).ports
+    >>> rearrange(Configuration(), Arrangement(frozenset({"a"}))).ports
     frozenset({Input(operator='a', port=0)})
     """
     kept = {port for port in before.ports if port.operator in arrangement.ports}

@@ -1,27 +1,40 @@
-"""Hand batches over to sinks, and measure how long their items were on the way."""
+"""Hand batches over to sinks, and finish operators at the end of the stream.
+
+The end of the stream: operators finish one by one, as the sequential engine has it.
+
+Everything has gone through and all threads are at rest, so the whole program is run
+once more as one piece, by one thread, on the states that all replicas left behind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import length_hint
 from time import perf_counter
 from typing import Any
 
 from anabranch.engines.sinks import Sinks
 from anabranch.errors import OutputError
-from anabranch.graph.graph import Op
-from anabranch.graph.sinks import ForEach, ToList, WriteFiles
-from anabranch.metrics.latency import Latencies
-from anabranch.runtime.batch import Batch
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.metrics.latency import SinkLatencies
+from anabranch.operators.clock import is_sign
+from anabranch.operators.kernel import Kernel
+from anabranch.operators.sinks import ForEach, ToList, WriteFiles
+from anabranch.runtime.batch import Batch, Origin
 from anabranch.runtime.element import Deliver
-from anabranch.runtime.failures import OnError, failure_of
-from anabranch.runtime.punctuation import WINDOW
+from anabranch.runtime.failures import END, OnError, failure_at_end, failure_of
+from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.keys import in_key_order
+from anabranch.runtime.program import Program
+from anabranch.runtime.state import States
 
 
 def deliverer(
     op: Op,
     sinks: Sinks,
     on_error: OnError,
-    latencies: Latencies,
+    latencies: SinkLatencies,
     *,
     punctuated: bool,
 ) -> Deliver:
@@ -33,21 +46,33 @@ def deliverer(
         try:
             return sinks.deliver_all(op, items)
         except OutputError as error:  # the file fails, whichever item it is
-            on_error(failure_of(op, items[-1], batch.origin.text, error))
+            on_error(failure_of(op, items[-1], batch.where(len(batch) - 1), error))
             return True
 
     def deliver(batch: Batch) -> None:
         items = batch.items
         if punctuated:
-            items = [item for item in items if item is not WINDOW]
+            items = [item for item in items if not is_sign(item)]
         if not items:
             return
+        sinks.refuse_if_abandoned()
         if isinstance(op.kind, ToList):
             op.kind.items.extend(items)
             sinks.delivered[op.name] += len(items)
         elif not (in_files and at_once(items, batch)):
             one(items, batch)
-        latencies.record(perf_counter() - batch.origin.born_s, len(items))
+        note(batch.origin, len(items))
+
+    def note(origin: Origin, count: int) -> None:
+        """Count how old outputs are: as old as the item that completed them."""
+        if origin.source is None:  # the end of the stream completed them
+            return
+        now_s = perf_counter()
+        born_s, youngest_s = origin.born_s, origin.youngest_s
+        latencies.from_birth.record_between(
+            now_s - born_s, now_s - youngest_s, count, at_s=now_s
+        )
+        latencies.from_reading.record(now_s - origin.read_s, count, at_s=now_s)
 
     return deliver
 
@@ -66,16 +91,97 @@ def _one_by_one(
         counts = False
 
     def hand_over(items: list[Any], batch: Batch) -> None:
+        sinks.under_way[op.name] = items
         left, item, failed = iter(items), None, 0
-        while True:
-            try:
-                for item in left:
-                    function(item)
-                break
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                failed += 1
-                on_error(failure_of(op, item, batch.origin.text, error))
-        if counts:
-            sinks.delivered[op.name] += len(items) - failed
+        try:
+            while True:
+                try:
+                    for item in left:
+                        function(item)
+                    break
+                except Exception as error:  # noqa: BLE001 - the user's code
+                    failed += 1
+                    batch.failed = _place(batch, items, left)
+                    where = batch.where(batch.failed)
+                    on_error(failure_of(op, item, where, error))
+        finally:
+            if counts:
+                taken = len(items) - length_hint(left)
+                sinks.delivered[op.name] += taken - failed
 
     return hand_over
+
+
+def _place(batch: Batch, items: list[Any], left: Any) -> int:
+    """Return where in a batch the item stands that was last taken of its items."""
+    place = len(items) - length_hint(left) - 1
+    if len(items) == len(batch):
+        return place
+    return [i for i, item in enumerate(batch.items) if not is_sign(item)][place]
+
+
+def finish(
+    graph: Graph,
+    states: Mapping[str, dict[Any, Any]],
+    deliver: Callable[[Op], Deliver],
+    on_error: OnError,
+    go_on: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Let every operator finish, producers first, its keys in their order.
+
+    Before each key it is asked whether to `go_on`; tells whether all have finished.
+    """
+    talkers = [op.name for op in graph if _has_last_word(op)]
+    if not talkers:
+        return True
+    states = {name: _open(graph[name], own) for name, own in states.items()}
+    program = Program(
+        graph,
+        graph.names,
+        talkers,
+        states=states,
+        on_error=on_error,
+        describe=lambda _: END,
+        repeatable=(),
+    )
+    sinks = {edge: deliver(graph[edge.consumer.operator]) for edge in program.exits}
+    for entry, name in enumerate(talkers):
+        kernel = kernel_of(graph[name])
+        for key in in_key_order(states[name]):
+            if not go_on():
+                return False
+            outputs = finish_key(graph[name], kernel, states[name], key, on_error)
+            try:
+                program.run(outputs, None, [entry] * len(outputs))
+            finally:  # what came before a failure counts
+                for edge, left in program.exits.items():
+                    if left.items:
+                        sinks[edge](Batch(left.items[:]))
+                        left.clear()
+    return True
+
+
+def _open(op: Op, own: dict[Any, Any]) -> States:
+    """Return states that new keys can join: the last outputs may bring some."""
+    made = States(op, kernel_of(op), fresh=False)
+    made.update(own)
+    return made
+
+
+def _has_last_word(op: Op) -> bool:
+    if isinstance(op.kind, SourceKind | SinkKind):
+        return False
+    kernel = kernel_of(op)
+    return kernel.stateful and type(kernel).finish is not Kernel.finish
+
+
+def finish_key(
+    op: Op, kernel: Kernel, states: dict[Any, Any], key: Any, on_error: OnError
+) -> list[Any]:
+    outputs: list[Any] = []
+    for of_key, step in kernel.endings(key, states[key]):
+        try:
+            outputs += step()
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            on_error(failure_at_end(op, of_key, error))
+    return outputs

@@ -13,35 +13,38 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import NamedTuple
 
-from anabranch.engines.local.build import Build
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.flusher import Flusher
-from anabranch.engines.local.gate import Gate
-from anabranch.engines.local.layout import Layout, lay_out
-from anabranch.engines.local.lock_watch import LockWatch
-from anabranch.engines.local.network import Network
-from anabranch.engines.local.source import SourceThread
-from anabranch.engines.local.state import AllStates, first_states, gathered, hand_over
-from anabranch.engines.local.turns import turns_of
+from anabranch.engines.local.interpreter_settings import LockWatch
+from anabranch.engines.local.layout import Configuration, LocalLayout, lay_out
+from anabranch.engines.local.network import Build, Network
+from anabranch.engines.local.reading import Flusher, Gate, SourceThread, turns_of
+from anabranch.engines.local.state import (
+    AllStates,
+    first_states,
+    gather_states,
+    hand_over,
+)
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph, Op
 from anabranch.plan.plan import Plan
-from anabranch.runtime.batch import Batch
+from anabranch.runtime.ambient import Ambient
+from anabranch.runtime.batch import Batch, SourceLedger
+from anabranch.runtime.breaks import Breaks
 from anabranch.runtime.compiled.program import choice_of
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import OnError, stop
 from anabranch.runtime.ports import AbortedError
+from anabranch.runtime.verify.verifier import Verifier
 
 
 class Switch(NamedTuple):
     """What a change did: how long the flow stood still, and the layouts before and after."""
 
     pause_s: float
-    before: Layout
-    after: Layout
+    before: LocalLayout
+    after: LocalLayout
 
 
-class Flow:
+class LocalFlow:
     """Everything that moves; `news` is told when a source has ended or something failed."""
 
     def __init__(
@@ -53,6 +56,8 @@ class Flow:
         deliver: Callable[[Op], Deliver],
         on_error: OnError,
         news: Callable[[], None],
+        ambient: Ambient,
+        verifier: Verifier | None = None,
     ) -> None:
         self.graph = graph
         self.plan = plan
@@ -61,28 +66,36 @@ class Flow:
         self.configuration = configuration
         self._deliver = deliver
         self._on_error = on_error
+        self._verifier = verifier
         self._choice = choice_of(plan, configuration.fission)
         self._news = news
+        self.breaks = Breaks(orderly=on_error is stop, news=news)
+        self._cut_off = False  # all streams have ended, though the program has not
         self._changing = threading.Lock()  # one change at a time, none after the end
         self._failing = threading.Lock()
         self._drained = False
-        self._flusher = Flusher(self.fail)
+        self._ambient = ambient
+        self._flusher = Flusher(self.fail, ambient)
         self._lock_watch = LockWatch()
-        self.network = self._built(configuration)
+        self.network = self._build(configuration)
         self._hand_over(first_states(graph), self.network)
         self._turns = turns_of(graph)
         gates = [Gate() for _ in graph.sources]
         if self._turns.by_arrival:
             gates = [gates[0]] * len(gates)
-        self.sources = [
+        self.sources: list[SourceThread] = []
+        ledger = None if self._turns.by_arrival else SourceLedger(self.sources)
+        self.sources += [
             SourceThread(
                 op,
+                ledger=ledger,
                 index=index,
                 turns=self._turns,
                 gate=gate,
                 on_error=on_error,
                 into=self,
                 flusher=self._flusher,
+                ambient=ambient,
             )
             for index, (op, gate) in enumerate(zip(graph.sources, gates, strict=True))
         ]
@@ -95,10 +108,44 @@ class Flow:
             source.start()
         self._attend()
 
+    def count_backlog(self) -> int | None:
+        """Return how many items wait, at live sources and within; None: there are none."""
+        if not any(source.is_live for source in self.sources):
+            return None
+        outside = sum(source.arrivals - source.read for source in self.sources)
+        return outside + self.network.count_waiting()
+
     @property
     def ended(self) -> bool:
         """Whether all sources have come to their end."""
         return all(source.over for source in self.sources)
+
+    @property
+    def broken(self) -> bool:
+        """Whether all has been read that comes before the first failure."""
+        return self.breaks.found and (
+            self._cut_off
+            or all(one.over or self.has_passed(one) for one in self.sources)
+        )
+
+    def has_passed(self, source: SourceThread) -> bool:
+        """Tell whether a source need not be read any further, because of a failure."""
+        if not self.breaks.found:
+            return False
+        return self._turns.by_arrival or self.breaks.has_passed(
+            source.index, source.sent
+        )
+
+    def break_off(self, source: SourceThread, error: BaseException) -> None:
+        """Have the stream of a source break off, since it cannot be read any further."""
+        ours = isinstance(error, EngineError) or not isinstance(error, Exception)
+        if ours or not self.breaks.orderly:
+            self.fail(error)
+            return
+        with source.gate:
+            if not source.stopping:
+                self.network.fail(source.op.name, error, source.next_batch())
+        self._news()
 
     def feed(self, source: str, batch: Batch) -> None:
         """Send a batch of a source in; it is passing its gate."""
@@ -107,6 +154,8 @@ class Flow:
             for other in self.sources:
                 if other.op.name != source and not other.over:
                     self.network.feed(other.op.name, Batch([], [[], []], batch.mark))
+        if self.breaks.found:
+            self._news()
 
     def await_room(self, source: str) -> None:
         """Wait until there is room for the next batch; its gate must be free.
@@ -134,24 +183,35 @@ class Flow:
         with self._failing:
             if self.failure is None:
                 self.failure = error
-        for source in self.sources:
-            source.stopping = True
+        self.stop_reading()
         self.network.abort()
         self._news()
 
     def switch(self, configuration: Configuration) -> Switch:
-        """Go on under another configuration."""
+        """Go on under another configuration.
+
+        What is under way may be brought to its end by this thread, whoever's it is.
+        """
+        return self._ambient.bind(self._switch)(configuration)
+
+    def _switch(self, configuration: Configuration) -> Switch:
         with self._changing:
             if self._drained:
                 msg = "only a running program can be changed; this one has ended"
                 raise EngineError(msg)
             before = self.network
-            after = self._built(configuration)
+            after = self._build(configuration)
             started_s = perf_counter()
-            with self._suspended():
+            with self._suspend():
                 self._let_through(before)
-                self._hand_over(gathered(before), after, configuration)
-                after.resume(before.left_over())
+                if self.breaks.found:  # the new network would go on behind the failure
+                    self._cut_off = True
+                    self.stop_reading()
+                    self._news()
+                    msg = "the program failed while it was being changed"
+                    raise EngineError(msg) from self.breaks.first
+                self._hand_over(gather_states(before), after, configuration)
+                after.resume(before.take_pending())
                 for source in self.sources:
                     if source.over:
                         after.close(source.op.name, final=True)
@@ -171,15 +231,37 @@ class Flow:
             self._drained = True
             self._flusher.stop()
             self._lock_watch.stop()
-            with self._suspended():
-                for source in self.sources:
-                    source.stopping = True
-                if self.failure is None:
+            with self._suspend():
+                self.stop_reading()
+                if self.failure is None and not self._cut_off:
                     self._let_through(self.network)
                 self.network.join()
             if self.failure is not None:
                 raise self.failure
-            return gathered(self.network)
+            if self.breaks.found:
+                raise self.breaks.first
+            return gather_states(self.network)
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        """The threads that run code of the user's."""
+        return [
+            *(source.thread for source in self.sources),
+            *self.network.threads.values(),
+            self._flusher.thread,
+        ]
+
+    def stop_reading(self) -> None:
+        """Let no source begin another batch."""
+        for source in self.sources:
+            source.stopping = True
+
+    def abandon(self) -> None:
+        """Send home whoever is not in an operator that does not return."""
+        self.stop_reading()
+        self._flusher.stop()
+        self._lock_watch.stop()
+        self.network.abandon()
 
     def _attend(self) -> None:
         self._lock_watch.attend(len(self.sources) + len(self.network.threads))
@@ -193,8 +275,8 @@ class Flow:
         network.lift_bounds()
         try:
             for source in self.sources:
-                if not source.over:
-                    network.close(source.op.name, final=False)
+                if not source.over:  # nothing follows a failure, so nobody waits
+                    network.close(source.op.name, final=self.breaks.found)
         except AbortedError:
             pass
         except BaseException as error:  # noqa: BLE001 - kept for whoever waits
@@ -202,7 +284,7 @@ class Flow:
         network.join()
 
     @contextlib.contextmanager
-    def _suspended(self) -> Iterator[None]:
+    def _suspend(self) -> Iterator[None]:
         for source in self.sources:
             source.gate.close()
         try:
@@ -211,7 +293,7 @@ class Flow:
             for source in self.sources:
                 source.gate.open()
 
-    def _built(self, configuration: Configuration) -> Network:
+    def _build(self, configuration: Configuration) -> Network:
         layout = lay_out(
             self.graph,
             self.plan,
@@ -224,9 +306,11 @@ class Flow:
             configuration,
             self._deliver,
             self._on_error,
+            self.breaks,
             self._choice,
+            self._verifier,
         )
-        return Network(layout, build, self.fail)
+        return Network(layout, build, self.fail, self._ambient)
 
     def _hand_over(
         self,

@@ -10,24 +10,20 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
 
-from anabranch.engines.local.actuator import arranged, arrangement_of
-from anabranch.engines.local.effects import effect_of
-from anabranch.engines.local.flow import Flow
-from anabranch.engines.local.layout import Layout
+from anabranch.engines.local.actuator import arrangement_of, effect_of, rearrange
+from anabranch.engines.local.flow import LocalFlow
+from anabranch.engines.local.layout import LocalLayout
 from anabranch.engines.local.network import Network
-from anabranch.engines.local.regions import replicated_operators, why_not_replicated
-from anabranch.engines.local.watching import watched_threads
+from anabranch.engines.local.watching import list_watched_threads
 from anabranch.engines.thread import RunningThread
 from anabranch.errors import EngineError
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.observed import Observed, RegionLoad
-from anabranch.metrics.samples import profile_of
-from anabranch.runtime.profile import Sampler
-from anabranch.runtime.punctuated import punctuated_operators
+from anabranch.metrics.load import Observed, RegionLoad, profile_of
+from anabranch.runtime.profile import Sampler, cpu_clock
 
 SLICES = 4  # of a control step, to see the load change within it
 LITTLE = 0.3  # a thread on a core for less of its time says nothing about the rest
@@ -47,7 +43,7 @@ class LocalLatencyActuator:
     epoch_items: int | None = None
 
     def __init__(
-        self, run: RunningThread, flow: Flow, latencies: Collection[Latencies]
+        self, run: RunningThread, flow: LocalFlow, latencies: Collection[Latencies]
     ) -> None:
         self._run = run
         self._flow = flow
@@ -65,27 +61,21 @@ class LocalLatencyActuator:
 
     @cached_property
     def others(self) -> int:
-        """Elements of the plan that are not replicated, or also read or write."""
+        """Elements of the plan that are not replicated."""
         inside = {name for names in self._regions.values() for name in names}
         elements = self._flow.plan.elements
         return sum(not inside.issuperset(one.operators) for one in elements)
 
     @cached_property
     def _regions(self) -> Mapping[str, tuple[str, ...]]:
-        graph = self._flow.graph
-        punctuated = punctuated_operators(graph)
-        return {
-            region.name: replicated_operators(graph, region)
-            for region in self._flow.plan.regions
-            if why_not_replicated(graph, region, punctuated) is None
-        }
+        return {region.name: region.operators for region in self._flow.plan.regions}
 
     def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
         wanted = arrangement_of(self._flow.configuration)
         for region, degree in degrees.items():
             wanted = wanted.with_degree(region, degree)
         try:
-            switch = self._flow.switch(arranged(self._flow.configuration, wanted))
+            switch = self._flow.switch(rearrange(self._flow.configuration, wanted))
         except EngineError:  # the program has ended, or failed, meanwhile
             return None
         return effect_of(switch)
@@ -94,11 +84,12 @@ class LocalLatencyActuator:
         network = self._flow.network
         before, seen_before = _work(network), sojourns(self._latencies)
         read_before, started_s = self._read(), perf_counter()
+        cpu_before_s = self._cpu_s(network)
         sampler = None
         # A region may share a thread with others. On one core there is no room for another
         # thread whatever it does, and none for a profiler.
         if self.cores > 1 and 1 in self.degrees.values():
-            sampler = Sampler(watched_threads(self._flow))
+            sampler = Sampler(list_watched_threads(self._flow))
             sampler.start()
         over, arrivals = self._arrivals(seconds, alarm_per_s)
         samples = () if sampler is None else sampler.stop()
@@ -123,25 +114,70 @@ class LocalLatencyActuator:
                 self._sharing(network.layout, operators),
             )
             per_item = load.items_per_s * took_s / read
-            regions[region] = RegionLoad(
-                load.degree, load.service_s, load.items_per_s, load.share, per_item
+            regions[region] = replace(
+                load,
+                per_item=per_item,
+                operators=operators,
+                keyed=bool(self._flow.regions[region].key),
             )
             inside_s += load.service_s * load.items_per_s * took_s
         all_s = sum(work.busy_s for works in done.values() for work in works)
         others_s = max(0.0, all_s - inside_s)
+        stages = self._stages(network.layout, done, regions, read)
+        used_s = self._cpu_s(network) - cpu_before_s
         return Observed(
             took_s,
             arrivals,
-            backlog=self._arrived() - self._read() + _waiting(network),
+            backlog=self._count_arrivals() - self._read() + network.count_waiting(),
             sojourns=sojourns(self._latencies).since(seen_before),
             regions=regions,
             others_busy=others_s / took_s,
             others_s=others_s / read,
             closed=not any(source.is_live for source in self._flow.sources),
             alarmed=max(arrivals[:-1], default=0.0) > alarm_per_s,
+            stages=stages,
+            on_core=min(1.0, max(0.0, used_s / all_s))
+            if all_s > LITTLE * took_s
+            else 1.0,
         )
 
-    def _sharing(self, layout: Layout, operators: tuple[str, ...]) -> int:
+    def _cpu_s(self, network: Network) -> float:
+        """Return how long the threads have been on a core, or ready for one."""
+        sources = [source.thread for source in self._flow.sources]
+        clocks = map(cpu_clock, (*sources, *network.threads.values()))
+        return sum(one.cpu_s + one.denied_s for one in clocks if one is not None)
+
+    def _stages(
+        self,
+        layout: LocalLayout,
+        done: Mapping[str, list[Work]],
+        regions: Mapping[str, RegionLoad],
+        read: int,
+    ) -> dict[str, float]:
+        """Return what an item takes of each thread that is not a replica's."""
+        found: dict[str, float] = {}
+        for name, element in layout.elements.items():
+            if element.part is not None:
+                continue
+            inside = [
+                load
+                for load in regions.values()
+                if load.degree == 1 and load.operators[0] in element.operators
+            ]
+            within = {operator for load in inside for operator in load.operators}
+            own = [one for one in element.operators if one not in within]
+            own = [one for one in own if one not in self._sources] or own
+            each_s = sum(work.busy_s for work in done[name]) / read
+            each_s -= sum(load.service_s * load.per_item for load in inside)
+            if own:
+                found[" and ".join(own)] = max(0.0, each_s)
+        return found
+
+    @cached_property
+    def _sources(self) -> frozenset[str]:
+        return frozenset(op.name for op in self._flow.graph.sources)
+
+    def _sharing(self, layout: LocalLayout, operators: tuple[str, ...]) -> int:
         """Return how many regions share the thread of some operators."""
         own = layout.element_of(operators[0]).name
         return sum(
@@ -153,26 +189,26 @@ class LocalLatencyActuator:
     ) -> tuple[bool, tuple[float, ...]]:
         """Wait; return whether the program has ended, and what arrived meanwhile."""
         found: list[float] = []
-        before, before_s = self._arrived(), perf_counter()
+        before, before_s = self._count_arrivals(), perf_counter()
         for _ in range(SLICES):
-            if self._run.ended_within(seconds / SLICES) or self._flow.ended:
+            if self._run.wait_for_end(seconds / SLICES) or self._flow.ended:
                 return True, ()
-            now, now_s = self._arrived(), perf_counter()
+            now, now_s = self._count_arrivals(), perf_counter()
             found.append((now - before) / (now_s - before_s))
             before, before_s = now, now_s
             if max(found[-2:-1], default=0.0) > alarm_per_s:  # and one whole part more
                 break
         return False, tuple(found)
 
-    def _arrived(self) -> int:
-        return sum(source.arrived for source in self._flow.sources)
+    def _count_arrivals(self) -> int:
+        return sum(source.arrivals for source in self._flow.sources)
 
     def _read(self) -> int:
         return sum(source.read for source in self._flow.sources)
 
 
 def _works(
-    layout: Layout,
+    layout: LocalLayout,
     region: str,
     operators: tuple[str, ...],
     done: Mapping[str, list[Work]],
@@ -191,14 +227,6 @@ def _work(network: Network) -> dict[str, list[Work]]:
 
 def _less(after: Work, before: Work) -> Work:
     return Work(after.items - before.items, after.busy_s - before.busy_s)
-
-
-def _waiting(network: Network) -> int:
-    return sum(
-        0 if replica.inlet is None else replica.inlet.waiting
-        for replicas in network.replicas.values()
-        for replica in replicas
-    )
 
 
 def _load(

@@ -1,5 +1,22 @@
 """From a configuration to elements: what runs where, and how order is kept.
 
+Thread propagation: which threads can reach each operator (Appendix D).
+
+Every source has a thread, and so has every threaded port. A thread goes on through the
+operators behind the place where it starts, until it comes to a threaded port, to the
+replicas of a region, which have threads of their own, or to an operator that needs a
+lock. An operator that several threads can reach needs one; ours keeps their order too
+(see `anabranch.runtime.ports`).
+
+Which streams must carry positions: those that lead to where threads meet.
+
+Where the streams of one region come together, the numbers that its splitter gave tell
+the order. They do not where streams meet that parted elsewhere, and neither behind a
+shuffle that follows an operator with several outputs for one item: all of them have
+the same number, and the shuffle deals them to different replicas.
+
+From a configuration to elements: what runs where, and how order is kept.
+
 Pure: a layout is frozen data, computed anew for every change. Three ways to keep order
 between elements exist side by side:
 
@@ -8,28 +25,300 @@ between elements exist side by side:
   the merger follows the strategy of the plan;
 - streams that part and meet again in other ways: every stream that leads to such a
   meeting carries full positions from the source on.
+
+The plan says which of these holds for a region while every region is replicated. One
+that asks for something else is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from anabranch.engines.local.carrying import (
-    find_carrying,
-    find_shuffles,
-    positions_in,
-)
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.regions import is_one_to_one, part_strategies, parts_of
-from anabranch.engines.local.threads import Threads, propagate_threads
-from anabranch.graph.graph import Edge, Graph
-from anabranch.graph.sinks import SinkKind
-from anabranch.plan.plan import Plan
-from anabranch.runtime.merge import Strategy
-from anabranch.runtime.positions import Positions
-from anabranch.runtime.punctuated import punctuated_operators
+from anabranch.errors import PlanError
+from anabranch.graph.graph import Edge, Graph, Input, Op
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.blocks import Deal
+from anabranch.operators.stateless import Barrier, Filter, Map, Punctuate, Split, Union
+from anabranch.plan.integrity import check, check_orders
+from anabranch.plan.plan import Order, Plan, Region
+from anabranch.runtime.codegen import find_punctuated_operators
+from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.ordering.choose import Strategy
+from anabranch.runtime.positions import Positions, positions_of
+
+EPOCH = 10  # items for each replica between two pulses; the default of the paper
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Where threads are, and how wide regions are (1 where nothing is said)."""
+
+    ports: frozenset[Input] = frozenset()
+    degrees: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    epoch: int = EPOCH
+    batch: int | None = None  # items at a time; otherwise by their cost and size
+    fission: int = 1  # threads that may share the firings of a compiled operator
+
+    def with_port(self, port: Input) -> Configuration:
+        """Return the configuration with one more threaded port."""
+        return replace(self, ports=self.ports | {port})
+
+    def without_port(self, port: Input) -> Configuration:
+        """Return the configuration with one threaded port less."""
+        return replace(self, ports=self.ports - {port})
+
+    def with_degree(self, region: str, degree: int) -> Configuration:
+        """Return the configuration with a region that has so many replicas."""
+        tables = {name: t for name, t in self.tables.items() if name != region}
+        return replace(self, degrees={**self.degrees, region: degree}, tables=tables)
+
+    def with_table(self, region: str, table: tuple[int, ...]) -> Configuration:
+        """Return the configuration with another replica for some buckets."""
+        return replace(self, tables={**self.tables, region: table})
+
+
+Parts = Mapping[str, str]  # operator -> the region it is replicated with
+
+
+@dataclass(frozen=True)
+class ThreadPropagation:
+    """What thread propagation finds.
+
+    `leader` names for each operator the first operator of the element it is in: those
+    that one thread runs by direct calls. `locks` are the operators that several
+    threads reach; `threaded` those that begin with a thread of their own.
+    """
+
+    leader: Mapping[str, str]
+    locks: frozenset[str]
+    threaded: frozenset[str]
+
+    def cut(self, edge: Edge) -> bool:
+        """Tell whether a stream goes from one element to another."""
+        ends = edge.producer.operator, edge.consumer.operator
+        return self.leader[ends[0]] != self.leader[ends[1]]
+
+
+def propagate_threads(
+    graph: Graph, ports: frozenset[Input] = frozenset(), parts: Parts | None = None
+) -> ThreadPropagation:
+    """Return which operators share a thread, and which need a lock.
+
+    The example of the paper: with a threaded port at o2, two threads reach o3.
+
+    >>> from anabranch.graph.kind import Kind
+    >>> from anabranch.graph.graph import Op, Output
+    >>> from anabranch.graph.kind import SourceKind
+    >>> g = Graph((Op("o1", SourceKind()), Op("o2", Kind(), (Output("o1"),)),
+    ...            Op("o3", Kind(), (Output("o1"), Output("o2")))))
+    >>> propagate_threads(g).locks
+    frozenset()
+    >>> propagate_threads(g, frozenset({Input("o2")})).locks
+    frozenset({'o3'})
+    """
+    parts = parts or {}
+    leader: dict[str, str] = {}
+    locks: set[str] = set()
+    threaded: set[str] = set()
+    for op in graph:
+        name = op.name
+        before = {leader[output.operator] for output in op.inputs}
+        own = [Input(name, port) for port in range(len(op.inputs))]
+        same_part = all(parts.get(o.operator) == parts.get(name) for o in op.inputs)
+        if isinstance(op.kind, SourceKind):
+            leader[name] = name
+        elif ports.intersection(own) or (name in parts and not same_part):
+            leader[name] = name
+            threaded.add(name)
+        elif len(before) == 1 and same_part:
+            (leader[name],) = before
+        else:
+            leader[name] = name
+            locks.add(name)
+    return ThreadPropagation(leader, frozenset(locks), frozenset(threaded))
+
+
+def find_shuffles(cut: Sequence[Edge], parts: Parts) -> frozenset[tuple[str, str]]:
+    """Return the pairs of regions between which streams are shuffled."""
+    ends = ((e.producer.operator, e.consumer.operator) for e in cut)
+    pairs = ((parts.get(one), parts.get(two)) for one, two in ends)
+    return frozenset((one, two) for one, two in pairs if one and two and one != two)
+
+
+def find_carrying(
+    plan: Plan, threads: ThreadPropagation, cut: Sequence[Edge], parts: Parts
+) -> frozenset[str]:
+    """Return the elements whose streams lead to a merge by position."""
+    unsure = _unsure(plan, find_shuffles(cut, parts))
+    pairs = [
+        (threads.leader[e.producer.operator], threads.leader[e.consumer.operator])
+        for e in cut
+    ]
+    arriving = Counter(consumer for _, consumer in pairs)
+    carrying: set[str] = set()
+    waiting = [
+        producer
+        for producer, consumer in pairs
+        if arriving[consumer] > 1
+        or (parts.get(producer) in unsure and parts.get(consumer) != parts[producer])
+    ]
+    while waiting:
+        name = waiting.pop()
+        if name not in carrying:
+            carrying.add(name)
+            waiting += [producer for producer, consumer in pairs if consumer == name]
+    return frozenset(carrying)
+
+
+def _unsure(plan: Plan, shuffles: frozenset[tuple[str, str]]) -> frozenset[str]:
+    """Return the regions behind which numbers do not tell the order."""
+    prolific = {r.name for r in plan.regions if r.push.most is None or r.push.most > 1}
+    unsure: set[str] = set()
+    for region in plan.regions:  # left to right, so what comes before is known
+        before = {one for one, two in shuffles if two == region.name}
+        if before & (prolific | unsure):
+            unsure.add(region.name)
+    return frozenset(unsure)
+
+
+def positions_in(graph: Graph, plan: Plan) -> Positions:
+    """Return the form of the positions on every stream."""
+    most = {operator.name: operator.push.most for operator in plan.operators}
+    return positions_of(
+        graph, frozenset(op.name for op in graph if _is_prolific(op, most))
+    )
+
+
+def _is_prolific(op: Op, most: Mapping[str, int | None]) -> bool:
+    """Tell whether one item may lead to several events; punctuations count too."""
+    if isinstance(
+        op.kind, SourceKind | SinkKind | Map | Filter | Union | Barrier | Deal
+    ):
+        return False
+    if isinstance(op.kind, Punctuate | Split):
+        return True
+    known = most.get(op.name)
+    return known is None or known > 1
+
+
+Numbers: TypeAlias = Literal["round_robin", "seqno", "strict", "relaxed"]
+
+
+def refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
+    """Raise `PlanError` for a region that cannot run here the way the plan says."""
+    for region in plan.regions:
+        why = why_not_run(graph, region, resilient=resilient)
+        if why is not None:
+            msg = (
+                f"the local engine must be able to run region {region.name} as planned, "
+                f"ordered by {region.ordering}; {why}; compile the program with "
+                f"on='local' and the on_error of the run"
+            )
+            raise PlanError(msg)
+
+
+def why_not_run(graph: Graph, region: Region, *, resilient: bool) -> str | None:
+    """Return why a region cannot run here the way the plan says, or None."""
+    kinds = [graph[name].kind for name in region.operators]
+    if any(isinstance(kind, SourceKind | SinkKind) for kind in kinds):
+        return "one thread reads a source, and one writes a sink"
+    if resilient and region.period > 1:
+        return "an item that fails leaves a gap in its group"
+    match region.ordering:
+        case "contiguous":
+            return "no stream is cut into ranges"
+        case "round_robin" | "seqno":
+            return _why_gaps(graph, region, resilient=resilient)
+        case "strict" if any(isinstance(kind, Punctuate) for kind in kinds):
+            return "a punctuation has the number of the item that it follows"
+    return None
+
+
+def _why_gaps(graph: Graph, region: Region, *, resilient: bool) -> str | None:
+    """Return why the numbers that leave a region may have gaps, or None."""
+    if resilient:
+        return "an item that fails leaves a gap"
+    if not is_one_to_one(graph, region):
+        return "it does not give one output for each item and each punctuation"
+    if "shuffle" in region.order:
+        return "a shuffle sends only some of the numbers to a replica"
+    return None
+
+
+def parts_of(graph: Graph, plan: Plan, configuration: Configuration) -> dict[str, str]:
+    """Return for each operator that has several replicas the region it is in."""
+    parts: dict[str, str] = {}
+    for region in plan.regions:  # left to right, so what comes before is known
+        if configuration.degrees.get(region.name, 1) == 1:
+            continue
+        if why_not_in_groups(graph, region, parts) is None:
+            parts |= dict.fromkeys(region.operators, region.name)
+    return parts
+
+
+def why_not_in_groups(
+    graph: Graph, region: Region, parts: Mapping[str, str]
+) -> str | None:
+    """Return why items cannot be dealt out in groups where a region needs that."""
+    if region.period == 1:
+        return None
+    if any(name in parts for name in graph.producers(region.operators[0])):
+        return "replicas of another region deal its items out"
+    return None
+
+
+def part_strategies(
+    graph: Graph,
+    plan: Plan,
+    parts: Mapping[str, str],
+    shuffled: frozenset[tuple[str, str]],
+    *,
+    resilient: bool,
+) -> dict[str, Numbers]:
+    """Return how numbers keep the order of each replicated region.
+
+    The plan says how while every region is replicated. Where a neighbour has one replica,
+    there is no shuffle, and nothing to meet; then the cheapest safe order is enough.
+    """
+    in_shuffle = {name for pair in shuffled for name in pair}
+    found: dict[str, Numbers] = {}
+    for region in plan.regions:
+        if region.name not in parts.values():
+            continue
+        shuffle = region.name in in_shuffle
+        match region.ordering:
+            case "round_robin" | "seqno" | "strict" | "relaxed" as planned if (
+                shuffle == ("shuffle" in region.order)
+            ):
+                found[region.name] = planned
+            case _:
+                sparse = resilient or shuffle
+                found[region.name] = _cheapest(graph, region, sparse=sparse)
+    return found
+
+
+def is_one_to_one(graph: Graph, region: Region) -> bool:
+    """Tell whether a region gives one output for each item, and each punctuation."""
+    ops = [graph[name] for name in region.operators]
+    return region.push == (1, 1) and all(
+        kernel_of(op).forwards_punctuation and not isinstance(op.kind, Punctuate)
+        for op in ops
+    )
+
+
+def _cheapest(graph: Graph, region: Region, *, sparse: bool) -> Numbers:
+    """Return the cheapest safe order of a region; `sparse` numbers have gaps."""
+    most = region.push.most
+    if most is None or most > 1:
+        return "relaxed"
+    if sparse or not is_one_to_one(graph, region):
+        return "strict"
+    return "seqno" if region.key else "round_robin"
+
 
 Carried: TypeAlias = Literal["nothing", "numbers", "positions"]
 
@@ -56,13 +345,14 @@ class ElementLayout:
 
 
 @dataclass(frozen=True)
-class Layout:
+class LocalLayout:
     """All elements, producers first."""
 
     elements: Mapping[str, ElementLayout]
-    threads: Threads
+    threads: ThreadPropagation
     positions: Positions
-    strategies: Mapping[str, Strategy]  # region -> how its merger keeps order
+    strategies: Mapping[str, Numbers]  # region -> how numbers keep its order
+    orders: Mapping[str, Order]  # region with several replicas -> what keeps its order
     one_to_one: frozenset[str]  # regions whose outputs have the numbers of their items
     punctuated: frozenset[str]
 
@@ -79,18 +369,35 @@ class Layout:
 
 def lay_out(
     graph: Graph, plan: Plan, configuration: Configuration, *, resilient: bool = False
-) -> Layout:
-    """Return the elements of a program under a configuration.
+) -> LocalLayout:
+    """Return the elements of a program under a configuration; refuse a wrong plan.
 
     `resilient` programs go on after errors, so that items may be missing anywhere.
     """
-    punctuated = punctuated_operators(graph)
-    parts = parts_of(graph, plan, configuration, punctuated, resilient=resilient)
+    check(graph, plan)
+    refuse_regions(graph, plan, resilient=resilient)
+    planned = {region.name: region.order for region in plan.regions}  # if one waits
+    replicated = lay_out_replicated(graph, plan, resilient=resilient)
+    check_orders(plan, {**planned, **replicated.orders}, "local")
+    return _arrange(graph, plan, configuration, resilient=resilient)
+
+
+def lay_out_replicated(
+    graph: Graph, plan: Plan, *, resilient: bool = False
+) -> LocalLayout:
+    """Return the layout that the plan speaks of: every region has several replicas."""
+    degrees = {region.name: 2 for region in plan.regions}
+    return _arrange(graph, plan, Configuration(degrees=degrees), resilient=resilient)
+
+
+def _arrange(
+    graph: Graph, plan: Plan, configuration: Configuration, *, resilient: bool
+) -> LocalLayout:
+    parts = parts_of(graph, plan, configuration)
     threads = propagate_threads(graph, configuration.ports, parts)
     cut = [edge for edge in graph.edges if threads.cut(edge)]
-    strategies = part_strategies(
-        graph, plan, parts, find_shuffles(cut, parts), resilient=resilient
-    )
+    shuffles = find_shuffles(cut, parts)
+    strategies = part_strategies(graph, plan, parts, shuffles, resilient=resilient)
     carrying = find_carrying(plan, threads, cut, parts)
     elements: dict[str, ElementLayout] = {}
     for name, operators in _members(graph, threads).items():
@@ -112,24 +419,39 @@ def lay_out(
                 if not threads.cut(edge)
                 and isinstance(graph[edge.consumer.operator].kind, SinkKind)
             ),
-            carried=_carried(name, part, carrying, strategies),
-            strategy=_strategy(part, producers, strategies),
+            carried=_choose_carried(name, part, carrying, strategies),
+            strategy=_joint_strategy(part, producers, strategies),
         )
-    return Layout(
+    return LocalLayout(
         elements,
         threads,
         positions_in(graph, plan),
         strategies,
+        orders={
+            region.name: Order(
+                "position"
+                if threads.leader[region.operators[-1]] in carrying
+                else strategies[region.name],
+                "shuffle"
+                if any(region.name == two for _, two in shuffles)
+                else "split",
+                "shuffle"
+                if any(region.name == one for one, _ in shuffles)
+                else "merge",
+            )
+            for region in plan.regions
+            if region.name in strategies
+        },
         one_to_one=frozenset(
             region.name
             for region in plan.regions
             if not resilient and is_one_to_one(graph, region)
         ),
-        punctuated=punctuated,
+        punctuated=find_punctuated_operators(graph),
     )
 
 
-def _members(graph: Graph, threads: Threads) -> dict[str, tuple[str, ...]]:
+def _members(graph: Graph, threads: ThreadPropagation) -> dict[str, tuple[str, ...]]:
     members: dict[str, tuple[str, ...]] = {}
     for op in graph:
         leader = threads.leader[op.name]
@@ -137,11 +459,11 @@ def _members(graph: Graph, threads: Threads) -> dict[str, tuple[str, ...]]:
     return members
 
 
-def _carried(
+def _choose_carried(
     name: str,
     part: str | None,
     carrying: frozenset[str],
-    strategies: Mapping[str, Strategy],
+    strategies: Mapping[str, Numbers],
 ) -> Carried:
     if name in carrying:
         return "positions"
@@ -150,10 +472,10 @@ def _carried(
     return "nothing"
 
 
-def _strategy(
+def _joint_strategy(
     part: str | None,
     producers: list[ElementLayout],
-    strategies: Mapping[str, Strategy],
+    strategies: Mapping[str, Numbers],
 ) -> Strategy:
     """Return how an element merges the streams of the threads that feed it."""
     if sum(1 if p.part == part else p.degree for p in producers) <= 1:

@@ -1,5 +1,7 @@
 """A layout brought to life: replicas, the ports between them, and their threads.
 
+A layout brought to life: replicas, the ports between them, and their threads.
+
 A network is never changed. Another configuration is another network: the flow is
 drained from the old one, the states move over, and the flow goes on in the new one.
 """
@@ -8,18 +10,238 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
-from anabranch.engines.local.build import Build, build_replicas
-from anabranch.engines.local.layout import Layout
-from anabranch.graph.graph import Edge
+from anabranch.engines.local.layout import Configuration, ElementLayout, LocalLayout
+from anabranch.graph.graph import Edge, Graph, Op, depth_first
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.metrics.job_metrics import ElementCounters
+from anabranch.operators.custom import Scan
+from anabranch.operators.sinks import ToList
+from anabranch.operators.stateless import Map
 from anabranch.plan.plan import Region
+from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.batch import Batch
-from anabranch.runtime.element import Replica
+from anabranch.runtime.breaks import Breaks
+from anabranch.runtime.codegen import Entry
+from anabranch.runtime.compiled.program import NOTHING, CompileChoice, make_program
+from anabranch.runtime.element import Deliver, Pace, Replica
+from anabranch.runtime.failures import OnError
+from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.ordering.by_position import in_order_of_positions
+from anabranch.runtime.ordering.choose import make_merge
 from anabranch.runtime.ports import AbortedError, End, Inlet
-from anabranch.runtime.routing import Router
-from anabranch.runtime.split import Slot, SplitOutlet
+from anabranch.runtime.positions import Positions
+from anabranch.runtime.program import Program
+from anabranch.runtime.split import (
+    GroupRouter,
+    KeyRouter,
+    Numbering,
+    Outlet,
+    RoundRobinRouter,
+    Router,
+    Slot,
+    SplitOutlet,
+    StraightOutlet,
+    even_table,
+)
+from anabranch.runtime.state import States
+from anabranch.runtime.verify.verifier import Verifier
+
+
+@dataclass(frozen=True)
+class Build:
+    """What replicas are made from, beside the layout."""
+
+    graph: Graph
+    regions: Mapping[str, Region]
+    configuration: Configuration
+    deliver: Callable[[Op], Deliver]
+    on_error: OnError
+    breaks: Breaks
+    choice: CompileChoice = NOTHING
+    verifier: Verifier | None = None
+
+
+def build_replicas(layout: LocalLayout, build: Build) -> dict[str, tuple[Replica, ...]]:
+    """Return the replicas of every element, connected, their states still empty."""
+    replicas = {
+        name: tuple(
+            _replica(layout, element, channel, build)
+            for channel in range(element.degree)
+        )
+        for name, element in layout.elements.items()
+    }
+    for element in layout.elements.values():
+        for channel, replica in enumerate(replicas[element.name]):
+            for edge in element.sinks:
+                sink = build.graph[edge.consumer.operator]
+                replica.sinks[edge] = build.deliver(sink)
+            for edge in element.outputs:
+                replica.outlets[edge] = _outlet(layout, edge, channel, replicas, build)
+    return replicas
+
+
+def table_of(configuration: Configuration, region: str) -> tuple[int, ...]:
+    """Return which replica of a region has which bucket."""
+    planned = configuration.tables.get(region)
+    return planned or even_table(configuration.degrees.get(region, 1))
+
+
+def _replica(
+    layout: LocalLayout, element: ElementLayout, channel: int, build: Build
+) -> Replica:
+    inlet = None
+    if element.inputs:
+        inlet = _inlet(layout, element)
+    name = element.name if element.part is None else f"{element.name}[{channel}]"
+    replica = Replica(
+        name=name,
+        program=None,
+        inlet=inlet,
+        carries=element.carried != "nothing",
+        pace=_pace(build.configuration),
+        one_to_one=element.carried == "numbers" and element.part in layout.one_to_one,
+        breaks=build.breaks,
+        ranks={name: rank for rank, name in enumerate(depth_first(build.graph))},
+        fallible=frozenset(e for e in element.sinks if _may_fail(build.graph, e)),
+    )
+    if build.verifier is not None:
+        inside = build.verifier.operators.intersection(element.operators)
+        if inside:
+            replica.check = partial(build.verifier.check_some, sorted(inside))
+    if element.carried == "nothing":
+        replica.aligned = _is_aligned(element, build.graph)
+        several = len(element.sinks) > 1
+        asked = bool(element.outputs) or (several and bool(replica.fallible))
+        replica.indexed = build.breaks.orderly and asked and not replica.aligned
+    for edge in element.outputs:
+        carried = element.carried == "positions"
+        width = layout.positions.on(edge) if carried else 1
+        replica.widths[edge] = 0 if element.carried == "nothing" else width
+    head = build.graph[element.name]
+    if isinstance(head.kind, SinkKind):
+        replica.sinks[element.inputs[0]] = build.deliver(head)
+    else:
+        replica.program = _program(layout, element, replica, build)
+    return replica
+
+
+def _pace(configuration: Configuration) -> Pace:
+    size = configuration.batch
+    return Pace() if size is None else Pace.of_size(size)
+
+
+def _program(
+    layout: LocalLayout, element: ElementLayout, replica: Replica, build: Build
+) -> Program:
+    graph = build.graph
+    entries: list[Entry] = list(element.inputs)
+    if isinstance(graph[element.name].kind, SourceKind):
+        entries = [element.name]
+    states = {
+        op.name: States(op, kernel, fresh=False)
+        for op in (graph[name] for name in element.operators)
+        if not isinstance(op.kind, SourceKind | SinkKind)
+        and (kernel := kernel_of(op)).stateful
+    }
+    return make_program(
+        graph,
+        element.operators,
+        entries,
+        build.choice,
+        positions=_positions(layout, element, replica),
+        states=states,
+        on_error=build.on_error,
+        describe=lambda _: replica.where,
+    )
+
+
+def _positions(
+    layout: LocalLayout, element: ElementLayout, replica: Replica
+) -> Positions | None:
+    """Return what the program carries along: sequence numbers are positions of one."""
+    if element.carried == "positions":
+        return layout.positions
+    if not replica.indexed and (element.carried == "nothing" or replica.one_to_one):
+        return None
+    one = dict.fromkeys(layout.positions.inside, 1)
+    return Positions(inside=one, after=one, branch={}, prolific=frozenset())
+
+
+def _is_aligned(element: ElementLayout, graph: Graph) -> bool:
+    """Tell whether each output of an element stands for the item in its place."""
+    ops = [graph[name] for name in element.operators]
+    return all(isinstance(op.kind, SourceKind | Map | Scan | SinkKind) for op in ops)
+
+
+def _may_fail(graph: Graph, edge: Edge) -> bool:
+    return not isinstance(graph[edge.consumer.operator].kind, ToList)
+
+
+def _inlet(layout: LocalLayout, element: ElementLayout) -> Inlet:
+    entries: list[int] = []
+    for number, edge in enumerate(element.inputs):
+        entries += [number] * layout.queues(edge)
+    producers = {edge.producer.operator for edge in element.inputs}
+    merge = make_merge(
+        element.strategy,
+        entries,
+        width=max(layout.positions.on(edge) for edge in element.inputs),
+        punctuated=not producers.isdisjoint(layout.punctuated),
+        numbered=element.carried == "numbers",
+    )
+    return Inlet(merge, threaded=element.threaded)
+
+
+def _outlet(
+    layout: LocalLayout,
+    edge: Edge,
+    channel: int,
+    replicas: Mapping[str, tuple[Replica, ...]],
+    build: Build,
+) -> Outlet:
+    producer = layout.element_of(edge.producer.operator)
+    consumer = layout.element_of(edge.consumer.operator)
+    queue = 0
+    for other in consumer.inputs:
+        if other == edge:
+            break
+        queue += layout.queues(other)
+    inlets: list[Any] = [replica.inlet for replica in replicas[consumer.name]]
+    if producer.part == consumer.part:
+        return StraightOutlet([Slot(inlets[channel], queue)])
+    slots = [Slot(inlet, queue + channel) for inlet in inlets]
+    if consumer.part is None:
+        return StraightOutlet(slots)
+    numbering = None
+    if producer.part is None and consumer.carried == "numbers":
+        numbering = Numbering(
+            build.configuration.epoch,
+            consumer.degree,
+            pulses=layout.strategies[consumer.part] in ("strict", "relaxed"),
+        )
+    marked = edge.producer.operator in layout.punctuated
+    router = _router(consumer.part, build)
+    return SplitOutlet(
+        slots,
+        router,
+        numbering,
+        carried=consumer.carried != "nothing",
+        punctuated=marked,
+    )
+
+
+def _router(part: str, build: Build) -> Router:
+    region = build.regions[part]
+    if region.period > 1:
+        return GroupRouter(build.configuration.degrees[part], region.period)
+    if not region.key:
+        return RoundRobinRouter(build.configuration.degrees[part])
+    return KeyRouter(region.key, table_of(build.configuration, part))
+
 
 Fail: TypeAlias = Callable[
     [BaseException], None
@@ -29,7 +251,9 @@ Fail: TypeAlias = Callable[
 class Network:
     """The running replicas of a layout."""
 
-    def __init__(self, layout: Layout, build: Build, fail: Fail) -> None:
+    def __init__(
+        self, layout: LocalLayout, build: Build, fail: Fail, ambient: Ambient
+    ) -> None:
         self.layout = layout
         self.replicas = build_replicas(layout, build)
         self._fail = fail
@@ -47,7 +271,10 @@ class Network:
                 self._look_ahead(replica, owner_of)
         self._threads = [
             threading.Thread(
-                target=self._work, args=(replica,), name=replica.name, daemon=True
+                target=ambient.bind(self._work),
+                args=(replica,),
+                name=replica.name,
+                daemon=True,
             )
             for replica in owner_of.values()
             if replica.inlet is not None and replica.inlet.threaded
@@ -77,6 +304,12 @@ class Network:
         replica.settle()
         self._run_inline(replica)
 
+    def fail(self, source: str, error: BaseException, batch: Batch) -> None:
+        """Have the stream of a source break off at the item that it cannot read."""
+        (replica,) = self.replicas[source]
+        replica.fail(error, batch)
+        self._run_inline(replica)
+
     def await_room(self, source: str) -> None:
         """Wait until there is room for the next batch of a source."""
         (replica,) = self.replicas[source]
@@ -104,14 +337,21 @@ class Network:
         for inlet in self._inlets:
             inlet.abort()
 
-    def left_over(self) -> dict[Edge, list[Batch]]:
+    def abandon(self) -> None:
+        """Send everybody home, also whoever comes back from an operator later."""
+        self.abort()
+        for replicas in self.replicas.values():
+            for replica in replicas:
+                replica.drop()
+
+    def take_pending(self) -> dict[Edge, list[Batch]]:
         """Take out, once it is at rest, what waits for another source to catch up."""
         found: dict[Edge, list[Batch]] = {}
         for name, element in self.layout.elements.items():
             edges = [e for e in element.inputs for _ in range(self.layout.queues(e))]
             for replica in self.replicas[name]:
                 if replica.inlet is not None:
-                    for queue, batch in replica.inlet.left_over().items():
+                    for queue, batch in replica.inlet.take_pending().items():
                         found.setdefault(edges[queue], []).append(batch)
         return found
 
@@ -120,7 +360,10 @@ class Network:
         for edge, batches in left_over.items():
             producer = self.layout.element_of(edge.producer.operator)
             outlet = self.replicas[producer.name][0].outlets[edge]
-            outlet.put(in_order_of_positions(batches))
+            batch = in_order_of_positions(batches)
+            if producer.carried == "nothing":
+                batch.known, batch.columns = batch.columns, None
+            outlet.put(batch)
 
     def _edges_into(self, region: Region) -> list[Edge]:
         elements = self.layout.elements.values()
@@ -212,17 +455,21 @@ class Network:
         for inlet, queue in reach:
             inlet.await_room(queue)
 
-    def counters(self) -> dict[str, Any]:
+    def count_waiting(self) -> int:
+        """Return how many items wait between threads."""
+        return sum(inlet.waiting for inlet in self._inlets)
+
+    def counters(self) -> dict[str, ElementCounters]:
         """Return how many items went into each element, and how many wait there."""
         return {
-            name: {
-                "replicas": len(replicas),
-                "received": [replica.received for replica in replicas],
-                "waiting": [
+            name: ElementCounters(
+                replicas=len(replicas),
+                received=tuple(replica.received for replica in replicas),
+                waiting=tuple(
                     0 if replica.inlet is None else replica.inlet.waiting
                     for replica in replicas
-                ],
-                "limit": [replica.limit for replica in replicas],
-            }
+                ),
+                limit=tuple(replica.limit for replica in replicas),
+            )
             for name, replicas in self.replicas.items()
         }

@@ -1,27 +1,34 @@
-"""A program that runs on the local engine, and what can be changed while it does."""
+"""The local engine: threads of this process, and a program that runs on it."""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-from typing import Any
 
-from anabranch.engines.engine import Change, Options
-from anabranch.engines.local.actuator import LocalActuator
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.delivery import deliverer
-from anabranch.engines.local.effects import effect_of
-from anabranch.engines.local.finish import finish
-from anabranch.engines.local.flow import Flow
-from anabranch.engines.local.garbage import GarbageWatch
+from anabranch.engines.engine import Adaptation, Options, operators_of
+from anabranch.engines.local.actuator import LocalActuator, effect_of
+from anabranch.engines.local.delivery import deliverer, finish
+from anabranch.engines.local.flow import LocalFlow
+from anabranch.engines.local.interpreter_settings import GarbageWatch
 from anabranch.engines.local.latency_actuator import LocalLatencyActuator
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.watching import PLACES
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op
-from anabranch.metrics.latency import Latencies, counted_ms, summary
+from anabranch.metrics.job_metrics import Metrics
+from anabranch.metrics.latency import (
+    SinkLatencies,
+    count_by_ms,
+    recent_summary,
+    summary,
+)
 from anabranch.plan.plan import Plan
+from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import Failure, stop
-from anabranch.runtime.punctuated import punctuated_operators
+from anabranch.runtime.verify.verifier import Verifier, find_verdicts
 
 
 class LocalRun(RunningThread):
@@ -34,23 +41,27 @@ class LocalRun(RunningThread):
     def __init__(
         self, graph: Graph, plan: Plan, options: Options, configuration: Configuration
     ) -> None:
-        super().__init__("anabranch-local")
-        self._graph = graph
+        super().__init__("anabranch-local", graph, options.ambient)
         self._users_on_error = options.on_error
         self._error_lock = threading.Lock()
         self._on_error = stop if options.on_error is stop else self._one_at_a_time
         self._sinks = Sinks(graph, self._on_error)
-        self._marked = punctuated_operators(graph)
-        self._latencies = {op.name: Latencies() for op in graph.sinks}
+        self._marked = find_punctuated_operators(graph)
+        self._latencies = {op.name: SinkLatencies() for op in graph.sinks}
         self._changed = threading.Condition()
         self._garbage = GarbageWatch(self._note)
-        self.flow = Flow(
+        verdicts = find_verdicts(graph, plan)
+        self._verifier = Verifier(graph, verdicts, options.verify)
+        self._verifier.watch()
+        self.flow = LocalFlow(
             graph,
             plan,
             configuration,
             deliver=self._deliver,
             on_error=self._on_error,
             news=self._tell,
+            ambient=options.ambient,
+            verifier=self._verifier,
         )
 
     @property
@@ -65,39 +76,59 @@ class LocalRun(RunningThread):
 
     def latency_actuator(self) -> LocalLatencyActuator:
         """Return what keeps it within a bound sees of it, and changes."""
-        return LocalLatencyActuator(self, self.flow, self._latencies.values())
+        latencies = [one.from_birth for one in self._latencies.values()]
+        return LocalLatencyActuator(self, self.flow, latencies)
 
     def begin(self) -> None:
         self.flow.start()  # from here on it can be changed
         super().begin()
 
-    def stop(self) -> None:
-        self._stopping.set()
+    def _ask_to_stop(self) -> None:
+        super()._ask_to_stop()
+        self.flow.stop_reading()
         self._tell()
-        self._ended.wait()
 
-    def _run(self) -> None:
+    def _busy_operators(self) -> list[str]:
+        return operators_of(self._threads, PLACES)
+
+    @property
+    def _threads(self) -> list[threading.Thread]:
+        return [self._thread, *self._sinks.threads, *self.flow.threads]
+
+    def _abandon(self) -> None:
+        self.flow.abandon()
+        self._garbage.stop()
+        self._sinks.abandon(publish=self._graph.live)
+
+    def _run(self) -> bool:
         try:
-            self._run_through()
+            return self._run_through()
         finally:
             self._garbage.stop()
 
-    def _run_through(self) -> None:
+    def _run_through(self) -> bool:
         try:
             self._sinks.flush_by_itself()
             with self._changed:
                 self._changed.wait_for(self._is_over)
             states = self.flow.drain()
-            if self.flow.ended:
-                finish(self._graph, states, self._deliver, self._on_error)
+            self._verifier.check()
+            complete = self.flow.ended and finish(
+                self._graph, states, self._deliver, self._on_error, self._goes_on
+            )
+            self._verifier.check()
             self._sinks.flush_all()
         except BaseException:
-            self._sinks.abort()
+            self._sinks.fail()
             raise
-        self._sinks.commit()
+        self._sinks.close(publish=complete or self._graph.live)
+        return complete
+
+    def _goes_on(self) -> bool:
+        return not self._stopping.is_set()
 
     def _is_over(self) -> bool:
-        failed = self.flow.failure is not None
+        failed = self.flow.failure is not None or self.flow.broken
         return failed or self._stopping.is_set() or self.flow.ended
 
     def _tell(self) -> None:
@@ -106,6 +137,7 @@ class LocalRun(RunningThread):
 
     def _one_at_a_time(self, failure: Failure) -> None:
         with self._error_lock:
+            self._sinks.refuse_if_abandoned()
             self._users_on_error(failure)
 
     def _deliver(self, op: Op) -> Deliver:
@@ -119,7 +151,7 @@ class LocalRun(RunningThread):
 
     def insert_port(
         self, operator: str, port: int = 0, why: str = "asked for"
-    ) -> Change:
+    ) -> Adaptation:
         """Put a threaded port at an input of an operator."""
         place = self._place(operator, port)
         what = f"insert a threaded port at {operator}[{port}]"
@@ -127,57 +159,97 @@ class LocalRun(RunningThread):
 
     def remove_port(
         self, operator: str, port: int = 0, why: str = "asked for"
-    ) -> Change:
+    ) -> Adaptation:
         """Take a threaded port away."""
         place = self._place(operator, port)
         what = f"remove the threaded port at {operator}[{port}]"
         return self._change(self.configuration.without_port(place), what, why)
 
-    def set_degree(self, region: str, degree: int, why: str = "asked for") -> Change:
-        """Give a region so many channels."""
+    def set_degree(
+        self, region: str, degree: int, why: str = "asked for"
+    ) -> Adaptation:
+        """Give a region so many replicas."""
         if region not in self.flow.regions or degree < 1:
             known = ", ".join(self.flow.regions) or "none"
             msg = (
-                f"a region must have at least one channel; got {degree} for {region!r}; "
+                f"a region must have at least one replica; got {degree} for {region!r}; "
                 f"the regions are: {known}"
             )
             raise ValueError(msg)
-        what = f"{region} has {degree} channels"
+        what = f"{region} has {degree} replicas"
         return self._change(self.configuration.with_degree(region, degree), what, why)
 
     def set_table(
         self, region: str, table: tuple[int, ...], why: str = "asked for"
-    ) -> Change:
-        """Give buckets of a keyed region to other channels of it."""
+    ) -> Adaptation:
+        """Give buckets of a keyed region to other replicas of it."""
         what = f"{region} has another table of buckets"
         return self._change(self.configuration.with_table(region, table), what, why)
 
     def _place(self, operator: str, port: int) -> Input:
+        if operator in self.flow.plan.undivided:
+            msg = (
+                f"nothing may come between operators that share something; got a "
+                f"threaded port at {operator}[{port}]; leave it out"
+            )
+            raise ValueError(msg)
         if operator in self._graph and port < len(self._graph[operator].inputs):
             return Input(operator, port)
         msg = f"a threaded port must be at an operator's input; got {operator}[{port}]"
         raise ValueError(msg)
 
-    def _change(self, configuration: Configuration, what: str, why: str) -> Change:
+    def _change(self, configuration: Configuration, what: str, why: str) -> Adaptation:
         return self._note(what, why, effect_of(self.flow.switch(configuration)))
 
-    def _note(self, what: str, why: str, effect: str) -> Change:
-        change = Change(self.elapsed_s, what, why, effect)
-        self._history.append(change)
-        return change
-
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Metrics:
         read = {source.op.name: source.read for source in self.flow.sources}
-        return {
-            **super().metrics(),
-            "read": read,
-            "delivered": dict(self._sinks.delivered),
-            "items_per_s": sum(read.values()) / max(self.elapsed_s, 1e-9),
-            "latency": summary(self._latencies.values()),
-            "latency_counts": counted_ms(self._latencies.values()),
-            "elements": self.flow.network.counters(),
-            "ports": sorted(
-                f"{p.operator}[{p.port}]" for p in self.configuration.ports
-            ),
-            "degrees": dict(self.configuration.degrees),
-        }
+        elapsed_s = self.elapsed_s
+        ports = (f"{p.operator}[{p.port}]" for p in self.configuration.ports)
+        from_birth = [one.from_birth for one in self._latencies.values()]
+        from_reading = [one.from_reading for one in self._latencies.values()]
+        return Metrics(
+            "local",
+            self.status,
+            elapsed_s,
+            read=read,
+            delivered=dict(self._sinks.delivered),
+            items_per_s=sum(read.values()) / max(elapsed_s, 1e-9),
+            latency=summary(from_birth),
+            latency_from_reading=summary(from_reading),
+            recent_latency=recent_summary(from_birth),
+            recent_latency_from_reading=recent_summary(from_reading),
+            latency_counts=count_by_ms(from_birth),
+            elements=self.flow.network.counters(),
+            ports=tuple(sorted(ports)),
+            degrees=dict(self.configuration.degrees),
+            backlog=self.flow.count_backlog(),
+        )
+
+
+class LocalEngine:
+    """Runs a program in this process, beginning with a given configuration if any."""
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = configuration
+
+    def start(self, graph: Graph, plan: Plan, options: Options) -> LocalRun:
+        configuration = self._configuration
+        if configuration is None:
+            degree = options.degree or default_degree()
+            degrees = dict.fromkeys((region.name for region in plan.regions), degree)
+            configuration = Configuration(
+                degrees=degrees, fission=options.degree or os.cpu_count() or 1
+            )
+        run = LocalRun(graph, plan, options, configuration)
+        run.begin()
+        return run
+
+
+def default_degree() -> int:
+    """Return how many replicas a region begins with.
+
+    Threads that hold the interpreter's lock gain nothing from replicas; whether user
+    code releases it is for the control layer to find out.
+    """
+    locked = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return 1 if locked else os.cpu_count() or 1

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from anabranch.engines.local.build import table_of
-from anabranch.engines.local.configuration import Configuration
-from anabranch.engines.local.network import Network
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.network import Network, table_of
 from anabranch.errors import EngineError
-from anabranch.graph.blocks import Block
 from anabranch.graph.graph import Graph
-from anabranch.graph.sinks import SinkKind
-from anabranch.graph.sources import Source
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.blocks import Block
 from anabranch.plan.plan import Region
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.routing import GroupRouter, bucket_of
+from anabranch.runtime.split import GroupRouter, bucket_of
 
 AllStates: TypeAlias = dict[str, dict[Any, Any]]  # operator -> states by key
 
@@ -24,14 +22,14 @@ def first_states(graph: Graph) -> AllStates:
     """Return the states before the first item: there even if no item ever comes."""
     states: AllStates = {}
     for op in graph:
-        if not isinstance(op.kind, Source | SinkKind):
+        if not isinstance(op.kind, SourceKind | SinkKind):
             kernel = kernel_of(op)
             if kernel.stateful:
                 states[op.name] = {} if op.state_key else {(): kernel.open()}
     return states
 
 
-def gathered(network: Network) -> AllStates:
+def gather_states(network: Network) -> AllStates:
     """Take the states out of a network that has come to rest."""
     states: AllStates = {}
     for replicas in network.replicas.values():
@@ -91,10 +89,10 @@ def _go_on_with_groups(
     for region in regions.values():
         router = network.router_of(region) if region.period > 1 else None
         if isinstance(router, GroupRouter):
-            router.go_on(begun_items(graph, region, states))
+            router.go_on(count_begun_items(graph, region, states))
 
 
-def begun_items(graph: Graph, region: Region, states: AllStates) -> int:
+def count_begun_items(graph: Graph, region: Region, states: AllStates) -> int:
     """Return how many items of the group at hand have entered a region with blocks.
 
     What waits in front of its blocks tells that: within a group no two places leave

@@ -1,4 +1,4 @@
-"""Which threads a flow has, and how the profiler tells where they are."""
+"""Which threads a flow has, and where they are now."""
 
 from __future__ import annotations
 
@@ -6,13 +6,32 @@ import threading
 from functools import cache
 from types import CodeType, FrameType
 
-from anabranch.engines.local.delivery import deliverer
-from anabranch.engines.local.flow import Flow
-from anabranch.graph.graph import Op
-from anabranch.graph.reaching import ancestors
-from anabranch.metrics.samples import Route
+from anabranch.engines.engine import Places
+from anabranch.engines.local.delivery import deliverer, finish_key
+from anabranch.engines.local.flow import LocalFlow
+from anabranch.engines.local.reading import Gate, SourceThread
+from anabranch.engines.sinks import Sinks
+from anabranch.graph.graph import Op, ancestors
+from anabranch.graph.kind import SourceKind
+from anabranch.metrics.load import Route
 from anabranch.runtime.element import Replica
+from anabranch.runtime.ports import Inlet
 from anabranch.runtime.profile import Watched
+
+
+def _op(frame: FrameType) -> str | None:
+    name: str = frame.f_locals["op"].name
+    return name
+
+
+def _source(frame: FrameType) -> str | None:
+    name: str = frame.f_locals["self"].op.name
+    return name
+
+
+def _nowhere(_: FrameType) -> str | None:
+    return None
+
 
 # The code of the function that hands items over to a sink.
 (DELIVER,) = (
@@ -22,16 +41,27 @@ from anabranch.runtime.profile import Watched
 )
 
 
-def watched_threads(flow: Flow) -> list[Watched]:
+PLACES: Places = {
+    DELIVER: _op,
+    finish_key.__code__: _op,
+    Sinks._flush.__code__: _op,  # noqa: SLF001
+    SourceThread._drive.__code__: _source,  # noqa: SLF001
+    # A source that waits for others is not at work.
+    Inlet.await_room.__code__: _nowhere,
+    Gate.__enter__.__code__: _nowhere,
+}
+
+
+def list_watched_threads(flow: LocalFlow) -> list[Watched]:
     """Return the threads of the sources and of all ports, as they are now."""
     network = flow.network
     found = []
     for source in flow.sources:
         (replica,) = network.replicas[source.op.name]
-        found.append(_watched(flow, source.thread, source.op.name, replica))
+        found.append(_describe_thread(flow, source.thread, source.op.name, replica))
     threads = network.threads
     found += [
-        _watched(flow, threads[replica.name], name, replica)
+        _describe_thread(flow, threads[replica.name], name, replica)
         for name, replicas in network.replicas.items()
         for replica in replicas
         if replica.name in threads
@@ -39,8 +69,8 @@ def watched_threads(flow: Flow) -> list[Watched]:
     return found
 
 
-def _watched(
-    flow: Flow, thread: threading.Thread, begin: str, replica: Replica
+def _describe_thread(
+    flow: LocalFlow, thread: threading.Thread, begin: str, replica: Replica
 ) -> Watched:
     """Tell what a thread runs: its own replica, and those behind locks."""
     network, graph = flow.network, flow.graph
@@ -74,4 +104,5 @@ def _watched(
             for part in one.program.parts
         },
         elsewhere={DELIVER: at_sink},
+        reads=isinstance(graph[begin].kind, SourceKind),
     )

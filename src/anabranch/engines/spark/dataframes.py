@@ -1,4 +1,6 @@
-"""DataFrames of the user's as sources.
+"""DataFrames of the user's as sources, and which source is taken in how.
+
+DataFrames of the user's as sources.
 
 Each micro-batch of a streaming DataFrame is an epoch: Spark's thread hands the batch
 over in `foreachBatch` and waits until the epoch has been committed. The tasks of the
@@ -10,7 +12,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,24 +21,44 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from anabranch.engines.spark.intake import Intake, Piece
+from anabranch.connectors.files.listing import input_files
+from anabranch.connectors.files.parquet import check_schema
+from anabranch.connectors.files.values import attributes_of
+from anabranch.connectors.open import open_reader
+from anabranch.connectors.reader import damage_of
+from anabranch.engines.spark.session import own_python
+from anabranch.epochs.intake.connectors import intake_of_source
+from anabranch.epochs.intake.files import FileIntake, ParquetIntake
+from anabranch.epochs.intake.intake import Intake, Piece
+from anabranch.epochs.intake.items import GeneratedIntake, ListedIntake, Share
+from anabranch.epochs.intake.live import (
+    FollowIntake,
+    KafkaIntake,
+    OfferedIntake,
+    SocketIntake,
+)
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.ship import travels
+from anabranch.epochs.unit.inputs import SpooledPiece
 from anabranch.errors import EngineError, InputError
 from anabranch.graph.graph import Op
-from anabranch.graph.sources import FromSpark
+from anabranch.operators.sources import (
+    FromIterable,
+    FromSpark,
+    Generate,
+    Kafka,
+    Offered,
+    ReadFiles,
+    Socket,
+)
+from anabranch.runtime.failures import OnError
 
 _SPOOLED = "partition int, path string, rows long"
 _SPOOLED_ARROW = pa.schema(
     [("partition", pa.int32()), ("path", pa.string()), ("rows", pa.int64())]
 )
-
-
-@dataclass(frozen=True)
-class SpooledPiece(Piece):
-    """`rows` rows of an Arrow file from `start` on."""
-
-    path: str
-    start: int
 
 
 @dataclass(frozen=True)
@@ -74,6 +97,7 @@ class StreamingIntake(Intake):
 
     def __init__(self, op: Op, directory: Path, checkpoint: Path | None) -> None:
         assert isinstance(op.kind, FromSpark)  # noqa: S101
+        _refuse_schema(op, op.kind)
         self._op = op
         self._kind = op.kind
         self._directory = directory
@@ -88,7 +112,7 @@ class StreamingIntake(Intake):
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         self._finish_batch()
         if self._query is None:
-            self._query = self._started()
+            self._query = self._start_query()
         # Asked before the queue is looked at: a query that is over adds nothing to it.
         active = self._query.isActive
         try:
@@ -117,15 +141,15 @@ class StreamingIntake(Intake):
         if self._query is not None:
             self._query.stop()
 
-    def _started(self) -> Any:
-        writer = self._kind.frame.writeStream.foreachBatch(self._handed_over)
+    def _start_query(self) -> Any:
+        writer = self._kind.frame.writeStream.foreachBatch(self._hand_over)
         if self._kind.trigger:
             writer = writer.trigger(**dict(self._kind.trigger))
         if self._checkpoint is not None:
             writer = writer.option("checkpointLocation", str(self._checkpoint))
         return writer.start()
 
-    def _handed_over(self, frame: DataFrame, number: int) -> None:
+    def _hand_over(self, frame: DataFrame, number: int) -> None:
         """Take over a micro-batch, in a thread of Spark's, and wait for its epoch."""
         if number <= self._batch:
             return  # committed before; Spark had no time to take note of it
@@ -157,6 +181,7 @@ class FrameIntake(Intake):
 
     def __init__(self, op: Op, directory: Path) -> None:
         assert isinstance(op.kind, FromSpark)  # noqa: S101
+        _refuse_schema(op, op.kind)
         self._op = op
         self._frame = op.kind.frame
         self._directory = directory
@@ -184,11 +209,29 @@ class FrameIntake(Intake):
         self._at = position["at"]
 
 
+def _refuse_schema(op: Op, kind: FromSpark) -> None:
+    """Refuse a DataFrame whose columns cannot give the attributes of the type."""
+    if op.type is not None:
+        schema = to_arrow_schema(kind.frame.schema, timezone="UTC")
+        check_schema(schema, attributes_of(op.type), f"{op.name} ({op.site})")
+
+
 def spool(frame: DataFrame, directory: Path, name: str) -> list[_Spooled]:
-    """Have the tasks of a DataFrame write their rows down; return the files in order."""
+    """Have the tasks of a DataFrame write their rows down; return the files in order.
+
+    The other files in the directory go: they are of attempts that do not count, and of
+    earlier batches and runs.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    rows = frame.mapInArrow(_spooler(str(directory), name), _SPOOLED).toArrow()
+    once = f"{name}-{uuid.uuid4().hex[:8]}"  # tasks of a killed driver may still write
+    with own_python(frame.sparkSession):
+        spooled = frame.mapInArrow(_spooler(str(directory), once), _SPOOLED)
+    rows = spooled.toArrow()
     found = sorted(rows.to_pylist(), key=lambda row: int(row["partition"]))
+    named = {row["path"] for row in found}
+    for path in directory.glob("*.arrow"):
+        if str(path) not in named:
+            path.unlink(missing_ok=True)
     return [_Spooled(row["path"], row["rows"]) for row in found]
 
 
@@ -249,15 +292,64 @@ def _cut(
         before += file.rows
 
 
-def read_spooled(piece: SpooledPiece) -> pa.Table:
-    """Return the rows of a piece."""
-    try:
-        with pa.memory_map(piece.path) as file, pa.ipc.open_file(file) as opened:
-            return opened.read_all().slice(piece.start, piece.rows)
-    except OSError as error:
-        msg = (
-            f"the rows of a DataFrame must be readable where they are needed; "
-            f"{piece.path}: {error}; on a cluster, give the job a checkpoint in a "
-            f"directory that all hosts share"
-        )
-        raise InputError(msg) from error
+def intake_of(  # noqa: PLR0911 - one return for each kind of source
+    op: Op,
+    pickler: Pickler,
+    on_error: OnError,
+    share: Share,
+    *,
+    scratch: Path,
+    checkpoint: Path | None = None,
+    here: bool = False,
+) -> Intake:
+    """Return the intake of a source; `share` brings items to all hosts.
+
+    A generator is read by every worker for itself, unless it must be read `here`, once,
+    since its code has effects or depends on the world.
+
+    Rows that have to be put down somewhere go to `scratch`, or, where the job has a
+    `checkpoint`, to that.
+    """
+    match op.kind:
+        case FromIterable(items=Sequence() as items):
+            return ListedIntake(op.name, items, pickler, share)
+        case Generate() if not here and travels((op.kind.factory, op.kind.born)):
+            return GeneratedIntake(op.name)
+        case FromIterable() | Generate():
+            return ListedIntake(
+                op.name, iter(open_reader(op, on_error)), pickler, share
+            )
+        case ReadFiles():
+            return _of_files(op, op.kind, on_error)
+        case Socket():
+            return SocketIntake(op, on_error)
+        case Kafka():
+            return KafkaIntake(op)
+        case Offered():
+            return OfferedIntake(op.name, op.kind, pickler)
+        case FromSpark():
+            return _of_frame(op, op.kind, scratch, checkpoint)
+    return intake_of_source(op, pickler)
+
+
+def _of_files(op: Op, kind: ReadFiles, on_error: OnError) -> Intake:
+    if kind.follow:
+        return FollowIntake(op, on_error)
+    files = input_files(kind.path)
+
+    def leave_out(path: Path, why: InputError) -> None:
+        on_error(damage_of(op, path, why))
+
+    if kind.format == "parquet":
+        return ParquetIntake(op.name, kind, files, leave_out)
+    return FileIntake(op.name, kind, files, leave_out)
+
+
+def _of_frame(
+    op: Op, kind: FromSpark, scratch: Path, checkpoint: Path | None
+) -> Intake:
+    spooled = (checkpoint or scratch) / "spooled" / op.name
+    if not kind.frame.isStreaming:
+        return FrameIntake(op, spooled)
+    query = None if checkpoint is None else checkpoint / "queries" / op.name
+    return StreamingIntake(op, spooled, query)

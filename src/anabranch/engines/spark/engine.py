@@ -10,42 +10,68 @@ import contextlib
 import os
 import shutil
 import tempfile
+import threading
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.engines.engine import Options
-from anabranch.engines.spark.actuator import SparkActuator
-from anabranch.engines.spark.admission import FIRST_ITEMS, FIRST_TO_WAIT_FOR, next_items
-from anabranch.engines.spark.arrivals import Arrivals, tasks_of
-from anabranch.engines.spark.books import Books
-from anabranch.engines.spark.checkpoint import TURNS, Checkpoint
-from anabranch.engines.spark.checkpoint_program import program_of, refuse_hidden_state
-from anabranch.engines.spark.checkpoint_record import Record
-from anabranch.engines.spark.cuts import why_not_cut
-from anabranch.engines.spark.epoch_log import EpochLog
-from anabranch.engines.spark.epochs import Epochs
-from anabranch.engines.spark.faults import reach
-from anabranch.engines.spark.intake import Intake
-from anabranch.engines.spark.intakes import intake_of
-from anabranch.engines.spark.latency_actuator import SparkLatencyActuator
-from anabranch.engines.spark.layout import lay_out
-from anabranch.engines.spark.outputs import Outputs
-from anabranch.engines.spark.restoring import local_directory
-from anabranch.engines.spark.session import open_session
-from anabranch.engines.spark.spec import Spec
-from anabranch.engines.spark.taking import Taking
+from anabranch.engines.engine import Options, Places, operators_of
+from anabranch.engines.spark.control import SparkActuator, SparkLatencyActuator
+from anabranch.engines.spark.dataframes import intake_of
+from anabranch.engines.spark.hosts import (
+    clear_hosts,
+    find_hosts,
+    refuse_states_on_several_hosts,
+)
+from anabranch.engines.spark.loop import Epochs
+from anabranch.engines.spark.session import (
+    check_python,
+    is_on_this_machine,
+    open_session,
+)
+from anabranch.engines.spark.workers import Tasks, engine_error
 from anabranch.engines.thread import RunningThread
+from anabranch.epochs.checkpoint.directory import TURNS, Checkpoint
+from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state
+from anabranch.epochs.checkpoint.record import Record
+from anabranch.epochs.checkpoint.seal import Seal
+from anabranch.epochs.commit import Books, find_reached
+from anabranch.epochs.epoch_size import EpochSize
+from anabranch.epochs.faults import reach
+from anabranch.epochs.intake.intake import THREAD, Intake, Piece, Taking
+from anabranch.epochs.layout import lay_out, why_not_cut
+from anabranch.epochs.log import (
+    Arrivals,
+    EpochLog,
+    births_in,
+    tasks_of,
+)
+from anabranch.epochs.outputs import Deliveries, SparkOutputs
+from anabranch.epochs.state.restore import local_directory
+from anabranch.epochs.task import Report, Spec
+from anabranch.errors import AnabranchError, RefutedError
 from anabranch.graph.graph import Graph
-from anabranch.graph.sources import FromSpark
-from anabranch.metrics.latency import counted_ms, summary
-from anabranch.plan.plan import Plan
+from anabranch.metrics.job_metrics import Metrics
+from anabranch.metrics.latency import count_by_ms, recent_summary, summary
+from anabranch.operators.lifted import Lifted, restore
+from anabranch.operators.sources import FromSpark
+from anabranch.plan.plan import Plan, Reason
+from anabranch.runtime.ambient import capture_settings
 from anabranch.runtime.failures import stop
+from anabranch.runtime.verify.verifier import find_verdicts
 
 IDLE_S = 0.02
+CANCELLED_S = 15.0  # until Spark has let go of tasks that were cancelled
+
+# What the threads of the driver are at, by the code of ours that they run.
+PLACES: Places = {
+    SparkOutputs._call.__code__: lambda frame: frame.f_locals["op"].name,  # noqa: SLF001
+    Deliveries.deliver.__code__: lambda frame: frame.f_locals["op"].name,
+    Taking._take_from.__code__: lambda frame: frame.f_locals["name"],  # noqa: SLF001
+}
 
 
 class SparkEngine:
@@ -61,47 +87,60 @@ class SparkRun(RunningThread):
     """A program on Spark."""
 
     def __init__(self, graph: Graph, plan: Plan, options: Options) -> None:
-        super().__init__("anabranch-spark")
-        self._graph = graph
+        super().__init__("anabranch-spark", graph, options.ambient)
         self._options = options
+        self._settings = capture_settings()  # here: this is the thread of the program
         self._regions = {region.name: region.operators[0] for region in plan.regions}
+        self._effects = frozenset(op.name for op in plan.operators if op.effects)
         resilient = options.on_error is not stop
         self._layout = lay_out(graph, plan, resilient=resilient)
-        self._checkpoint = self._opened(plan)
+        self._graph = graph = self._layout.graph  # with the states that are lifted
+        self._plan = plan
+        self._refuted: dict[str, Reason] = {}
+        self._followers: list[SparkActuator | SparkLatencyActuator] = []
+        self._checkpoint = self._open_checkpoint(plan)
         try:
             self._outputs = self._sinks()
         except BaseException:
             self._close()
             raise
+        self._ran: dict[int, tuple[int, int]] = {}  # by unit: in columns, in Python
         self._books = Books(graph, options.on_error, self._outputs, self._checkpoint)
         self._degree = options.degree
         self._cores: int | None = None  # known once there is a session
         self._cuts: frozenset[str] = frozenset()
         self._channels: Mapping[str, int] = {}  # by operator, in the last epoch
         self._sparing = False  # no replicas where there is little to do
-        self._epoch_items = options.epoch_items or FIRST_ITEMS
+        self._size = EpochSize()
+        self._epoch_items = options.epoch_items or self._size.items
         self._admits = options.epoch_items is None  # as many as is good
         self._epoch_log = EpochLog()
         self._arrivals = Arrivals()
         self._backlog: int | None = None
         self._warm_s = 0.0
+        self._scratch: Path | None = None
+        self._tasks: Tasks | None = None  # once there is a session
+        self._on: SparkSession | None = None
 
-    def _opened(self, plan: Plan) -> Checkpoint | None:
+    def _open_checkpoint(self, plan: Plan) -> Checkpoint | None:
         if self._options.checkpoint is None:
             return None
         refuse_hidden_state(self._layout, plan)
         return Checkpoint(self._options.checkpoint, program_of(self._layout))
 
-    def _sinks(self) -> Outputs:
+    def _sinks(self) -> SparkOutputs:
         if self._checkpoint is None:
-            return Outputs(self._graph, self._options.on_error, self._session)
-        return Outputs(
+            return SparkOutputs(self._graph, self._options.on_error, self._make_frame)
+        return SparkOutputs(
             self._graph,
             self._options.on_error,
-            self._session,
+            self._make_frame,
             self._checkpoint.identity,
             new=self._checkpoint.last is None,
         )
+
+    def _make_frame(self, table: pa.Table) -> DataFrame:
+        return self._session().createDataFrame(table)
 
     def _session(self) -> SparkSession:
         """Return the session to run on: that of the user's DataFrames, if any."""
@@ -115,42 +154,73 @@ class SparkRun(RunningThread):
         if self._checkpoint is not None:
             self._checkpoint.close()
 
-    def _run(self) -> None:
-        scratch = Path(tempfile.mkdtemp(prefix="anabranch-"))
+    def _run(self) -> bool:
+        scratch = self._scratch = Path(tempfile.mkdtemp(prefix="anabranch-"))
+        complete = False
         try:
             record = self._books.resume()
-            if record is None or not record.complete:
-                self._go_on(scratch, record)
-            if self._checkpoint is None or not self._stopping.is_set():
-                self._outputs.complete()
-                self._forget_states()
-        except BaseException:
-            self._outputs.abort()
-            raise
+            complete = record is not None and record.complete
+            if not complete:
+                complete = self._go_on(scratch, record)
+            self._round_off(complete=complete)
+        except BaseException as error:
+            if not self._was_cancelled(error):
+                self._outputs.abort()
+                told = engine_error(error)
+                if told is not None:
+                    raise told from error
+                raise
+            self._round_off(complete=False)
+            return False
         finally:
+            self._clear_hosts(scratch, complete=complete)
             shutil.rmtree(scratch, ignore_errors=True)
-            self._outputs.close()
-            self._close()
+            try:
+                self._outputs.close()
+            finally:
+                self._close()
+        return complete
 
-    def _go_on(self, scratch: Path, record: Record | None) -> None:
-        """Run all epochs that are left."""
-        spark = self._session()
+    def _clear_hosts(self, scratch: Path, *, complete: bool) -> None:
+        """Leave nothing on other hosts; states stay that a next run will go on with."""
+        if self._on is None or is_on_this_machine(self._on.sparkContext):
+            return
+        over = self._checkpoint if complete else None
+        clear_hosts(self._on, str(scratch), None if over is None else over.identity)
+
+    def _round_off(self, *, complete: bool) -> None:
+        """Make the outputs visible, unless their job was stopped before its end."""
+        if self._ended.is_set():  # it was given up, and somebody else has done this
+            return
+        if complete or (self._graph.live and self._checkpoint is None):
+            self._outputs.complete()
+            self._forget_states()
+        elif self._checkpoint is None:
+            self._outputs.abort()
+
+    def _was_cancelled(self, error: BaseException) -> bool:
+        """Tell whether an epoch ended since the job is to stop, not by its own fault."""
+        stopping = self._stopping.is_set() and not self._ended.is_set()
+        return stopping and not isinstance(error, AnabranchError)
+
+    def _go_on(self, scratch: Path, record: Record | None) -> bool:
+        """Run all epochs that are left; tell whether the end was reached."""
+        spark = self._on = self._session()
+        self._tasks = tasks = Tasks(spark, self._layout, scratch)
+        tasks.join()
+        if self._stopping.is_set():
+            return False
+        check_python(spark)
         checkpoint = self._checkpoint
-        spec = Spec(
-            job=uuid.uuid4().hex,
-            layout=self._layout,
-            resilient=self._options.on_error is not stop,
-            state_directory=str(scratch / "state"),
-            outputs=self._outputs.directories,
-            checkpoint=None if checkpoint is None else str(checkpoint.directory),
-            identity="" if checkpoint is None else checkpoint.identity,
-        )
+        spec = self._make_spec(scratch)
         self._cores = spark.sparkContext.defaultParallelism
         degree = self._options.degree or self._cores
-        epochs = Epochs(spark, spec, degree, self._books)
+        epochs = Epochs(spark, spec, degree, self._books, tasks)
         epochs.exactly = self._options.degree is not None
         epochs.resume(record, 0 if checkpoint is None else checkpoint.run * TURNS)
         epochs.warm_up()
+        if checkpoint is None:
+            refuse_states_on_several_hosts(self._layout, find_hosts(spark))
         self._warm_s = self.elapsed_s
         directory = None if checkpoint is None else checkpoint.directory
         pickler, on_error = epochs.runner.pickler, self._books.could_not_read
@@ -159,21 +229,104 @@ class SparkRun(RunningThread):
         try:
             for op in self._graph.sources:
                 intakes[op.name] = intake_of(
-                    op, pickler, on_error, share, scratch=scratch, checkpoint=directory
+                    op,
+                    pickler,
+                    on_error,
+                    share,
+                    scratch=scratch,
+                    checkpoint=directory,
+                    here=op.name in self._effects,
                 )
             for name, position in self._books.positions.items():
                 intakes[name].seek(position)
-            if self._admits and any(one.own_pace for one in intakes.values()):
-                self._epoch_items = FIRST_TO_WAIT_FOR
-            with contextlib.closing(Taking(intakes)) as taking:
-                self._all_epochs(epochs, intakes, taking)
+            with contextlib.closing(Taking(intakes, tasks.join)) as taking:
+                return self._all_epochs(epochs, intakes, taking)
         finally:
             for intake in intakes.values():
                 intake.close()
 
+    def _make_spec(self, scratch: Path) -> Spec:
+        """Return what workers know of the job with the present layout."""
+        checkpoint = self._checkpoint
+        job = uuid.uuid4().hex
+        return Spec(
+            job=job,
+            layout=self._layout,
+            resilient=self._options.on_error is not stop,
+            scratch=str(scratch),
+            state_directory=str(scratch / f"state-{job}"),
+            outputs=self._outputs.directories,
+            settings=self._settings,
+            checkpoint=None if checkpoint is None else str(checkpoint.directory),
+            identity="" if checkpoint is None else checkpoint.identity,
+            seal=Seal() if checkpoint is None else checkpoint.seal,
+            verify=self._options.verify,
+            verdicts=find_verdicts(self._graph, self._plan, regions=False),
+        )
+
+    def _replan(self, epochs: Epochs, error: RefutedError) -> Epochs:
+        """Go back to the last commit, with what was refuted run by one thread.
+
+        Where that cannot be done, the error stands.
+        """
+        found = epochs.refuted
+        replan, tasks, scratch = self._options.replan, self._tasks, self._scratch
+        if not found or replan is None or tasks is None or scratch is None:
+            raise error
+        why = epochs.why_not_again
+        if self._checkpoint is not None:
+            why = "what it remembers would not be in the checkpoint"
+        if why is not None:
+            error.add_note(f"the job cannot go on with the operator sequential: {why}")
+            raise error
+        for one in found:
+            sharing = (one.operator, *epochs.find_sharing(one))
+            self._refuted |= dict.fromkeys(sharing, one.reason)
+        plan = replan(self._refuted)
+        sources = [op.name for op in self._graph.sources]
+        if plan.one_thread or not self._refuted.keys().isdisjoint(sources):
+            raise error
+        self._plan = plan
+        self._layout = lay_out(
+            self._graph, plan, resilient=self._options.on_error is not stop
+        )
+        self._regions = {region.name: region.operators[0] for region in plan.regions}
+        self._cuts = frozenset(
+            name for name in self._cuts if why_not_cut(self._layout, name) is None
+        )
+        for follower in (tasks, *self._followers):
+            follower.layout = self._layout
+        made = Epochs(
+            self._session(), self._make_spec(scratch), epochs.degree, self._books, tasks
+        )
+        made.take_over(epochs)
+        made.warm_up()
+        number = epochs.stamp.epoch + 1
+        for one in found:
+            self._note(
+                f"run {one.operator} sequentially, from epoch {number} on",
+                str(one),
+                f"nothing of epoch {number} was published; it runs again",
+            )
+        return made
+
+    def _run_epoch(
+        self, epochs: Epochs, pieces: Mapping[str, list[Piece]], *, usual: bool
+    ) -> Epochs:
+        """Run an epoch, again if need be; return what the next one runs on."""
+        while True:
+            try:
+                with self._epoch_log.epoch(epochs, usual=usual):
+                    epochs.run(pieces)
+            except RefutedError as error:
+                epochs = self._replan(epochs, error)
+                usual = False
+            else:
+                return epochs
+
     def _all_epochs(
         self, epochs: Epochs, intakes: dict[str, Intake], taking: Taking
-    ) -> None:
+    ) -> bool:
         self._books.not_read.clear()  # the run that first came by has told about them
         while not self._stopping.is_set() and not epochs.finishing:
             self._epoch_log.begin()
@@ -190,24 +343,74 @@ class SparkRun(RunningThread):
             self._books.positions = dict(taken.positions)
             reach("taken", epochs.stamp.epoch + 1)
             self._backlog = taken.waiting
-            self._arrivals.taken(intakes, taken.pieces, epochs.degree)
-            if self._epoch_log.seconds or not self._admits:  # the size is not a guess
+            self._arrivals.note_intake(intakes, taken.pieces, epochs.degree)
+            if self._size.settled or not self._admits:  # the size is not a guess
                 taking.prepare(self._epoch_items, epochs.degree)
             usual = taken.asked == self._epoch_items
-            with self._epoch_log.epoch(epochs, usual=usual):
-                epochs.run(taken.pieces)
+            epochs = self._run_epoch(epochs, taken.pieces, usual=usual)
             self._channels = epochs.channels
+            reached = find_reached(epochs.reports)
             for name in taken.pieces:
+                intakes[name].advance(reached.get(name, {}))
                 read = sum(report.read.get(name, 0) for report in epochs.reports)
                 intakes[name].gave(read)
-            self._arrivals.delivered(*tasks_of(self._layout, epochs.reports))
+            self._note_columns(epochs.reports)
+            work_s, longest_s = tasks_of(self._layout, epochs.reports)
+            births = births_in(epochs.reports)
+            self._arrivals.note_delivery(work_s, longest_s, births)
             if self._admits:
                 rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
-                seconds = self._epoch_log.seconds[-1]
-                self._epoch_items = next_items(self._epoch_items, rows, seconds)
-        if not self._stopping.is_set():
-            epochs.finish()
-            self._books.finish(epochs.stamp)
+                self._size.note(rows, self._epoch_log.seconds[-1], longest_s)
+                self._epoch_items = self._size.items
+        self._books.tell_the_rest()
+        complete = self._goes_on() and epochs.finish(self._goes_on)
+        self._restore_states(epochs)
+        if not complete:
+            return False
+        self._books.finish(epochs.stamp)
+        return True
+
+    def _restore_states(self, epochs: Epochs) -> None:
+        """Put lifted states back where the user has them, as of the last commit."""
+        if self._tasks is not None and not self._tasks.cancelled:
+            for op in self._graph:
+                if isinstance(op.kind, Lifted):
+                    restore(op.kind, epochs.ask_state(op.name))
+
+    def _goes_on(self) -> bool:
+        return not self._stopping.is_set()
+
+    def _ask_to_stop(self) -> None:
+        super()._ask_to_stop()
+        if self._tasks is not None:
+            self._tasks.ask()
+
+    def _busy_operators(self) -> list[str]:
+        here = self._busy_in_driver()
+        return here or ([] if self._tasks is None else self._tasks.operators())
+
+    def _busy_in_driver(self) -> list[str]:
+        others = [t for t in threading.enumerate() if t.name == THREAD]
+        return operators_of([self._thread, *others], PLACES)
+
+    def _cancel(self) -> bool:
+        if self._tasks is None:
+            return False
+        self._tasks.cancel()
+        return not self._busy_in_driver() and self._ended.wait(CANCELLED_S)
+
+    def _abandon(self) -> None:
+        """Let go while an operator in the driver has not returned.
+
+        The checkpoint stays locked: should the operator return, nothing is committed,
+        but no other run of this process may begin before.
+        """
+        self._outputs.abandoned = True
+        if self._tasks is not None:
+            self._tasks.abandoned = True
+        self._round_off(complete=False)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _forget_states(self) -> None:
         """Remove this host's copy of the states; nobody will go on from it."""
@@ -215,31 +418,59 @@ class SparkRun(RunningThread):
             directory = local_directory(self._checkpoint.identity)
             shutil.rmtree(directory, ignore_errors=True)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Metrics:
         read = sum(self._books.read.values())
-        return {
-            **super().metrics(),
-            "read": dict(self._books.read),
-            "delivered": dict(self._outputs.delivered),
-            "epochs": len(self._epoch_log.seconds),
-            "epoch_s": list(self._epoch_log.seconds),
-            "epoch_items": list(self._epoch_log.items),
-            "start_s": self._warm_s,
-            "latency": summary([self._arrivals.latencies]),
-            "latency_counts": counted_ms([self._arrivals.latencies]),
-            "backlog": self._backlog,
-            "degrees": {
+        elapsed_s = self.elapsed_s
+        epoch_s = tuple(self._epoch_log.seconds)
+        return Metrics(
+            "spark",
+            self.status,
+            elapsed_s,
+            read=dict(self._books.read),
+            delivered=dict(self._outputs.delivered),
+            items_per_s=read / max(elapsed_s - self._warm_s, 1e-9),
+            latency=summary([self._arrivals.latencies]),
+            latency_from_reading=summary([self._arrivals.from_reading]),
+            recent_latency=recent_summary([self._arrivals.latencies]),
+            recent_latency_from_reading=recent_summary([self._arrivals.from_reading]),
+            latency_counts=count_by_ms([self._arrivals.latencies]),
+            degrees={
                 region: self._channels.get(first, self.degree)
                 for region, first in self._regions.items()
             },
-            "cuts": sorted(self._cuts),
-            "items_per_s": read / max(self.elapsed_s - self._warm_s, 1e-9),
+            epochs=self._epoch_log.ran,
+            epoch_s=epoch_s,
+            epoch_items=tuple(self._epoch_log.items),
+            start_s=self._warm_s,
+            backlog=self._arrivals.count_backlog()
+            if self._arrivals.live
+            else self._backlog,
+            cuts=tuple(sorted(self._cuts)),
+            in_columns=self._share_in_columns(),
+        )
+
+    def _note_columns(self, reports: Iterable[Report]) -> None:
+        """Count the items that units ran in columns, and those they could have."""
+        for report in reports:
+            columns, python = self._ran.get(report.unit, (0, 0))
+            done, others = report.ran
+            self._ran[report.unit] = columns + done, python + others
+
+    def _share_in_columns(self) -> dict[str, float]:
+        return {
+            name: columns / (columns + python)
+            for unit, (columns, python) in self._ran.items()
+            if columns + python
+            for name in self._layout.units[unit].operators
+            if name in self._layout.choice.columns
         }
 
     def actuator(self) -> SparkActuator:
         """Return what a controller sees of it, and changes."""
         self._sparing = True
-        return SparkActuator(self, self._layout, self._epoch_log)
+        made = SparkActuator(self, self._layout, self._epoch_log)
+        self._followers.append(made)
+        return made
 
     @property
     def cores(self) -> int:
@@ -253,7 +484,9 @@ class SparkRun(RunningThread):
 
     def latency_actuator(self) -> SparkLatencyActuator:
         """Return what keeps it within a bound sees of it, and changes."""
-        return SparkLatencyActuator(self, self._layout, self._arrivals)
+        made = SparkLatencyActuator(self, self._layout, self._arrivals)
+        self._followers.append(made)
+        return made
 
     @property
     def epoch_items(self) -> int:

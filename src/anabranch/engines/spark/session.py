@@ -1,19 +1,41 @@
-"""The Spark session: one that is there already, or an embedded one of our own."""
+"""The Spark session: one that is there already, or an embedded one of our own.
+
+How what one part of a cut unit gives reaches the next at once.
+
+Spark gathers: a worker writes through a buffer, and the rows for the next worker become
+one batch of many. Both would let the next part wait until the one before has ended. So after
+each chunk comes a row that fills the buffer, which nobody reads, and where there is a
+cut, rows go in batches of one. Each is a chunk of items, so there are few.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from anabranch.engines.spark.class_archive import archive_options
 from anabranch.errors import EngineError
+from anabranch.private import private_directory
 
 OLDEST_JAVA = 17
+_DEFAULT_PYTHON = "python3"  # of Spark, where PYSPARK_PYTHON is not set
+_NEEDED = ("anabranch", "cloudpickle", "lmdb", "numpy", "pyarrow", "xxhash")
+
+_DAEMON = "anabranch.engines.spark.daemon"
+
+# The JVM moves blobs and plans small jobs; the work is done in Python. What the second
+# compiler would gain there is less than the time that it takes from the first epochs.
+_COMPILE_ONCE = "-XX:TieredStopAtLevel=1"
 
 # Spark's shell announces a change of any other root level; the filter does the rest.
 _LOGGING = """\
@@ -49,7 +71,9 @@ def open_session(master: str | None) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    check_java()
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - of another thread
+        return SparkSession.builder.getOrCreate()
+    java = check_java()
     python = sys.executable
     os.environ.setdefault("PYSPARK_PYTHON", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
@@ -57,15 +81,41 @@ def open_session(master: str | None) -> SparkSession:
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
+        builder = builder.config("spark.python.daemon.module", _DAEMON)
     builder = builder.master(master or "local[*]")
-    builder = builder.config("spark.driver.extraJavaOptions", _quiet())
+    builder = builder.config("spark.driver.extraJavaOptions", java_options(java))
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def check_java() -> None:
-    """Refuse to go on without a Java that Spark can run on, and say what to do."""
+def java_options(java: str) -> str:
+    """Return the options of the driver's JVM: ours, then those of the user."""
+    given = read_defaults().get("spark.driver.extraJavaOptions", "")
+    ours = [_quiet(), archive_options(java, given)]
+    if not any(option in given for option in ("Tiered", "-Xint", "-Xcomp")):
+        ours.append(_COMPILE_ONCE)
+    return " ".join(filter(None, [*ours, given]))
+
+
+def read_defaults() -> dict[str, str]:
+    """Return what the user's spark-defaults.conf says; what a session sets replaces it."""
+    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    directory = os.environ.get("SPARK_CONF_DIR") or str(Path(home) / "conf")
+    try:
+        lines = (Path(directory) / "spark-defaults.conf").read_text().splitlines()
+    except OSError:
+        return {}
+    found = {}
+    for line in lines:
+        said = re.fullmatch(r"\s*([^\s#!=:]+)[\s=:]+(.*)", line)
+        if said is not None:
+            found[said[1]] = said[2].strip()
+    return found
+
+
+def check_java() -> str:
+    """Return the Java that Spark runs on; without one, refuse and say what to do."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     found = None if java is None else _version(java)
@@ -77,6 +127,97 @@ def check_java() -> None:
             f"openjdk@{OLDEST_JAVA}) or set JAVA_HOME, or run with on='sequential'"
         )
         raise EngineError(msg)
+    assert java is not None  # noqa: S101 - it has a version
+    return java
+
+
+def check_python(spark: SparkSession) -> None:
+    """Refuse a session whose workers run a Python that cannot run programs.
+
+    A session that the user made runs the `python3` of the PATH, unless PYSPARK_PYTHON
+    names another one. Only that of this machine can be asked before the first job.
+    """
+    context = spark.sparkContext
+    if not is_on_this_machine(context):
+        return
+    python = _python_of(context)
+    why = None if python == sys.executable else why_not_python(python)
+    if why is not None:
+        raise EngineError(_other_python(python, why))
+
+
+def describe_python(spark: SparkSession, error: Exception) -> EngineError | None:
+    """Return what a failed first job says about the Python of the workers, if it does."""
+    text = str(error)
+    for sign in ("No module named 'anabranch'", "PYTHON_VERSION_MISMATCH"):
+        if sign in text:
+            python = _python_of(spark.sparkContext)
+            return EngineError(_other_python(python, f"on the workers: {sign}"))
+    return None
+
+
+@contextlib.contextmanager
+def own_python(spark: SparkSession) -> Iterator[None]:
+    """Let functions that are sent to workers of this machine run in this very Python.
+
+    What the user named by PYSPARK_PYTHON stays.
+    """
+    context = spark.sparkContext
+    named = context.pythonExec
+    if is_on_this_machine(context):
+        context.pythonExec = _python_of(context)
+    try:
+        yield
+    finally:
+        context.pythonExec = named
+
+
+def why_not_python(python: str) -> str | None:
+    """Return why a Python cannot run programs that are sent from this one, or None.
+
+    >>> why_not_python(sys.executable) is None
+    True
+    """
+    asked = (
+        "import sys, importlib.util as u; print(*sys.version_info[:2], "
+        f"*[one for one in {_NEEDED} if u.find_spec(one) is None])"
+    )
+    try:
+        done = subprocess.run(
+            [python, "-c", asked],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"it does not run ({error})"
+    major, minor, *missing = done.stdout.split()
+    if (int(major), int(minor)) != sys.version_info[:2]:
+        here = ".".join(map(str, sys.version_info[:2]))
+        return f"it is Python {major}.{minor}, and this one is {here}"
+    return f"it has no module {missing[0]}" if missing else None
+
+
+def _python_of(context: SparkContext) -> str:
+    """Return the Python of the workers; on this machine, by default, this one."""
+    named: str = context.pythonExec
+    if named == _DEFAULT_PYTHON and is_on_this_machine(context):
+        return sys.executable
+    return shutil.which(named) or named
+
+
+def is_on_this_machine(context: SparkContext) -> bool:
+    """Tell whether the workers of a session run where its driver does."""
+    return str(context.master).startswith("local")
+
+
+def _other_python(python: str, why: str) -> str:
+    return (
+        f"the workers of the Spark session must run a Python that has anabranch, of "
+        f"the same version as this one; they run {python}: {why}; set "
+        f"PYSPARK_PYTHON={sys.executable} before the session starts"
+    )
 
 
 def _version(java: str) -> int | None:
@@ -94,8 +235,12 @@ def _version(java: str) -> int | None:
 
 def _quiet() -> str:
     """Return the option that keeps Java from logging anything but errors."""
-    path = Path(tempfile.gettempdir()) / f"anabranch-log4j2-{os.getuid()}.properties"
-    path.write_text(_LOGGING)
+    folder = private_directory("spark")
+    path = folder / "log4j2.properties"
+    if not path.is_file() or path.read_text(encoding="utf-8") != _LOGGING:
+        draft = folder / f"log4j2-{os.getpid()}.properties"
+        draft.write_text(_LOGGING, encoding="utf-8")
+        draft.replace(path)
     return f"-Dlog4j2.configurationFile=file:{path}"
 
 
@@ -104,3 +249,24 @@ if __name__ == "__main__":  # `make` asks before it starts anything
         check_java()
     except EngineError as error:
         sys.exit(str(error))
+
+
+_BUFFER_BYTES = int(os.environ.get("SPARK_BUFFER_SIZE", "65536"))
+
+_ROW_BY_ROW = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def filler() -> bytes:
+    """Return so much that nothing written before it stays in a worker's buffer."""
+    return bytes(2 * _BUFFER_BYTES)
+
+
+def row_by_row(spark: SparkSession) -> SparkSession:
+    """Return a session like this one, whose workers get every row at once."""
+    session = spark.newSession()
+    for name, value in _ROW_BY_ROW.items():
+        session.conf.set(name, value)
+    return session

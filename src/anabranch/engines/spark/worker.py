@@ -1,26 +1,31 @@
-"""Runs a task: rows in, one unit after the other, rows out."""
+"""Runs a task: rows in, one unit after the other, rows out; watched by a profiler."""
 
 from __future__ import annotations
 
 import gc
 import itertools
+import socket
+import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import FrameType, TracebackType
+from typing import Self
 
+import lmdb
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
-from anabranch.engines.spark.cuts import halves_of
-from anabranch.engines.spark.handing import filler
-from anabranch.engines.spark.layout import Unit
-from anabranch.engines.spark.pickling import Pickler
-from anabranch.engines.spark.routing import Rows
-from anabranch.engines.spark.ship import unpacked
-from anabranch.engines.spark.spec import Job, Spec
-from anabranch.engines.spark.store import close_buckets
-from anabranch.engines.spark.task import (
+from anabranch.engines.spark.session import filler
+from anabranch.engines.spark.workers import answer_in
+from anabranch.epochs.faults import reach
+from anabranch.epochs.layout import CutPart, Unit
+from anabranch.epochs.pickle import Names, Originals, Pickler
+from anabranch.epochs.ship import unpack
+from anabranch.epochs.shuffle import TaskRows
+from anabranch.epochs.state.store import close_buckets
+from anabranch.epochs.task import (
     ALONG,
     ALONG_CHUNK,
     ALONG_END,
@@ -30,11 +35,74 @@ from anabranch.engines.spark.task import (
     Place,
     Report,
     Share,
+    Spec,
+    WorkerJob,
 )
-from anabranch.engines.spark.unit_runner import END_OF_HALF, UnitRunner
-from anabranch.engines.spark.watch import Watch
-from anabranch.errors import AnabranchError
-from anabranch.runtime.punctuated import punctuated_operators
+from anabranch.epochs.unit.egress import Exits
+from anabranch.epochs.unit.runner import Chunk, PartDone, UnitRunner
+from anabranch.epochs.unit.states import UnitStates
+from anabranch.errors import AnabranchError, EngineError
+from anabranch.metrics.load import Route, ThreadSamples
+from anabranch.runtime.codegen import find_punctuated_operators
+from anabranch.runtime.profile import OwnSampler, Sampler, Watched, can_look_at_itself
+from anabranch.runtime.program import Program
+from anabranch.runtime.verify.verifier import Verifier
+
+# What happens after the last operator, and behind a cut if there is one.
+LEAVING = (Exits.leave.__code__, Exits.write.__code__, UnitStates.save.__code__)
+
+
+class ThreadWatch:
+    """Watches the present thread in its block, if the task asks for it.
+
+    `operators` are those that the thread runs; it is at the last of them while it sends
+    and writes what they gave.
+    """
+
+    def __init__(
+        self,
+        task: EpochTask,
+        operators: Sequence[str],
+        programs: Callable[[EpochTask], list[Program]],
+    ) -> None:
+        self._sampler: Sampler | OwnSampler | None = None
+        self._seen: tuple[ThreadSamples, ...] = ()
+        if not (task.profiling and operators):
+            return
+        whole: Route = tuple(operators)
+
+        def at_the_end(_: FrameType) -> Route:
+            return whole
+
+        watched = Watched(
+            threading.current_thread(),
+            whole[0],
+            programs(task),
+            elsewhere=dict.fromkeys(LEAVING, at_the_end),
+            task=threading.get_native_id(),  # workers are forked
+        )
+        alone = can_look_at_itself()
+        self._sampler = OwnSampler(watched) if alone else Sampler([watched])
+
+    def __enter__(self) -> Self:
+        if self._sampler is not None:
+            self._sampler.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> tuple[ThreadSamples, ...]:
+        """Watch no more, and return what was seen."""
+        if self._sampler is not None:
+            self._seen, self._sampler = self._sampler.stop(), None
+        return self._seen
+
 
 WHOLE = 32  # so many tasks until all objects are looked at for garbage
 
@@ -52,13 +120,18 @@ def run_task(
     if job not in _runners:
         _runners.clear()
         close_buckets()
-        _runners[job] = Runner(unpacked(shipped.value))
+        runner = _runners[job] = Runner(*unpack(shipped.value))
+        answer_in(runner.spec.scratch)
         gc.freeze()  # what is there now stays; it need not be looked at again
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls us
+    attempt = replace(task.attempt, spark_id=context.taskAttemptId())
+    task = replace(task, attempt=attempt)
     gc.disable()  # a batch is a lot of objects, hardly any of them in a cycle
+    runner = _runners[job]
     try:
-        yield from _runners[job].run(task, context.partitionId(), batches)
+        with runner.spec.settings.in_force():
+            yield from runner.run(task, context.partitionId(), batches)
     finally:
         gc.enable()
         collect_garbage()
@@ -76,30 +149,38 @@ def collect_garbage() -> None:
 class Runner:
     """The units of a job in this process."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        names: Names | None = None,
+        originals: Originals | None = None,
+    ) -> None:
         graph = spec.layout.graph
         self.spec = spec
-        self.pickler = Pickler(graph)
-        self._job = Job(spec, self.pickler, punctuated_operators(graph))
+        lasting = spec.checkpoint is not None
+        self.pickler = Pickler(graph, names, originals, lasting=lasting)
+        self._job = WorkerJob(spec, self.pickler, find_punctuated_operators(graph))
         self._units: dict[int, UnitRunner] = {}
+        self._verifier = Verifier(graph, spec.verdicts, spec.verify)
 
     def run(
         self, task: EpochTask, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """Run the task of a partition and pass on what is for later stages."""
         layout = self.spec.layout
-        rows = Rows()
-        places = task.places(layout, task.levels)[partition]
-        if task.half == "second":
-            yield from self._second(task, places[0], batches, rows)
+        rows = TaskRows()
+        reach("begun", task.attempt.epoch)
+        places = task.stage.places(layout, task.stage.levels)[partition]
+        if task.stage.part:
+            yield from self._later(task, places[0], batches, rows)
             return
         for batch in batches:
             if batch.num_columns == len(rows.schema):  # not the number of a partition
                 rows.add_rows(batch)
         for unit, channel in places:
-            received = rows.taken(unit)
+            received = rows.take_unit(unit)
             share = task.shares.get((unit.number, channel), Share())
-            if task.half == "first" and unit.number in task.cuts:
+            if unit.number in task.cuts:
                 given = [
                     [*map(pa.py_buffer, _blobs(share, n)), *received[n]]
                     for n in range(len(received))
@@ -117,57 +198,86 @@ class Runner:
         place: Place,
         share: Share,
         received: list[list[pa.Buffer]],
-        rows: Rows,
+        rows: TaskRows,
     ) -> Iterator[pa.RecordBatch]:
-        """Run what comes before a cut, and hand it on chunk by chunk."""
+        """Run what comes before the first cut, and hand it on chunk by chunk."""
         unit, channel = place
-        halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
         runner = self.unit(unit)
+        part = runner.parts(task)[0]
         try:
-            with Watch(task, halves.first, runner.programs.of) as watch:
-                for given in runner.first_half(task, channel, share, received, rows):
+            with ThreadWatch(task, part.operators, runner.programs.of) as watch:
+                for given in runner.first_part(task, channel, share, received, rows):
+                    along = TaskRows()
                     for stream, batch in enumerate(given):
-                        along = Rows()  # one each: the order of batches is kept
                         along.add_batch(ALONG, channel, stream, batch, self.pickler)
-                        yield from along.batches(task, self.spec.layout)
-                    end = Rows()
-                    end.add(ALONG_CHUNK, channel, 0, b"")
-                    end.add(ALONG_FILLER, channel, 0, filler())
-                    yield from end.batches(task, self.spec.layout)
-                changes, report = runner.half_done
-                ended = changes, replace(report, samples=watch.seen())
-        except AnabranchError as error:
-            ended = {}, Report(unit.number, channel, error=_told(error))
-        rows.add(ALONG_END, channel, 0, self.pickler.dumps(ended))
+                    yield from self._hand_on(task, channel, along)
+                done = _with_samples(runner.parts_done, watch)
+        except _REPORTED as error:
+            done = [({}, Report(unit.number, channel, error=_convert_error(error)))]
+        done = self._with_refuted(done, part)
+        rows.add(ALONG_END, channel, 0, self.pickler.dumps(done))
 
-    def _second(
+    def _hand_on(
+        self, task: EpochTask, channel: int, chunk: TaskRows
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a chunk, so that none waits in a buffer."""
+        yield from chunk.batches(task, self.spec.layout)
+        end = TaskRows()
+        end.add(ALONG_CHUNK, channel, 0, b"")
+        end.add(ALONG_FILLER, channel, 0, filler())
+        yield from end.batches(task, self.spec.layout)
+
+    def _later(
         self,
         task: EpochTask,
         place: Place,
         batches: Iterable[pa.RecordBatch],
-        rows: Rows,
+        rows: TaskRows,
     ) -> Iterator[pa.RecordBatch]:
-        """Run what comes behind a cut, while the first half still works."""
+        """Run what comes behind a cut, while the parts before still work."""
         unit, channel = place
-        if unit.number not in task.cuts:
+        cuts = task.cuts.get(unit.number, ())
+        if len(cuts) < task.stage.part:
             yield from batches
             return
-        chunks = _along(batches, rows)
-        halves = halves_of(self.spec.layout, unit, task.cuts[unit.number])
+        last = len(cuts) == task.stage.part
         runner = self.unit(unit)
+        part = runner.parts(task)[task.stage.part]
+        earlier: list[PartDone] = []
+        chunks = _along(
+            batches, rows, lambda end: earlier.extend(self.pickler.loads(end))
+        )
         try:
-            with Watch(task, halves.second, runner.programs.of) as watch:
-                *others, last = runner.second_half(task, channel, chunks, rows)
-                reports = (*others, replace(last, samples=last.samples + watch.seen()))
-        except AnabranchError as error:
-            reports = (Report(unit.number, channel, error=_told(error)),)
-        for report in reports:
-            rows.add(REPORT, channel, 0, self.pickler.dumps(report))
+            with ThreadWatch(task, part.operators, runner.programs.of) as watch:
+                for chunk in runner.later_part(task, channel, chunks, earlier, rows):
+                    if last:
+                        continue
+                    along = TaskRows()
+                    for stream, blob in chunk:
+                        along.add(ALONG, channel, stream, blob)
+                    yield from self._hand_on(task, channel, along)
+                done = _with_samples(runner.parts_done, watch)
+        except _REPORTED as error:
+            failed = Report(unit.number, channel, error=_convert_error(error))
+            done = [*earlier, ({}, failed)]
+        done = self._with_refuted(done, part)
+        if last:
+            for _, report in done:
+                rows.add(REPORT, channel, 0, self.pickler.dumps(report))
+        else:
+            rows.add(ALONG_END, channel, 0, self.pickler.dumps(done))
         yield from rows.batches(task, self.spec.layout)
+
+    def _with_refuted(self, done: list[PartDone], part: CutPart) -> list[PartDone]:
+        """Return what parts have done, the last with the verdicts it has refuted."""
+        *others, (changes, last) = done
+        refuted = self._verifier.find(part.operators)
+        return [*others, (changes, replace(last, refuted=refuted))]
 
     def unit(self, unit: Unit) -> UnitRunner:
         """Return the running side of a unit."""
         if unit.number not in self._units:
+            self._verifier.watch(unit.operators)
             self._units[unit.number] = UnitRunner(self._job, unit)
         return self._units[unit.number]
 
@@ -177,21 +287,23 @@ class Runner:
         place: Place,
         share: Share,
         received: list[list[pa.Buffer]],
-        rows: Rows,
+        rows: TaskRows,
     ) -> None:
-        """Run a channel of a unit; an error becomes part of the report."""
+        """Run a replica of a unit; an error becomes part of the report."""
         unit, channel = place
         for entry, blob in share.blobs:
             received[entry].append(pa.py_buffer(blob))
         started = time.perf_counter()
         runner = self.unit(unit)
-        with Watch(task, unit.operators, runner.programs.of) as watch:
+        with ThreadWatch(task, unit.operators, runner.programs.of) as watch:
             try:
                 report = runner.run(task, channel, share, received, rows)
-            except AnabranchError as error:
-                report = Report(unit.number, channel, error=_told(error))
+            except _REPORTED as error:
+                report = Report(unit.number, channel, error=_convert_error(error))
             seconds = time.perf_counter() - started
-            report = replace(report, seconds=seconds, samples=watch.seen())
+            samples = watch.stop()
+            refuted = self._verifier.find(unit.operators)
+            report = replace(report, seconds=seconds, samples=samples, refuted=refuted)
         rows.add(REPORT, channel, 0, self.pickler.dumps(report))
 
 
@@ -199,15 +311,20 @@ def _blobs(share: Share, entry: int) -> Iterator[bytes]:
     return (blob for number, blob in share.blobs if number == entry)
 
 
-def _along(
-    batches: Iterable[pa.RecordBatch], rows: Rows
-) -> Iterator[list[tuple[int, pa.Buffer]]]:
-    """Return the chunks for the second half, as they come; pass the other rows on.
+def _with_samples(done: Sequence[PartDone], watch: ThreadWatch) -> list[PartDone]:
+    """Return what parts have done, the last with what was seen of it."""
+    *others, (changes, last) = done
+    return [*others, (changes, replace(last, samples=last.samples + watch.stop()))]
 
-    A chunk is its blobs with the number of their stream, the last one what the first
-    half has to say.
+
+def _along(
+    batches: Iterable[pa.RecordBatch], rows: TaskRows, end: Callable[[pa.Buffer], None]
+) -> Iterator[Chunk]:
+    """Return the chunks for the next part, as they come; pass the other rows on.
+
+    What the parts before have done comes last, and is given to `end`.
     """
-    chunk: list[tuple[int, pa.Buffer]] = []
+    chunk: Chunk = []
     for batch in batches:
         units = batch.column("unit").to_pylist()
         channels = batch.column("channel").to_pylist()
@@ -220,13 +337,25 @@ def _along(
                 yield chunk
                 chunk = []
             elif unit == ALONG_END:
-                yield [(END_OF_HALF, payload)]
+                end(payload)
             elif unit != ALONG_FILLER:
                 rows.add(unit, channels[index], entries[index], payload)
 
 
-def _told(error: AnabranchError) -> AnabranchError:
-    """Add the user's own traceback to an error that leaves the process."""
+# What a task reports; anything else is a fault of ours, and Spark tells it.
+_REPORTED = (AnabranchError, OSError, lmdb.Error)
+
+
+def _convert_error(error: Exception) -> AnabranchError:
+    """Return an error that may leave the process, with the user's own traceback."""
+    if isinstance(error, ConnectionError):  # the driver is gone, or another task
+        raise error
+    if not isinstance(error, AnabranchError):
+        return EngineError(
+            f"a task must be able to use the disk of its host; {error} on "
+            f"{socket.gethostname()}; check the space and the permissions of its "
+            f"temporary directory (TMPDIR)"
+        )
     if error.__cause__ is not None:
         lines = traceback.format_exception(error.__cause__)
         error.add_note("".join(lines))

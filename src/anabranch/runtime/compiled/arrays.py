@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from anabranch.plan.plan import Column
+from anabranch.plan.plan import ArrayColumn
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -27,13 +27,13 @@ _TRUE, _FALSE = ord("T"), ord("F")
 
 
 def to_arrays(
-    items: list[Any], columns: Sequence[Column], item_type: type | None
+    items: list[Any], columns: Sequence[ArrayColumn], item_type: type | None
 ) -> list[Array] | None:
     """Return the items as one array for each attribute, or None if one does not fit.
 
-    >>> to_arrays([1.0, -0.0], [Column("float", 0, 0)], None)
+    >>> to_arrays([1.0, -0.0], [ArrayColumn("float", 0, 0)], None)
     [array([ 1., -0.])]
-    >>> to_arrays([1.0, 2], [Column("float", 0, 0)], None) is None
+    >>> to_arrays([1.0, 2], [ArrayColumn("float", 0, 0)], None) is None
     True
     """
     if not items:

@@ -1,25 +1,33 @@
-"""Compiles kernels with Numba, each text once.
+"""Compiles kernels with Numba, each text once, and divides their firings among threads.
+
+Compiles kernels with Numba, each text once.
 
 Compiled code is kept in this process, and in a folder of the user's own so that other
 processes (the workers of Spark, the next run) find it. Numba is imported when the first
 kernel is compiled, not before: that alone takes a third of a second.
+
+Fission of one operator: its firings divided among threads.
+
+Kernels let go of the interpreter's lock, so threads run them side by side.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 import os
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from anabranch.plan.plan import Column, Kernel
+from anabranch.errors import EngineError
+from anabranch.plan.column_kernels import ColumnKernel
+from anabranch.plan.plan import ArrayColumn, ArrayKernel
+from anabranch.private import make_private, private_directory
 
 Fire: TypeAlias = Callable[..., bool]  # count, arrays in, arrays out, constants -> bad
 
@@ -33,37 +41,100 @@ class CompilationError(Exception):
     """Numba cannot compile a kernel here; the program goes on in Python."""
 
 
-def compile_kernel(kernel: Kernel) -> Fire:
+def compile_kernel(kernel: ArrayKernel) -> Fire:
     """Return the compiled function of a kernel."""
-    name, text = _named(kernel)
+    name, text = _name_kernel(kernel)
     with _lock:
         if name not in _compiled:
             _compiled[name] = _compile(name, text, kernel)
         return _compiled[name]
 
 
-def is_compiled(kernel: Kernel) -> bool:
+def is_compiled(kernel: ArrayKernel) -> bool:
     """Tell whether this process has compiled a kernel, or one with the same text."""
-    return not kernel.source or _named(kernel)[0] in _compiled
+    return not kernel.source or _name_kernel(kernel)[0] in _compiled
 
 
 @lru_cache(maxsize=1024)
-def _named(kernel: Kernel) -> tuple[str, str]:
+def _name_kernel(kernel: ArrayKernel) -> tuple[str, str]:
     """Return the name of a kernel, the same for the same text, and its module."""
     shape = "".join(column.kind[0] for column in (*kernel.takes, *kernel.gives))
     text = f"import math\n\nimport numpy as np\n\n\n{kernel.source}"
     return hashlib.sha256(f"{shape} {text}".encode()).hexdigest()[:24], text
 
 
-def _compile(name: str, text: str, kernel: Kernel) -> Fire:
+def compile_columns(kernel: ColumnKernel) -> Fire:
+    """Return the compiled function of a kernel over columns."""
+    name, text = _name_columns(kernel)
+    with _lock:
+        if name not in _compiled:
+            _compiled[name] = _compile(name, text, kernel)
+        return _compiled[name]
+
+
+def has_compiled_columns(kernel: ColumnKernel) -> bool:
+    """Tell whether this process has compiled a kernel, or one with the same text."""
+    return _name_columns(kernel)[0] in _compiled
+
+
+def _name_columns(kernel: ColumnKernel) -> tuple[str, str]:
+    head = "import math\n\nimport numpy as np\nfrom numba import njit\n\n\n"
+    shape = repr(_column_arrays(kernel))
+    digest = hashlib.sha256(f"{shape} {kernel.text}".encode()).hexdigest()[:24]
+    return f"c{digest}", head + kernel.text
+
+
+def _column_arrays(kernel: ColumnKernel) -> tuple[list[str], list[str]]:
+    """Return the kinds of the arrays that a kernel reads, and that it writes."""
+    read = [kernel.takes[n] for n in kernel.reads]
+    for table in kernel.tables:
+        read += [table.gives, "bool"]
+    written: list[str] = []
+    if kernel.state is not None:
+        for scalar in kernel.state.scalars():
+            written += scalar.arrays
+    if kernel.role == "filter":
+        return [*read], [*written, "bool"]
+    outs = zip(kernel.gives, kernel.sources, strict=True)
+    return [*read], [*written, *(kind for kind, source in outs if source is None)]
+
+
+def _column_signature(numba: Any, kernel: ColumnKernel) -> Any:
+    types = numba.types
+    of = {"float": types.float64, "bool": types.boolean}
+    read, written = _column_arrays(kernel)
+
+    def arrays(kinds: Sequence[str], *, readonly: bool) -> list[Any]:
+        found = (of.get(kind, types.int64) for kind in kinds)
+        return [types.Array(one, 1, "C", readonly=readonly) for one in found]
+
+    head: list[Any] = []
+    if kernel.role == "scan":
+        head = [*arrays(["int"], readonly=True), *arrays(["bool"], readonly=False)]
+    elif kernel.role == "window":
+        head = [*arrays(["int"], readonly=True), types.int64]
+    return types.int64(
+        types.int64,
+        *arrays(["int"], readonly=True),
+        *head,
+        *arrays(read, readonly=True),
+        *arrays(written, readonly=False),
+    )
+
+
+def _compile(name: str, text: str, kernel: ArrayKernel | ColumnKernel) -> Fire:
     try:
         numba = importlib.import_module("numba")
         if numba.config.USING_SVML and "math." in text:
             msg = "Intel's SVML computes math functions differently from Python"
             raise CompilationError(msg)  # noqa: TRY301 - one way to say no
-        function, cache = _loaded(name, text)
+        function, cache = _load(name, text)
+        if isinstance(kernel, ColumnKernel):
+            signature = _column_signature(numba, kernel)
+        else:
+            signature = _signature(numba, kernel.takes, kernel.gives)
         decorate = numba.njit(
-            [_signature(numba, kernel.takes, kernel.gives)],
+            [signature],
             nogil=True,
             error_model="numpy",
             fastmath=False,
@@ -78,7 +149,9 @@ def _compile(name: str, text: str, kernel: Kernel) -> Fire:
     return made
 
 
-def _signature(numba: Any, takes: Sequence[Column], gives: Sequence[Column]) -> Any:
+def _signature(
+    numba: Any, takes: Sequence[ArrayColumn], gives: Sequence[ArrayColumn]
+) -> Any:
     types = numba.types
     of = {"float": types.float64, "int": types.int64, "bool": types.boolean}
     read = [types.Array(of[c.kind], 1, "C", readonly=True) for c in takes]
@@ -87,7 +160,7 @@ def _signature(numba: Any, takes: Sequence[Column], gives: Sequence[Column]) -> 
     return types.boolean(types.int64, *read, *written, constants)
 
 
-def _loaded(name: str, text: str) -> tuple[Callable[..., Any], bool]:
+def _load(name: str, text: str) -> tuple[Callable[..., Any], bool]:
     """Return the function of a text, and whether its compiled code can be kept."""
     folder = kernel_folder()
     if folder is None:
@@ -114,16 +187,52 @@ def kernel_folder() -> Path | None:
     What lies there is executed, so nobody else may be able to write to it.
     """
     chosen = os.environ.get(FOLDER_VARIABLE)
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    path = (
-        Path(chosen)
-        if chosen
-        else Path(tempfile.gettempdir()) / f"anabranch-kernels-{user}"
-    )
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.lstat()
-    except OSError:
+        return make_private(Path(chosen)) if chosen else private_directory("kernels")
+    except EngineError:
         return None
-    safe = path.is_dir() and not path.is_symlink() and status.st_uid == user
-    return path if safe and not status.st_mode & 0o022 else None
+
+
+WORTH_S = 200e-6  # what a thread should have to do, to be worth waking up
+_FORGET = 0.3
+
+Fired: TypeAlias = Callable[[int, int], bool]  # the firings from one up to another
+
+
+class FiringThreads:
+    """How many threads share the firings of an operator, by what a firing costs.
+
+    >>> threads = FiringThreads(2)
+    >>> threads.ways(1000)
+    1
+    >>> threads.learn(10, 0.001)
+    >>> threads.ways(1000)
+    2
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._firing_s = 0.0
+
+    def ways(self, firings: int) -> int:
+        """Return how many threads should share so many firings."""
+        worth = int(firings * self._firing_s / WORTH_S)
+        return max(1, min(self._most, worth, firings))
+
+    def learn(self, firings: int, time_s: float) -> None:
+        """Note what firings have cost, all threads together."""
+        cost_s = time_s / firings
+        if self._firing_s:
+            cost_s = self._firing_s + _FORGET * (cost_s - self._firing_s)
+        self._firing_s = cost_s
+
+    def each(self, fire: Fired, parts: Iterable[tuple[int, int]]) -> list[bool]:
+        """Fire all parts at the same time, the first one in this thread."""
+        first, *others = parts
+        waiting = [_pool(self._most).submit(fire, *part) for part in others]
+        return [fire(*first), *(one.result() for one in waiting)]
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="fission")

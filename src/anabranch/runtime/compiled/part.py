@@ -1,32 +1,529 @@
 """A compiled part of an element: its steps in the order of the streams.
 
+Which item of a batch is at work in a stage, for whoever has to name it.
+
+Whoever runs a batch names an item that fails by how far its iterator has come. The stages
+of an element take the batch at different times, so each goes through a copy, and the
+iterator is put where it would stand if every item had gone through alone.
+
+The steps of a compiled part: one for each operator, over all items of a batch.
+
+Rates are fixed, so which firing takes which items follows from counts alone: how many
+items have come, and how many waited. That gives both the slices of the arrays and, for
+every output, the item of the batch that set it off (its *trigger*), from which the
+positions of outputs are made.
+
+A step changes no state. It notes what the state will be, in the very form in which the
+operator's kernel keeps it, and the whole batch is noted down at the end or not at all.
+
+A compiled part of an element: its steps in the order of the streams.
+
 The steps are called by a small generated function, one line for each operator, so that
 the profiler can tell where a thread is, as it can in any generated program.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 import linecache
-from collections.abc import Callable, Mapping
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from time import perf_counter
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from anabranch.graph.blocks import Collect, Deal
-from anabranch.graph.graph import Graph
-from anabranch.plan.plan import Kernel
-from anabranch.runtime.compiled.arrays import Array, to_arrays
-from anabranch.runtime.compiled.build import compile_kernel
-from anabranch.runtime.compiled.shape import Shape
-from anabranch.runtime.compiled.steps import (
-    CollectStep,
-    DealStep,
-    FireStep,
-    Flow,
-    GoneWrongError,
-    Stream,
-)
+from anabranch.graph.graph import Edge, Graph, Op, Output
+from anabranch.operators.blocks import Collect, Deal
+from anabranch.plan.plan import ArrayColumn, ArrayKernel
+from anabranch.runtime.compiled.arrays import DTYPES, Array, to_arrays, to_items
+from anabranch.runtime.compiled.build import Fire, FiringThreads, compile_kernel
+from anabranch.runtime.compiled.shape import PartShape
+from anabranch.runtime.program import Columns, Program
+
+_ListIterator: Any = type(iter([]))
+
+
+@dataclass(frozen=True)
+class GivenBatch:
+    """A batch as it was given: `items` is a sequence, or the iterator of a list."""
+
+    items: Any
+    positions: Columns | None
+    entries: Sequence[int] | None
+    begin: int | None  # how far the iterator had come; None if it is a sequence
+    count: int
+
+    def copy_items(self) -> Any:
+        """Return the items to go through; the iterator stays where it is."""
+        return self.items if self.begin is None else copy.copy(self.items)
+
+    def find(self, position: int | None) -> int | None:
+        """Return which item has a position, if items have one."""
+        if position is None or not self.positions:
+            return None
+        try:
+            return self.positions[0].index(position)
+        except ValueError:  # it is not one of a single item
+            return None
+
+    def point_at(self, index: int) -> None:
+        """Put the iterator where it stands while an item is at work."""
+        if self.begin is not None:
+            self.items.__setstate__(self.begin + index + 1)
+
+
+def note_batch(
+    items: Any, positions: Columns | None, entries: Sequence[int] | None
+) -> GivenBatch:
+    """Return a batch as it is given.
+
+    >>> items = iter([5.0, 6.0, 7.0])
+    >>> note_batch(items, None, None).point_at(1)
+    >>> next(items)
+    7.0
+    """
+    if not isinstance(items, _ListIterator):
+        return GivenBatch(items, positions, entries, None, len(items))
+    _, _, *begin = items.__reduce__()  # without a place once it is exhausted
+    begins = begin[0] if begin else 0
+    return GivenBatch(items, positions, entries, begins, items.__length_hint__())
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """A stage that goes through `left`; `triggers` are the items behind each of those."""
+
+    left: Any
+    count: int
+    triggers: Triggers | None = None
+
+    @property
+    def index(self) -> int:
+        """Which item of its own batch the stage has at work."""
+        place = max(self.count - self.left.__length_hint__() - 1, 0)
+        return place if self.triggers is None else int(self.triggers[place])
+
+
+class Marks:
+    """Finds the item behind an output of the first stage by how many there were before.
+
+    For a stage that cannot be run once more. It goes from item to item, and whenever it
+    takes one, the number of its outputs so far is noted.
+    """
+
+    def __init__(self) -> None:
+        self._outputs: list[int] = []  # before each item
+
+    def follow(self, items: Iterator[Any], outputs: list[Any]) -> Iterator[Any]:
+        """Yield the items, without a step of Python for any of them.
+
+        >>> outputs, marks = [], Marks()
+        >>> for n in marks.follow(iter([1, 2, 3]), outputs):
+        ...     outputs += [n] * (n - 1)
+        >>> [marks.find(index) for index in range(3)]
+        [1, 2, 2]
+        """
+        noted = self._outputs = []
+        noting = map(noted.append, iter(outputs.__len__, -1))  # gives None each time
+        nothing: dict[None, Any] = {}
+        return map(nothing.get, noting, items)  # so each item is the default
+
+    def find(self, index: int) -> int:
+        """Return which item gave the output with an index."""
+        return bisect_right(self._outputs, index) - 1
+
+
+class Origins:
+    """Finds the item of a batch that is behind one that the first stage gave.
+
+    It runs the stage once more, item by item, so that stage must have no state and no
+    effects. That happens only if an item fails.
+    """
+
+    def __init__(self, stage: Program, edge: Edge) -> None:
+        self._stage = stage
+        self._edge = edge
+        self._batch: GivenBatch | None = None
+        self._ends: list[int] = []  # how many outputs there are with each item
+
+    def find(self, batch: GivenBatch, index: int) -> int | None:
+        """Return which item of a batch gave the output with an index."""
+        if batch is not self._batch:
+            items = enumerate(_items_of(batch))
+            counts = (self._outputs(batch, place, item) for place, item in items)
+            self._ends = list(accumulate(counts))
+            self._batch = batch
+        found = bisect_right(self._ends, index)
+        return found if found < batch.count else None
+
+    def _outputs(self, batch: GivenBatch, place: int, item: Any) -> int:
+        entries = None if batch.entries is None else [batch.entries[place]]
+        self._stage.run([item], None, entries)
+        outputs = len(self._stage.exits[self._edge].items)
+        for left in self._stage.exits.values():
+            left.clear()
+        return outputs
+
+
+def _items_of(batch: GivenBatch) -> list[Any]:
+    if batch.begin is None:
+        return list(batch.items)
+    again = copy.copy(batch.items)
+    again.__setstate__(batch.begin)  # whatever it has been pointed at since
+    return list(again)
+
+
+class BranchTurns:
+    """Who has his turn when: `weights[i]` times in a row branch i, and around."""
+
+    def __init__(self, weights: Sequence[int]) -> None:
+        self.weights = tuple(weights)
+        self._cycle = np.repeat(np.arange(len(weights)), weights)
+        self._first = [0, *accumulate(weights)]
+
+    def place(self, branch: int, left: int) -> int:
+        """Return where in the cycle a branch stands that has so many turns left.
+
+        >>> BranchTurns([2, 1]).place(0, 1)
+        1
+        """
+        return self._first[branch] + self.weights[branch] - left
+
+    def at(self, place: int) -> tuple[int, int]:
+        """Return whose turn a place is, and how many he has left with it.
+
+        >>> BranchTurns([2, 1]).at(3)
+        (0, 2)
+        """
+        place %= len(self._cycle)
+        branch = int(self._cycle[place])
+        return branch, self.weights[branch] - (place - self._first[branch])
+
+    def shares(self, start: int, count: int) -> list[int]:
+        """Return how many of the next turns each branch has.
+
+        >>> BranchTurns([2, 1]).shares(1, 4)
+        [3, 1]
+        """
+        rounds, rest = divmod(count, len(self._cycle))
+        if not rest:
+            return [rounds * weight for weight in self.weights]
+        places = (start + np.arange(rest)) % len(self._cycle)
+        extra = np.bincount(self._cycle[places], minlength=len(self.weights))
+        return [
+            rounds * weight + int(more)
+            for weight, more in zip(self.weights, extra, strict=True)
+        ]
+
+    def dealt(self, start: int, items: Array) -> list[Array]:
+        """Return the items of each branch, from a place of the cycle on.
+
+        >>> [part.tolist() for part in BranchTurns([2, 1]).dealt(1, np.arange(6))]
+        [[0, 2, 3, 5], [1, 4]]
+        """
+        parts: list[list[Array]] = [[] for _ in self.weights]
+        for first, last in self._cuts(start, len(items)):
+            piece = items[first:last]
+            if last - first < len(self._cycle):
+                whose = self._cycle[(start + np.arange(first, last)) % len(self._cycle)]
+                for branch, own in enumerate(parts):
+                    own.append(piece[whose == branch])
+                continue
+            table = piece.reshape(-1, len(self._cycle))
+            for branch, own in enumerate(parts):
+                begin, end = self._first[branch], self._first[branch + 1]
+                own.append(np.ascontiguousarray(table[:, begin:end]).ravel())
+        return [
+            own[0] if len(own) == 1 else np.concatenate([items[:0], *own])
+            for own in parts
+        ]
+
+    def collect(self, start: int, count: int, branches: Sequence[Array]) -> Array:
+        """Return so many items of the branches by turns, from a place of the cycle on.
+
+        >>> BranchTurns([2, 1]).collect(0, 4, [np.array([1, 2, 4]), np.array([3])]).tolist()
+        [1, 2, 3, 4]
+        """
+        made = np.empty(count, branches[0].dtype)
+        used = [0] * len(branches)
+        for first, last in self._cuts(start, count):
+            whole = last - first >= len(self._cycle)
+            whose = None
+            if not whole:
+                places = (start + np.arange(first, last)) % len(self._cycle)
+                whose = self._cycle[places]
+            for branch, items in enumerate(branches):
+                if whose is None:
+                    begin, end = self._first[branch], self._first[branch + 1]
+                    table = made[first:last].reshape(-1, len(self._cycle))[:, begin:end]
+                    taken = items[used[branch] : used[branch] + table.size]
+                    table[:] = taken.reshape(table.shape)
+                else:
+                    chosen = np.flatnonzero(whose == branch)
+                    taken = items[used[branch] : used[branch] + len(chosen)]
+                    made[first + chosen] = taken
+                used[branch] += len(taken)
+        return made
+
+    def _cuts(self, start: int, count: int) -> Iterator[tuple[int, int]]:
+        """Yield what lies before, in and behind the whole rounds of the next turns."""
+        size = len(self._cycle)
+        head = min(-start % size, count)
+        body = head + (count - head) // size * size
+        for first, last in ((0, head), (head, body), (body, count)):
+            if last > first:
+                yield first, last
+
+    def due(self, start: int, waiting: Sequence[int]) -> int:
+        """Return how many turns there are until somebody has nothing for his.
+
+        >>> BranchTurns([2, 1]).due(0, [4, 1])
+        5
+        """
+        size, found = len(self._cycle), []
+        whole = start % size == 0
+        cycle = self._cycle if whole else np.roll(self._cycle, -(start % size))
+        for branch, (weight, count) in enumerate(
+            zip(self.weights, waiting, strict=True)
+        ):
+            if weight:
+                rounds, turn = divmod(count, weight)
+                if whole:
+                    place = self._first[branch] + turn
+                else:
+                    place = int(np.flatnonzero(cycle == branch)[turn])
+                found.append(rounds * size + place)
+        return min(found)
+
+
+Triggers: TypeAlias = npt.NDArray[np.int64]
+Change: TypeAlias = Callable[[], None]
+
+
+class GoneWrongError(Exception):
+    """The batch at hand must go through Python."""
+
+
+@dataclass
+class ArrayStream:
+    """Items as arrays, and the place in the batch of the item behind each.
+
+    Where nobody asks for triggers they are not worked out.
+    """
+
+    arrays: list[Array]
+    triggers: Triggers | None
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+
+@dataclass
+class BatchFlow:
+    """A batch on its way: what each stream holds, and what states become."""
+
+    states: Mapping[str, Any]
+    streams: dict[Output, ArrayStream] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+
+
+class FireStep:
+    """An operator with a kernel. Its state, if it has one, is the items that wait."""
+
+    def __init__(
+        self,
+        op: Op,
+        kernel: ArrayKernel,
+        fire: Fire,
+        item_type: type | None,
+        threads: int = 1,
+    ) -> None:
+        self._threads = FiringThreads(threads)
+        self._op = op
+        self._kernel = kernel
+        self._fire = fire
+        self._item_type = item_type  # of what comes in
+        self._constants = np.array(kernel.constants, np.float64)
+        self._kept: tuple[list[Array], Any] = ([], self)
+
+    def __call__(self, flow: BatchFlow) -> None:
+        kernel = self._kernel
+        came = flow.streams[self._op.inputs[0]]
+        arrays, waiting = came.arrays, 0
+        states = flow.states.get(self._op.name)
+        state = None if states is None else states[()]
+        if state:
+            waiting = len(state)
+            arrays = self._behind_waiting(state, came.arrays)
+        count = waiting + len(came)
+        firings = max(0, (count - kernel.peek) // kernel.pop + 1)
+        size = firings * kernel.push
+        made: list[Array] = [np.empty(size, DTYPES[c.kind]) for c in kernel.gives]
+        if firings and self._fire_batch(firings, arrays, made):
+            raise GoneWrongError
+        triggers = came.triggers
+        if triggers is not None:
+            first = kernel.peek - 1 - waiting
+            triggers = triggers[first :: kernel.pop][:firings]
+            if kernel.push != 1:
+                triggers = np.repeat(triggers, kernel.push)
+        flow.streams[Output(self._op.name)] = ArrayStream(made, triggers)
+        if waiting or (state is not None and count > firings * kernel.pop):
+            left = [array[firings * kernel.pop :] for array in arrays]
+            flow.changes.append(lambda: self._keep(state, left))
+
+    def _behind_waiting(self, state: list[Any], arrays: list[Array]) -> list[Array]:
+        """Return what waits and what has come; what we left ourselves is at hand.
+
+        That it is still what waits shows by its last item: we made that object, and
+        whoever adds an item puts another one behind it.
+        """
+        kept, last = self._kept
+        if state[-1] is last and len(state) == len(kept[0]):
+            return [np.concatenate(pair) for pair in zip(kept, arrays, strict=True)]
+        return _behind(state, arrays, self._kernel.takes, self._item_type)
+
+    def _keep(self, state: Any, left: list[Array]) -> None:
+        state[:] = to_items(left, self._item_type)
+        if state and self._item_type is None and self._kernel.takes[0].kind == "float":
+            self._kept = left, state[-1]
+
+    def _fire_batch(self, firings: int, arrays: list[Array], made: list[Array]) -> bool:
+        """Fire as often as there are items for, by several threads if that is worth it.
+
+        Each thread has its own firings in a row, so it takes whole blocks, and what it
+        writes lies where one thread alone would have written it. What a block sees
+        beyond what it takes is read by both neighbours.
+        """
+        kernel, constants = self._kernel, self._constants
+        ways = self._threads.ways(firings)
+        began_s = perf_counter()
+        if ways == 1:
+            bad = self._fire(firings, *arrays, *made, constants)
+        else:
+            ends = [firings * n // ways for n in range(ways + 1)]
+
+            def fire(first: int, last: int) -> bool:
+                seen = [array[first * kernel.pop :] for array in arrays]
+                out = [a[first * kernel.push : last * kernel.push] for a in made]
+                return self._fire(last - first, *seen, *out, constants)
+
+            bad = any(self._threads.each(fire, pairwise(ends)))
+        self._threads.learn(firings, (perf_counter() - began_s) * ways)
+        return bool(bad)
+
+
+class DealStep:
+    """A splitter that deals items out by turns."""
+
+    def __init__(self, op: Op, weights: Sequence[int]) -> None:
+        self._op = op
+        self._turns = BranchTurns(weights)
+
+    def __call__(self, flow: BatchFlow) -> None:
+        came = flow.streams[self._op.inputs[0]]
+        state = flow.states[self._op.name][()]
+        start = self._turns.place(*state)
+        count = len(came)
+        dealt = [self._turns.dealt(start, array) for array in came.arrays]
+        triggers = None
+        if came.triggers is not None:
+            triggers = self._turns.dealt(start, came.triggers)
+        for port in range(len(self._turns.weights)):
+            flow.streams[Output(self._op.name, port)] = ArrayStream(
+                [parts[port] for parts in dealt],
+                None if triggers is None else triggers[port],
+            )
+        if count:
+            branch, left = self._turns.at(start + count - 1)
+            rest = [branch, left - 1]
+            flow.changes.append(lambda: state.__setitem__(slice(None), rest))
+
+
+class CollectStep:
+    """A joiner that takes from its branches by turns; what is not due waits."""
+
+    def __init__(
+        self,
+        op: Op,
+        weights: Sequence[int],
+        columns: Sequence[ArrayColumn],
+        item_type: type | None,
+    ) -> None:
+        self._op = op
+        self._turns = BranchTurns(weights)
+        self._columns = columns
+        self._item_type = item_type
+
+    def __call__(self, flow: BatchFlow) -> None:
+        state = flow.states[self._op.name][()]
+        queues, branch, left = state
+        start = self._turns.place(branch, left)
+        streams = [
+            self._with_waiting(queue, flow.streams[source])
+            for queue, source in zip(queues, self._op.inputs, strict=True)
+        ]
+        count = self._turns.due(start, [len(stream) for stream in streams])
+        taken = self._turns.shares(start, count)
+        made = [
+            self._turns.collect(start, count, [s.arrays[n] for s in streams])
+            for n in range(len(self._columns))
+        ]
+        triggers = None
+        if all(stream.triggers is not None for stream in streams):
+            own: list[Any] = [stream.triggers for stream in streams]
+            # What waits for another branch is set off by what that branch then brings.
+            triggers = np.maximum.accumulate(self._turns.collect(start, count, own))
+        flow.streams[Output(self._op.name)] = ArrayStream(made, triggers)
+        rests = []
+        for port, stream in enumerate(streams):
+            never = not self._turns.weights[port]  # its turn does not come
+            first = len(stream) if never else taken[port]
+            rest: list[Any] = []
+            if first < len(stream):
+                left_over = [array[first:] for array in stream.arrays]
+                rest = to_items(left_over, self._item_type)
+            rests.append(rest)
+        now = self._turns.at(start + count)
+        flow.changes.append(lambda: _collect(state, rests, *now))
+
+    def _with_waiting(self, queue: Any, came: ArrayStream) -> ArrayStream:
+        if not queue:
+            return came
+        arrays = _behind(list(queue), came.arrays, self._columns, self._item_type)
+        triggers = came.triggers
+        if triggers is not None:
+            triggers = np.concatenate([np.zeros(len(queue), np.int64), triggers])
+        return ArrayStream(arrays, triggers)
+
+
+def _collect(state: Any, rests: list[list[Any]], branch: int, left: int) -> None:
+    for queue, rest in zip(state[0], rests, strict=True):
+        if queue or rest:
+            queue.clear()
+            queue.extend(rest)
+    state[1], state[2] = branch, left
+
+
+def _behind(
+    waiting: list[Any],
+    arrays: list[Array],
+    columns: Sequence[ArrayColumn],
+    item_type: type | None,
+) -> list[Array]:
+    """Return what has waited with what has come behind it."""
+    if not waiting:
+        return arrays
+    before = to_arrays(waiting, columns, item_type)
+    if before is None:  # left by a batch that went through Python
+        raise GoneWrongError
+    return [np.concatenate(pair) for pair in zip(before, arrays, strict=True)]
+
 
 _FEWEST = 4  # items: below, starting short kernels costs more than it gains
 _LONG = 20  # lines
@@ -43,8 +540,8 @@ class Part:
     def __init__(
         self,
         graph: Graph,
-        shape: Shape,
-        kernels: Mapping[str, Kernel],
+        shape: PartShape,
+        kernels: Mapping[str, ArrayKernel],
         threads: int = 1,
     ) -> None:
         self.graph = graph
@@ -64,11 +561,11 @@ class Part:
         self.line_table = {
             2 + number: name for number, name in enumerate(shape.operators)
         }
-        self._run = _called_in_turn(steps, self.filename)
+        self._run = _call_in_turn(steps, self.filename)
 
     def run(
         self, items: list[Any], states: Mapping[str, Any], *, triggers: bool = True
-    ) -> tuple[Flow, Stream]:
+    ) -> tuple[BatchFlow, ArrayStream]:
         """Return what the part gives for a batch; the states are as they were.
 
         Raises `GoneWrongError` if the batch must go through Python.
@@ -80,11 +577,11 @@ class Part:
 
     def run_arrays(
         self, arrays: list[Array], states: Mapping[str, Any], *, triggers: bool = True
-    ) -> tuple[Flow, Stream]:
+    ) -> tuple[BatchFlow, ArrayStream]:
         """Return what the part gives for a batch that is in arrays already."""
-        flow = Flow(states)
+        flow = BatchFlow(states)
         places = np.arange(len(arrays[0])) if triggers else None
-        flow.streams[self.shape.source] = Stream(arrays, places)
+        flow.streams[self.shape.source] = ArrayStream(arrays, places)
         self._run(flow)
         last = next(
             out for out in reversed(flow.streams) if out.operator == self.shape.last
@@ -92,15 +589,15 @@ class Part:
         return flow, flow.streams[last]
 
 
-def _length(kernel: Kernel) -> int:
+def _length(kernel: ArrayKernel) -> int:
     """Return how long a kernel is; one with a loop counts as long."""
     lines = kernel.source.splitlines()
     return 2 * _LONG if any("        for " in line for line in lines) else len(lines)
 
 
 def _step(
-    graph: Graph, name: str, kernel: Kernel, threads: int
-) -> Callable[[Flow], None]:
+    graph: Graph, name: str, kernel: ArrayKernel, threads: int
+) -> Callable[[BatchFlow], None]:
     op = graph[name]
     item_type = _item_type(graph, op.inputs[0].operator)
     match op.kind:
@@ -120,9 +617,9 @@ def _item_type(graph: Graph, operator: str) -> type | None:
     return found if isinstance(found, type) and issubclass(found, tuple) else None
 
 
-def _called_in_turn(
-    steps: list[Callable[[Flow], None]], filename: str
-) -> Callable[[Flow], None]:
+def _call_in_turn(
+    steps: list[Callable[[BatchFlow], None]], filename: str
+) -> Callable[[BatchFlow], None]:
     lines = ["def run(flow):"]
     lines += [f"    step{number}(flow)" for number in range(len(steps))]
     source = "\n".join([*lines, ""])
@@ -134,5 +631,5 @@ def _called_in_turn(
     )
     names: dict[str, Any] = {f"step{n}": step for n, step in enumerate(steps)}
     exec(compile(source, filename, "exec"), names)  # noqa: S102 - our own text
-    made: Callable[[Flow], None] = names["run"]
+    made: Callable[[BatchFlow], None] = names["run"]
     return made

@@ -12,28 +12,24 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import length_hint
 from time import perf_counter
 from types import FrameType
 from typing import Any, Literal, TypeAlias
 
 from anabranch.graph.graph import Graph
-from anabranch.plan.plan import Kernel, Plan
+from anabranch.graph.kind import SourceKind
+from anabranch.plan.column_kernels import ColumnKernel
+from anabranch.plan.plan import ArrayKernel, Plan
+from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.compiled.build import CompilationError, is_compiled
 from anabranch.runtime.compiled.part import Part
-from anabranch.runtime.compiled.shape import Shape, find_shape
-from anabranch.runtime.compiled.staged import Staged
-from anabranch.runtime.failures import OnError, stop
-from anabranch.runtime.fusion import Entry
+from anabranch.runtime.compiled.shape import PartShape, find_shape
+from anabranch.runtime.compiled.stages import Staged
+from anabranch.runtime.failures import Failure, OnError, stop
 from anabranch.runtime.positions import Positions
-from anabranch.runtime.program import (
-    Columns,
-    Program,
-    StatesOf,
-    describe_position,
-)
-from anabranch.runtime.punctuated import punctuated_operators
+from anabranch.runtime.program import Columns, Program, StatesOf, describe_position
 
 When: TypeAlias = Literal["hot", "at once", "never"]
 
@@ -45,19 +41,21 @@ _PATIENCE = 5  # batches in a row that had to go through Python after all
 
 
 @dataclass(frozen=True)
-class Choice:
+class CompileChoice:
     """What may be compiled, and when; `effects` are operators whose order shows."""
 
-    kernels: Mapping[str, Kernel] = field(default_factory=dict)
+    kernels: Mapping[str, ArrayKernel] = field(default_factory=dict)
     effects: frozenset[str] = frozenset()
     when: When = "hot"
     threads: int = 1  # that may share the firings of one operator
+    repeatable: frozenset[str] | None = None  # operators that may run again on an item
+    columns: Mapping[str, ColumnKernel] = field(default_factory=dict)
 
 
-NOTHING = Choice(when="never")
+NOTHING = CompileChoice(when="never")
 
 
-def choice_of(plan: Plan, threads: int = 1) -> Choice:
+def choice_of(plan: Plan, threads: int = 1) -> CompileChoice:
     """Return what a plan compiles; the environment may say `at once` or `never`."""
     kernels = {k.operator: k for one in plan.subgraphs for k in one.kernels}
     effects = frozenset(op.name for op in plan.operators if op.effects)
@@ -67,14 +65,19 @@ def choice_of(plan: Plan, threads: int = 1) -> Choice:
         when = "at once"
     elif wanted == "never":
         when = "never"
-    return Choice(kernels, effects, when, threads)
+    repeatable = frozenset(
+        op.name for op in plan.operators if op.state == "stateless" and not op.effects
+    )
+    runs = {op.name: op.runs for op in plan.operators}
+    columns = {k.operator: k for k in plan.columns if runs.get(k.operator) == "columns"}
+    return CompileChoice(kernels, effects, when, threads, repeatable, columns)
 
 
 def make_program(
     graph: Graph,
     operators: Iterable[str],
     entries: Sequence[Entry],
-    choice: Choice,
+    choice: CompileChoice,
     *,
     positions: Positions | None = None,
     states: StatesOf | None = None,
@@ -85,7 +88,7 @@ def make_program(
     inside = tuple(operators)
     shape = None
     if choice.when != "never" and not choice.kernels.keys().isdisjoint(inside):
-        marked = punctuated_operators(graph)
+        marked = find_punctuated_operators(graph)
         shape = find_shape(graph, inside, entries, choice.kernels, marked)
     if shape is None or _shows(shape, choice.effects):
         return Program(
@@ -96,6 +99,7 @@ def make_program(
             states=states,
             on_error=on_error,
             describe=describe,
+            repeatable=choice.repeatable,
         )
     return TieredProgram(
         graph,
@@ -110,7 +114,7 @@ def make_program(
     )
 
 
-def _shows(shape: Shape, effects: frozenset[str]) -> bool:
+def _shows(shape: PartShape, effects: frozenset[str]) -> bool:
     """Tell whether somebody could see that stages take turns by the batch."""
     return not (effects.isdisjoint(shape.before) or effects.isdisjoint(shape.behind))
 
@@ -123,8 +127,8 @@ class TieredProgram(Program):
         graph: Graph,
         operators: Iterable[str],
         entries: Sequence[Entry],
-        shape: Shape,
-        choice: Choice,
+        shape: PartShape,
+        choice: CompileChoice,
         *,
         positions: Positions | None = None,
         states: StatesOf | None = None,
@@ -139,6 +143,7 @@ class TieredProgram(Program):
             states=states,
             on_error=on_error,
             describe=describe,
+            repeatable=choice.repeatable,
         )
         self._shape = shape
         self._choice = choice
@@ -172,7 +177,7 @@ class TieredProgram(Program):
         positions: Columns | None = None,
         entries: Sequence[int] | None = None,
     ) -> None:
-        if not self._compiling and (self._choice.when == "at once" or self._known()):
+        if not self._compiling and (self._choice.when == "at once" or self._is_known()):
             self._compiling = True
             self._compile()
         count, began_s = length_hint(items), perf_counter()
@@ -190,7 +195,7 @@ class TieredProgram(Program):
         self._compiled_cost.add(count, perf_counter() - began_s)
         self._judge(staged)
 
-    def _known(self) -> bool:
+    def _is_known(self) -> bool:
         """Tell whether compiling takes no time, since it has been done before."""
         kernels = self._choice.kernels
         return all(is_compiled(kernels[name]) for name in self._shape.operators)
@@ -219,29 +224,49 @@ class TieredProgram(Program):
                 self._positions,
                 self._make_stage,
                 self._describe,
+                repeatable=self._is_repeatable(self._shape.before),
             )
             self.why_not_compiled = ""
         except CompilationError as error:
             self.why_not_compiled = str(error)
+
+    def _is_repeatable(self, operators: tuple[str, ...]) -> bool:
+        """Tell whether nobody sees it if some operators run once more on an item."""
+        if not operators or not self.states.keys().isdisjoint(operators):
+            return False
+        repeatable = self._choice.repeatable
+        return repeatable is None or all(
+            name in repeatable or isinstance(self.graph[name].kind, SourceKind)
+            for name in operators
+        )
 
     def _make_stage(
         self,
         operators: tuple[str, ...],
         entry: Entry | None,
         describe: Callable[[int | None], str],
+        *,
+        again: bool = False,
     ) -> Program:
-        """Return the program of a stage, on the states of the whole element."""
+        """Return the program of a stage, on the states of the whole element.
+
+        A stage that runs once more reports no item: it has been reported.
+        """
         behind = entry is not None and entry == self._shape.last
         return make_program(
             self.graph,
             operators,
             self.entries if entry is None else (entry,),
-            self._choice if behind else NOTHING,
+            self._choice if behind else replace(self._choice, when="never"),
             positions=self._positions,
             states=self.states,
-            on_error=self._on_error,
+            on_error=_ignore if again else self._on_error,
             describe=describe,
         )
+
+
+def _ignore(_: Failure) -> None:
+    pass
 
 
 class PartView:

@@ -11,16 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from anabranch.graph.blocks import Deal
-from anabranch.graph.graph import Edge, Graph, Output
-from anabranch.graph.reaching import ancestors, descendants
-from anabranch.graph.sinks import SinkKind
-from anabranch.plan.plan import Kernel
-from anabranch.runtime.fusion import Entry
+from anabranch.graph.graph import Edge, Graph, Output, ancestors, descendants
+from anabranch.graph.kind import SinkKind
+from anabranch.operators.blocks import Deal
+from anabranch.plan.plan import ArrayKernel
+from anabranch.runtime.codegen import Entry
 
 
 @dataclass(frozen=True)
-class Shape:
+class PartShape:
     """A compiled part: `source` is the stream that goes in, `last` who gives the result.
 
     `before` and `behind` are the other operators of the element.
@@ -38,9 +37,9 @@ def find_shape(
     graph: Graph,
     operators: Iterable[str],
     entries: Sequence[Entry],
-    kernels: Mapping[str, Kernel],
+    kernels: Mapping[str, ArrayKernel],
     marked: frozenset[str],
-) -> Shape | None:
+) -> PartShape | None:
     """Return the longest part that can run compiled, or None."""
     inside = [n for n in operators if not isinstance(graph[n].kind, SinkKind)]
     usable = {
@@ -49,7 +48,7 @@ def find_shape(
         if name in kernels and not marked.intersection(graph.producers(name))
     }
     entered = {_consumer(each) for each in entries}
-    best: Shape | None = None
+    best: PartShape | None = None
     for start in _starts(graph, inside, entries):
         if best is not None and len(best.operators) == len(usable):
             break
@@ -57,7 +56,7 @@ def find_shape(
         found = _longest(graph, start, allowed)
         if not found or (best is not None and len(found) <= len(best.operators)):
             continue
-        best = _divided(graph, inside, entries, start, found) or best
+        best = _divide(graph, inside, entries, start, found) or best
     return best
 
 
@@ -112,13 +111,13 @@ def _is_closed(graph: Graph, found: set[str], last: str, start: _Start) -> bool:
     )
 
 
-def _divided(
+def _divide(
     graph: Graph,
     inside: Sequence[str],
     entries: Sequence[Entry],
     start: _Start,
     found: list[str],
-) -> Shape | None:
+) -> PartShape | None:
     """Return the part with what comes before and behind, if these can be told apart."""
     source, entry = start.source, start.entry
     part = set(found)
@@ -135,9 +134,9 @@ def _divided(
     others = {_consumer(each) for each in entries if each != entry}
     if not apart or others & (part | behind):
         return None
-    if _joined_from_elsewhere(graph, part, behind, source.operator, last):
+    if _is_joined_from_elsewhere(graph, part, behind, source.operator, last):
         return None
-    return Shape(
+    return PartShape(
         source,
         entry,
         tuple(found),
@@ -147,7 +146,7 @@ def _divided(
     )
 
 
-def _joined_from_elsewhere(
+def _is_joined_from_elsewhere(
     graph: Graph, part: set[str], behind: set[str], first: str, last: str
 ) -> bool:
     """Tell whether another stream leads into the part, or into what follows it."""

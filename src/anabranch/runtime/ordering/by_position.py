@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.runtime.batch import ALL, NOTHING_YET, NOWHERE, Batch, Mark, Origin
-from anabranch.runtime.ordering.interleave import without_copies
-from anabranch.runtime.ordering.merge import Merge
+from anabranch.runtime.ordering.by_number import without_copies
+from anabranch.runtime.ordering.merge import QueueMerge
 
 Position: TypeAlias = tuple[int, ...]
 
@@ -25,7 +25,7 @@ class _Waiting(NamedTuple):
     origin: Origin
 
 
-class PositionMerge(Merge):
+class PositionMerge(QueueMerge):
     """Merges streams whose items carry positions.
 
     `entries[q]` is the stream that queue q belongs to: what comes out tells of each
@@ -47,6 +47,7 @@ class PositionMerge(Merge):
         self._held = [0] * len(entries)
 
     def put(self, queue: int, batch: Batch) -> None:
+        self.ledger = batch.ledger or self.ledger
         if batch.items:
             assert batch.columns is not None  # noqa: S101 - the layout has seen to it
             filled = [(0,) * len(batch.items)] * (self._width - len(batch.columns))
@@ -60,10 +61,10 @@ class PositionMerge(Merge):
     def close(self, queue: int) -> None:
         self._marks[queue] = ALL
 
-    def held(self, queue: int) -> int:
+    def count_waiting(self, queue: int) -> int:
         return self._held[queue]
 
-    def left_over(self, queue: int) -> Batch | None:
+    def take_pending(self, queue: int) -> Batch | None:
         parts = list(self._queues[queue])
         if not parts:
             return None
@@ -75,6 +76,7 @@ class PositionMerge(Merge):
             [list(column) for column in zip(*positions, strict=True)],
             None,
             parts[0].origin,
+            ledger=self.ledger,
         )
 
     def release(self) -> Batch | None:
@@ -89,7 +91,7 @@ class PositionMerge(Merge):
         ]
         if not taken:
             return Batch([], [[] for _ in range(self._width)], mark, entries=[])
-        return self._ordered(taken, mark)
+        return self._order(taken, mark)
 
     def _take(self, queue: int, mark: Mark) -> list[_Waiting]:
         waiting, taken = self._queues[queue], []
@@ -102,7 +104,7 @@ class PositionMerge(Merge):
         self._held[queue] -= sum(len(part.items) for part in taken)
         return taken
 
-    def _ordered(self, taken: list[tuple[int, _Waiting]], mark: Mark) -> Batch:
+    def _order(self, taken: list[tuple[int, _Waiting]], mark: Mark) -> Batch:
         items = [item for _, part in taken for item in part.items]
         positions = [p for _, part in taken for p in part.positions]
         entries = [entry for entry, part in taken for _ in part.items]
@@ -122,11 +124,12 @@ class PositionMerge(Merge):
             mark,
             origin,
             entries if self._several else None,
+            ledger=self.ledger,
         )
 
 
 def in_order_of_positions(batches: Sequence[Batch]) -> Batch:
-    """Return batches of one stream, from several channels, as one in order.
+    """Return batches of one stream, from several replicas, as one in order.
 
     >>> one, two = Batch(["a", "c"], [[1, 3]]), Batch(["b"], [[2]])
     >>> in_order_of_positions([one, two]).items

@@ -1,0 +1,47 @@
+"""Run compiled programs on the local engine, and report what was measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from anabranch.engines.engine import Options
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.run import LocalEngine
+from anabranch.graph.graph import Input
+from anabranch.job import compile_sinks
+from anabranch.language.drafts import Result
+from anabranch.plan.plan import Plan
+from bench.harness import timing
+
+
+def running(
+    sink: Result,
+    *,
+    degree: int = 1,
+    ports: Sequence[str] = (),
+    epoch: int = 10,
+    edit: Callable[[Plan], Plan] = lambda plan: plan,
+) -> Callable[[], Any]:
+    """Return a call that runs a compiled program to its end on the local engine."""
+    compilation = compile_sinks(sink, on="local")
+    plan = edit(compilation.plan)
+    configuration = Configuration(
+        ports=frozenset(Input(name) for name in ports),
+        degrees={region.name: degree for region in plan.regions},
+        epoch=epoch,
+    )
+
+    def run() -> Any:
+        started = LocalEngine(configuration).start(compilation.graph, plan, Options())
+        started.wait()
+        return started
+
+    return run
+
+
+def report(name: str, results: Mapping[str, Any], **kept: Any) -> None:
+    """Report; and write the results to the file that the first argument names."""
+    path = sys.argv[1] if len(sys.argv) > 1 else None
+    timing.report(name, results, path, **kept)

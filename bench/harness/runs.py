@@ -1,0 +1,167 @@
+"""What `anabranch bench all` runs: with which arguments, and what is said beside it.
+
+A benchmark that is not named here runs without arguments. `SAID` has the targets of
+those that report plain ratios: what a claim is called -> what stands beside it. `UNLIKE`
+names benchmarks that do not measure what a target is about, so that it cannot be met,
+and `NOT_MEASURED` what a paper shows and we have no record of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bench.harness.timing import Claim
+
+
+@dataclass(frozen=True)
+class Run:
+    """One command, and its arguments where only a quick look is wanted."""
+
+    bench: str
+    arguments: tuple[str, ...] = ()
+    quick: tuple[str, ...] = ()
+
+
+GROUPS = {  # a folder, or one benchmark in it -> heading
+    "safe": "Safe data parallelism",
+    "autopipe": "Automatic pipelining",
+    "autopipe/by_hand": "Automatic against by hand",
+    "hybrid": "Static and dynamic rates",
+    "latency": "Latency bounds",
+    "spark": "The Spark engine",
+    "local": "The local engine",
+    "peers": "Peers",
+    "checkpoint": "Checkpoints",
+    "compile": "Compiler",
+}
+
+RUNS = (
+    Run("autopipe/by_hand", ("local",)),
+    Run("autopipe/by_hand", ("spark", "12")),
+    Run("latency/fig2", quick=("simulated",)),
+    *(Run(f"latency/fig{number}", ("here",)) for number in (4, 5, 6, 7)),
+    Run(
+        "latency/burst",
+        ("simulated", "unseen", "local", "spark", "one-core"),
+        ("simulated",),
+    ),
+    *(
+        Run("spark/throughput", (job,), (job, "--rows", "20000", "--runs", "2"))
+        for job in ("chain", "vwap", "window", "heavy")
+    ),
+    Run("spark/order", quick=("--rows", "20000", "--runs", "2")),
+    Run("spark/first_result", quick=("--runs", "2")),
+    Run("spark/cuts", quick=("--runs", "2", "--items", "2000")),
+    Run("spark/epoch", quick=("--runs", "2", "--epochs", "5")),
+    Run("spark/state", quick=("--runs", "2", "--touched", "500", "--epochs", "20")),
+    Run("spark/recovery", quick=("--keys", "20000", "--runs", "2")),
+    Run("checkpoint/kill", quick=("--points", "5")),
+    Run("checkpoint/recovery", quick=("--keys", "20000", "--epochs", "3")),
+    Run(
+        "checkpoint/cost",
+        quick=(
+            *("--items", "20000", "--keys", "2000", "--epochs", "4"),
+            *("--rounds", "2", "--growth", "0"),
+        ),
+    ),
+    Run("checkpoint/digests"),
+    Run("compile/time", quick=("100", "1000")),
+    Run("peers", ("--trades", "2000000", "--write"), ("--peers", "loop,anabranch")),
+)
+
+SAID: dict[str, dict[str, Any]] = {
+    "chain: anabranch over two processes": {"at_least": 0.85},
+    "chain: anabranch over four mapInPandas": {"at_least": 3.0},
+    "vwap: anabranch over two processes": {"at_least": 0.6},
+    "vwap: anabranch over applyInPandasWithState": {"at_least": 8.0},
+    "vwap: anabranch over transformWithState": {"at_least": 8.0},
+    "window: anabranch over two processes": {"at_least": 0.6},
+    "window: anabranch over applyInPandasWithState": {"at_least": 8.0},
+    "window: anabranch over transformWithState": {"at_least": 8.0},
+    "heavy: anabranch over two processes": {"at_least": 0.9},
+    "heavy: anabranch over anabranch, degree 1": {"at_least": 1.7},
+    "epoch: stateless over bare": {"at_most": 1.2},
+    "epoch: keyed over bare": {"at_most": 1.8},
+    "order: vwap: time with order over without": {"at_most": 1.1},
+    "order: chain: time with order over without": {"at_most": 1.0},
+    "state: 1,000,000 held over 10,000 held": {"at_most": 1.5},
+    "checkpoint: cost: an epoch with a checkpoint over one without": {"at_most": 1.15},
+    "fused chain: local / loop": {"at_most": 1.15},
+    "scaling: channels": {"at_least": 1.8},
+    "scaling: pipelining": {"at_least": 1.7},
+}
+
+UNLIKE = {  # benchmarks, as a pattern -> why no target is met
+    "autopipe/by_hand": "not like for like: only the automatic side has the garbage "
+    "collector set, and units that share a task on Spark",
+    "hybrid/fig[5678]*": "run by schedulers of the benchmark (bench/hybrid/schedulers), not by "
+    "an engine that users get",
+    "hybrid/fig7a": "the compiled side has no queues, which is not the paper's system",
+    "latency/burst": "latencies are less the fastest item, and what comes within 10 s "
+    "after a change is left out",
+}
+
+_TWO_CORES = "needs 8 cores; this machine has 2"
+_NO_RECORD = "there is a benchmark, but no record of it"
+
+NOT_MEASURED: dict[str, tuple[Claim, ...]] = {  # group -> claims without a figure
+    "autopipe": (
+        Claim(
+            "second worker by cost and tuple size on Spark, `autopipe/fig6 spark`",
+            None,
+            paper="2 for costly tuples (Fig. 6)",
+            remark=_NO_RECORD,
+        ),
+        Claim(
+            "cuts that the controller makes on Spark, `autopipe/cut`",
+            None,
+            remark=_NO_RECORD,
+        ),
+        Claim(
+            "threaded ports on 8 cores",
+            None,
+            paper="Fig. 6, 8 and 9, on 8 cores",
+            remark=_TWO_CORES + "; the rows of a model are no measurement",
+        ),
+    ),
+    "autopipe/by_hand": (
+        Claim(
+            "automatic against by hand with the same settings on both sides",
+            None,
+            paper="as fast (Lois), 2 times as fast (Vwap, LinearRoad), on 8 cores "
+            "(Fig. 11)",
+            remark="the sides above differ in more than ports and channels",
+        ),
+        Claim(
+            "LinearRoad with the paper's 15 operators",
+            None,
+            paper="2.56 over untouched, on 8 cores (Fig. 11)",
+            remark="ours has 13 operators",
+        ),
+    ),
+    "hybrid": (
+        Claim(
+            "figures 5 to 8 through `ab.run`, on an engine that users get",
+            None,
+            paper="Fig. 5 to 8, on 4 to 32 cores",
+            remark="the rows above and those of docs/hybrid.md run schedulers of the "
+            "benchmark",
+        ),
+    ),
+    "latency": (
+        Claim(
+            "latency of all items from birth, also right after a change",
+            None,
+            remark="the benchmark takes off the fastest item and leaves out 10 s after "
+            "each change",
+        ),
+    ),
+    "local": (
+        Claim(
+            "free-threaded Python",
+            None,
+            remark="neither tested nor measured",
+        ),
+    ),
+}

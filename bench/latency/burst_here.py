@@ -1,0 +1,173 @@
+"""The load of latency-burst on this machine: the local engine, Spark, and one core.
+
+Items wait 10 ms, as for a device or another host, so that two cores have room for many
+replicas; on one core they compute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import pairwise
+
+import anabranch as ab
+from bench.harness.timing import timed
+from bench.latency.bars import Bar, Run, Trace, changes_of, show
+from bench.latency.report import plot, table
+
+SERVICE_S = 0.01
+LOCAL = Trace(((90, 12), (180, 12), (450, 3), (180, 12)), bound_s=0.05)
+SPARK = Trace(((50, 6), (100, 12), (200, 2), (100, 12)), bound_s=1.0)
+MOST = 16
+SLOTS = 12
+TOGETHER_S = 0.02
+REPETITIONS = 5
+SHARES = (0.5, 0.95, 0.99)
+
+
+@ab.declare(state="stateless")
+def waits(n: int) -> int:
+    time.sleep(SERVICE_S)
+    return n
+
+
+def ran(name: str, trace: Trace, *, epochs: bool = False, **options):
+    """Run a trace; return what became of it, and the job.
+
+    Latency counts from when items were due, on the clock on which the first item was
+    due when it was first looked for.
+    """
+    load, done = trace.load, []
+    sink = (
+        ab.testing.offered(load)
+        .map(waits)
+        .for_each(lambda n: done.append((n, time.perf_counter())))
+    )
+    job = ab.run(sink, **options)
+    found = job.metrics()
+    came = [(load.due_s[n], at_s) for n, at_s in done]
+    fastest_s = min(at_s - due_s for due_s, at_s in came)
+    pairs = [(due_s, at_s - due_s - fastest_s + SERVICE_S) for due_s, at_s in came]
+    # The history counts from the start of the job, pairs from the first item.
+    shift_s = found.elapsed_s - max(due_s + late_s for due_s, late_s in pairs)
+    return Run(
+        name,
+        pairs,
+        options.get("degree", 1),
+        changes_of(job.history, shift_s),
+        ends_of(pairs) if epochs else (),
+    ), job
+
+
+def ends_of(pairs) -> list[float]:
+    """Return when epochs ended: all of their items come out together."""
+    at_s = sorted(due_s + late_s for due_s, late_s in pairs)
+    return [a for a, b in pairwise([*at_s, float("inf")]) if b - a > TOGETHER_S]
+
+
+def tell(name: str, job) -> None:
+    for step in job.history:
+        print(f"{name} {step.at_s:5.1f} s: {step.what}: {step.why}; {step.effect}")
+
+
+def local() -> dict:
+    runs, panels = [], {"p99 (ms)": {}, "replicas": {}}
+    for policy in ("predictive", "reactive"):
+        goal = ab.latency(LOCAL.bound_s, policy=policy, replicas=MOST)
+        run, job = ran(policy, LOCAL, on="local", goal=goal)
+        tell(policy, job)
+        runs.append(run)
+        steps = job.metrics().steps
+        at = [step.at_s for step in steps]
+        panels["p99 (ms)"][policy] = at, [step.quantile_ms for step in steps]
+        replicas = [sum(step.replicas.values()) for step in steps]
+        panels["replicas"][policy] = at, replicas
+    degrees = range(2, 8)  # one alone has work for twice the time
+    with ProcessPoolExecutor(len(degrees)) as pool:  # they wait, mostly
+        fixed = list(pool.map(fixed_local, degrees))
+    found = show("local engine, this machine", LOCAL, *runs, fixed)
+    plot("latency_burst_local", panels)
+    return found
+
+
+def fixed_local(degree: int) -> Run:
+    return ran(f"fixed, {degree}", LOCAL, on="local", degree=degree)[0]
+
+
+def spark() -> dict:
+    on_spark = partial(ran, on="spark", master=f"local[{SLOTS}]", epochs=True)
+    warm_up = Trace(((100, 8),), SPARK.bound_s)
+    on_spark("warm-up", warm_up, degree=SLOTS)
+    runs = []
+    for policy in ("predictive", "reactive"):
+        goal = ab.latency(SPARK.bound_s, policy=policy, replicas=SLOTS)
+        run, job = on_spark(policy, SPARK, goal=goal)
+        tell(policy, job)
+        print(policy, "epochs, ms:", *epochs_ms(job))
+        runs.append(run)
+    fixed = []
+    for degree in (1, 2, 3):
+        run, job = on_spark(f"fixed, {degree}", SPARK, degree=degree)
+        print(run.name, "epochs, ms:", *epochs_ms(job))
+        fixed.append(run)
+    return show(f"Spark, this machine, {SLOTS} slots", SPARK, *runs, fixed)
+
+
+def epochs_ms(job) -> list[int]:
+    return [round(1000 * s) for s in job.metrics().epoch_s]
+
+
+def hashes(n: int, size: int = 3_000_000) -> int:
+    hashlib.sha256(bytes(size)).digest()
+    return n
+
+
+def one_run(load, alone_s: float, options) -> list[float]:
+    """Return how long items took; the fastest is taken to have waited for nothing."""
+    done: list[tuple[int, float]] = []
+    sink = (
+        ab.testing.offered(load)
+        .map(hashes)
+        .for_each(lambda n: done.append((n, time.perf_counter())))
+    )
+    ab.run(sink, on="local", **options)
+    came = [at_s - load.due_s[n] for n, at_s in done]
+    return [one - min(came) + alone_s for one in came]
+
+
+def one_core() -> dict:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    load = ab.testing.constant(250, seconds=4)
+    sides = {
+        "predictive": {"goal": ab.latency("50 ms")},
+        "fixed, 1": {"degree": 1},
+        "fixed, 2": {"degree": 2},
+    }
+    alone_s = statistics.median(timed(partial(hashes, n)) for n in range(200))
+    seen: dict[str, list[list[float]]] = {name: [] for name in sides}
+    for turn in range(REPETITIONS + 1):
+        for name, options in sides.items():
+            late_s = sorted(one_run(load, alone_s, options))
+            if turn:
+                places = [int(share * (len(late_s) - 1)) for share in SHARES]
+                seen[name].append([1000 * late_s[place] for place in places])
+    rows = [
+        [name, *(statistics.median(column) for column in zip(*ones, strict=True))]
+        for name, ones in seen.items()
+    ]
+    head = ["setting", *(f"p{100 * share:.0f} ms" for share in SHARES)]
+    table(f"one core, medians of {REPETITIONS} runs in turn", head, rows)
+    held = [
+        Bar(
+            f"{head[n]}, times the best fixed",
+            rows[0][n] / min(row[n] for row in rows[1:]),
+            most=1.05,
+        ).row()
+        for n in (1, 2, 3)
+    ]
+    table("bars", ["predictive", "found", "bar", ""], held)
+    return {"rows": rows, "bars": held, "runs": seen}

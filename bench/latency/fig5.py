@@ -1,0 +1,13 @@
+"""Figure 5: constraint of 180 ms, threshold of 20%; `here` adds this machine."""
+
+from __future__ import annotations
+
+from bench.latency.regulated import figure
+
+
+def main() -> None:
+    figure(5, 180, 0.2)
+
+
+if __name__ == "__main__":
+    main()

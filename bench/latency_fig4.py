@@ -1,8 +1,0 @@
-"""Figure 4: constraint of 180 ms, threshold of 10%; `here` adds this machine."""
-
-from __future__ import annotations
-
-from latency_regulated import figure
-
-if __name__ == "__main__":
-    figure(4, 180, 0.1)

@@ -1,8 +1,0 @@
-"""Figure 6: constraint of 200 ms, threshold of 10%; `here` adds this machine."""
-
-from __future__ import annotations
-
-from latency_regulated import figure
-
-if __name__ == "__main__":
-    figure(6, 200, 0.1)

@@ -1,0 +1,23 @@
+"""Show the examples of docstrings as code in the API reference."""
+
+from __future__ import annotations
+
+import re
+
+import griffe
+
+_EXAMPLE = re.compile(r"(?m)^>>> .*(?:\n(?!\s*$).*)*")
+
+
+class FenceExamples(griffe.Extension):
+    """Puts each example of a docstring into a fence."""
+
+    def on_instance(self, *, obj: griffe.Object, **_: object) -> None:
+        """Rewrite the docstring of an object as it is loaded."""
+        if obj.docstring is not None:
+            obj.docstring.value = fence(obj.docstring.value)
+
+
+def fence(text: str) -> str:
+    """Return a docstring with its examples in fences."""
+    return _EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text)

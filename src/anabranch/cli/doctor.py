@@ -1,0 +1,259 @@
+"""`anabranch doctor`: what this machine lacks, and the command that mends it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from rich.text import Text
+
+from anabranch.cli.console import words
+from anabranch.cli.programs import load_sinks
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.paths import plain_path, why_not_path
+from anabranch.job import graph_of
+from anabranch.operators.sinks import ToKafka, ToSocket, WriteFiles, WritePostgres
+from anabranch.operators.sources import Kafka, ReadFiles, ReadPostgres, Socket
+
+EXAMPLES = """\
+examples:
+  anabranch doctor              this machine: Python, Java, Spark and its workers
+  anabranch doctor vwap.py      and the files, brokers and databases of a program
+  anabranch doctor --quick      without starting Spark
+"""
+OLDEST_PYTHON = (3, 11)
+_SPARE_BYTES = 1 << 30
+_START_S = 180
+_REACH_S = 3
+_TRIAL = """\
+import anabranch as ab
+out = ab.from_iterable([1, 2, 3]).map(lambda n: n * n).to_list()
+ab.run(out)
+assert out.items == [1, 4, 9], out.items
+"""
+_EXTRAS = {"confluent_kafka": "kafka", "psycopg": "postgres"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at; `fix` is a command or a sentence, if it is not well."""
+
+    what: str
+    found: str
+    fix: str | None = None
+    needed: bool = True  # False: only some programs need it
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "doctor",
+        help="find out what this machine lacks, and how to mend it",
+        description="Look at Python, Java, Spark and its workers, and at the files, "
+        "brokers and databases of a program, and say how to mend what is wrong.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "target", nargs="?", metavar="FILE[:NAME]", help="also look at this program"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="do not start Spark to try it"
+    )
+    parser.set_defaults(command=doctor)
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Print what was found; 1 if something that is needed is missing."""
+    console = words()
+    ill = 0
+    for check in look(arguments.target, quick=arguments.quick):
+        if check.fix is None:
+            mark = ("ok      ", "green")
+        elif check.needed:
+            mark, ill = ("missing ", "bold red"), ill + 1
+        else:
+            mark = ("optional", "yellow")
+        console.print(Text.assemble(mark, f" {check.what}: {check.found}"))
+        if check.fix is not None:
+            console.print(Text(f"         {check.fix}"))
+    console.print("everything is in place" if not ill else f"{ill} to mend")
+    return 1 if ill else 0
+
+
+def look(target: str | None, *, quick: bool) -> Iterator[Check]:
+    """Look at this machine, and at what a program reads and writes."""
+    yield look_at_python()
+    java = look_at_java()
+    yield java
+    yield look_at_worker_python()
+    yield look_at_disk()
+    for module, extra in _EXTRAS.items():
+        yield look_at_extra(module, extra)
+    if target is not None:
+        yield from look_at_program(graph_of(load_sinks(target)))
+    if not quick and java.fix is None:
+        yield look_at_spark()
+
+
+def look_at_python() -> Check:
+    """Tell the version of Python.
+
+    >>> look_at_python().fix is None
+    True
+    """
+    found = f"{sys.version_info.major}.{sys.version_info.minor} ({sys.executable})"
+    if sys.version_info < OLDEST_PYTHON:
+        return Check("Python", found, "install Python 3.11 or later")
+    return Check("Python", found)
+
+
+def look_at_java() -> Check:
+    """Tell whether there is a Java that Spark can run on."""
+    done = subprocess.run(
+        [sys.executable, "-m", "anabranch.engines.spark.session"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        home = os.environ.get("JAVA_HOME")
+        return Check("Java", home or shutil.which("java") or "found")
+    what, _, fix = done.stderr.strip().rpartition("; ")
+    return Check("Java", what or "not usable", fix)
+
+
+def look_at_worker_python() -> Check:
+    """Tell which Python Spark's workers run."""
+    named = os.environ.get("PYSPARK_PYTHON")
+    spark = f"PySpark {metadata.version('pyspark')}"
+    if named is None or shutil.which(named) == sys.executable:
+        return Check("Spark's workers", f"{spark}, this Python")
+    asked = "import sys, anabranch; print(*sys.version_info[:2])"
+    try:
+        done = subprocess.run(
+            [named, "-c", asked], capture_output=True, text=True, check=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError):
+        found = f"PYSPARK_PYTHON={named} has no anabranch"
+        return Check(
+            "Spark's workers", found, f"export PYSPARK_PYTHON={sys.executable}"
+        )
+    if done.stdout.split() != [str(n) for n in sys.version_info[:2]]:
+        found = f"PYSPARK_PYTHON={named} is another version of Python"
+        return Check(
+            "Spark's workers", found, f"export PYSPARK_PYTHON={sys.executable}"
+        )
+    return Check("Spark's workers", f"{spark}, {named}")
+
+
+def look_at_disk() -> Check:
+    """Tell how much room there is for shuffles and states."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    found = f"{free / 2**30:.1f} GiB free in {folder}"
+    few = free < _SPARE_BYTES
+    return Check(
+        "disk", found, "set TMPDIR to a folder with more room" if few else None
+    )
+
+
+def look_at_extra(module: str, extra: str) -> Check:
+    """Tell whether a package is there that only some programs need.
+
+    >>> look_at_extra("json", "json")
+    Check(what='extra json', found='installed', fix=None, needed=False)
+    """
+    there = importlib.util.find_spec(module) is not None
+    fix = None if there else f"pip install 'anabranch[{extra}]'"
+    found = "installed" if there else "not installed"
+    return Check(f"extra {extra}", found, fix, needed=False)
+
+
+def look_at_program(graph: Graph) -> Iterator[Check]:
+    """Look at the files, brokers and servers that a program names."""
+    for op in graph:
+        match op.kind:
+            case ReadFiles(path=path):
+                yield look_at_input(op, path)
+            case WriteFiles(path=path):
+                yield look_at_output(op, path)
+            case Kafka(servers=servers) | ToKafka(servers=servers):
+                for server in servers.split(","):
+                    host, _, port = server.strip().rpartition(":")
+                    yield look_at_server(op, host, int(port))
+            case Socket(host=host, port=port) | ToSocket(host=host, port=port):
+                yield look_at_server(op, host, port)
+            case ReadPostgres() | WritePostgres():
+                found = "a database; it is opened when the program runs"
+                yield Check(_title(op), found)
+
+
+def look_at_input(op: Op, path: str) -> Check:
+    """Tell whether there is something to read."""
+    plain = plain_path(path)
+    if why_not_path(plain) is not None:
+        return Check(_title(op), f"reads {path}; not looked at")
+    there = any(Path(plain).parent.glob(Path(plain).name)) or Path(plain).exists()
+    fix = None if there else f"put the input there, or correct the path at {op.site}"
+    return Check(_title(op), f"{'reads' if there else 'there is no'} {path}", fix)
+
+
+def look_at_output(op: Op, path: str) -> Check:
+    """Tell whether the folder of an output can be written to."""
+    plain = plain_path(path)
+    if why_not_path(plain) is not None:
+        return Check(_title(op), f"writes {path}; not looked at")
+    folder = Path(plain).absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    well = os.access(folder, os.W_OK)
+    fix = None if well else f"chmod u+w {folder}, or correct the path at {op.site}"
+    return Check(
+        _title(op), f"writes {path}" if well else f"cannot write {folder}", fix
+    )
+
+
+def look_at_server(op: Op, host: str, port: int) -> Check:
+    """Tell whether somebody answers at an address."""
+    try:
+        with socket.create_connection((host, port), timeout=_REACH_S):
+            return Check(_title(op), f"{host}:{port} answers")
+    except OSError as error:
+        found = f"{host}:{port} does not answer ({error.strerror or error})"
+        return Check(
+            _title(op), found, f"start it, or correct the address at {op.site}"
+        )
+
+
+def _title(op: Op) -> str:
+    return f"{op.kind.label} {op.name!r}" if op.name != op.kind.label else op.name
+
+
+def look_at_spark() -> Check:
+    """Start Spark and run a small program."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _TRIAL],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_START_S,
+        )
+    except subprocess.TimeoutExpired:
+        found = f"a small program did not end within {_START_S} s"
+        return Check("Spark", found, "look at the load and the memory of this machine")
+    if done.returncode == 0:
+        return Check("Spark", "ran a small program")
+    last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+    return Check("Spark", "a small program failed", last)

@@ -1,0 +1,564 @@
+"""What expressions become in the text of a kernel, exactly as Python computes them.
+
+Floats are IEEE doubles on both sides. Whole numbers have 64 bits here and none to bound
+them in Python: every operation checks before that its result fits. Where a check fails,
+the function gives up and Python computes the item.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from anabranch.compiler.columns.values import (
+    ZERO,
+    Group,
+    Items,
+    Known,
+    NoColumnsError,
+    RecordValue,
+    Scalar,
+    Value,
+    describe,
+    kind_of_known,
+    leaves,
+    rebuild,
+)
+from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
+from anabranch.plan.column_kernels import ColumnKind as Kind
+from anabranch.plan.column_kernels import ColumnShape as Shape
+from anabranch.plan.column_kernels import StringTable
+
+NEAR = (1 << 62) - 1  # a sum of two numbers up to it fits 64 bits
+EXACT = 1 << 53  # every whole number up to here is a float
+
+
+@dataclass
+class Module:
+    """The functions of one kernel, and the strings and tables that they need."""
+
+    texts: list[str] = field(default_factory=list)
+    strings: list[str] = field(default_factory=list)
+    tables: list[StringTable] = field(default_factory=list)
+    functions: dict[Any, Any] = field(default_factory=dict)  # translated so far
+    names: int = 0
+
+    def string(self, value: str) -> str:
+        """Return the text of the code of a string."""
+        if value not in self.strings:
+            self.strings.append(value)
+        return f"C[{self.strings.index(value)}]"
+
+    def table(self, table: StringTable) -> int:
+        """Return the number of a table."""
+        if table not in self.tables:
+            self.tables.append(table)
+        return self.tables.index(table)
+
+    def new(self, prefix: str) -> str:
+        """Return a name that nothing else has."""
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+
+@dataclass
+class ReturnLine:
+    value: Value
+    line: int
+
+
+class DeadError(Exception):
+    """The rest of a block is never reached."""
+
+
+class Arithmetic:
+    """Writes the text of one function, and knows what operators become."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.lines: list[tuple[int, str | ReturnLine]] = []
+        self.depth = 1
+        self.line = 0
+
+    def refuse(self, why: str) -> NoReturn:
+        """Refuse what stands on the line at work."""
+        raise NoColumnsError(why, self.line)
+
+    def give_up(self) -> NoReturn:
+        """Give up whenever this is reached; nothing behind it is."""
+        self.emit("FAIL")
+        raise DeadError
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    def emit(self, text: str) -> None:
+        self.lines.append((self.depth, text))
+
+    def check(self, wrong: str) -> None:
+        """Give up if something holds."""
+        self.emit(f"if {wrong}:")
+        self.lines.append((self.depth + 1, "FAIL"))
+
+    def variable(self, kind: Kind, text: str) -> Scalar:
+        name = self.module.new("v")
+        self.emit(f"{name} = {text}")
+        return Scalar((kind,), name)
+
+    def text(self, value: Value) -> str:
+        """Return the expression of a scalar of one kind."""
+        match value:
+            case Scalar(kinds=(_,), text=text):
+                return text
+            case Known(value=known):
+                kind = kind_of_known(known)
+                if kind == "str":
+                    return self.module.string(known)
+                if kind == "float":
+                    return float_text(known)
+                if kind in ("int", "bool"):
+                    return f"({known!r})"
+        msg = f"computes with a {describe(value)}"
+        raise NoColumnsError(msg)
+
+    def list_stored(self, value: Value, shape: Shape) -> list[str]:
+        """Return what goes into the variables of a scalar of some shape."""
+        kinds = kinds_in(value)
+        if len(shape.kinds) == 1:
+            return [] if shape.kinds == ("none",) else [self.text(value)]
+        tag, parts = "", {}
+        if len(kinds) == 1:
+            tag = str(KINDS.index(kinds[0]))
+            if kinds[0] != "none":
+                parts[kinds[0]] = self.text(value)
+        else:
+            assert isinstance(value, Scalar)  # noqa: S101 - a known value has one kind
+            tag = value.tag
+            parts = {k: value.part(k) for k in kinds if k != "none"}
+        return [tag, *(parts.get(k, ZERO[k]) for k in shape.kinds if k != "none")]
+
+    def _declare(self, shape: Shape) -> Value:
+        """Return new variables of a shape."""
+        scalars = [Scalar(s.kinds, self.module.new("v")) for s in shape.scalars()]
+        return rebuild(shape, iter(scalars))
+
+    def _assign(self, target: Value, value: Value, shape: Shape) -> None:
+        to = list(leaves(target, shape))
+        given = list(leaves(value, shape))
+        names, texts = [], []
+        for one, scalar, kinds in zip(to, given, shape.scalars(), strict=True):
+            assert isinstance(one, Scalar)  # noqa: S101 - declared above
+            for suffix, text in zip(
+                kinds.storage, self.list_stored(scalar, kinds), strict=False
+            ):
+                name = one.text if suffix == "" else f"{one.text}_{suffix}"
+                if name != text:
+                    names.append(name)
+                    texts.append(text)
+        if len(names) == 1:
+            self.emit(f"{names[0]} = {texts[0]}")
+        elif names:  # at once: one may be read after another was written
+            self.emit(f"{', '.join(names)} = {', '.join(texts)}")
+
+    def truth(self, value: Value) -> Value:
+        match value:
+            case Known(value=known) if kind_of_known(known) or isinstance(known, tuple):
+                return Known(bool(known))
+            case Scalar(kinds=(kind,)):
+                return self._truth_of(kind, value.text)
+            case Scalar(kinds=kinds):
+                texts = []
+                for kind in kinds:
+                    if kind == "none":
+                        continue
+                    found = self.text(self._truth_of(kind, value.part(kind)))
+                    texts.append(f"(({value.tag} == {KINDS.index(kind)}) and {found})")
+                return Scalar(("bool",), f"({' or '.join(texts)})")
+            case Group(values=values) | RecordValue(values=values):
+                return Known(bool(values))
+            case Items():
+                return Known(True)
+        return self.refuse(f"asks whether a {describe(value)} is true")
+
+    def _truth_of(self, kind: Kind, text: str) -> Value:
+        match kind:
+            case "bool":
+                return Scalar(("bool",), text)
+            case "none":
+                return Known(False)
+            case "str":
+                return Scalar(("bool",), f"({text} != {self.module.string('')})")
+            case "float":
+                return Scalar(("bool",), f"({text} != 0.0)")
+        return Scalar(("bool",), f"({text} != 0)")
+
+    def _unary(self, op: str, value: Value) -> Value:
+        if op == "not":
+            truth = self.truth(value)
+            if isinstance(truth, Known):
+                return Known(not truth.value)
+            return self.variable("bool", f"not {self.text(truth)}")
+        if isinstance(value, Known):
+            return self.fold(_UNARY[op], value.value)
+        number = self.number(value)
+        kind, text = only_kind(number), self.text(number)
+        if kind == "bool":
+            kind, text = "int", f"int({text})"
+        if op == "~":
+            if kind != "int":
+                self.give_up()
+            return self.variable("int", f"~{text}")
+        if op == "+":
+            return self.variable(kind, text)
+        if kind == "int":
+            self.check(f"{text} < {-NEAR}")
+        return self.variable(kind, f"-{text}")
+
+    def fold(self, function: Callable[..., Any], *args: Any) -> Value:
+        try:
+            made = function(*args)
+        except Exception:  # noqa: BLE001 - Python will raise it
+            self.give_up()
+        if kind_of_known(made) is None and not isinstance(made, tuple | range):
+            self.refuse(f"computes a {type(made).__name__} of constants")
+        return Known(made)
+
+    def number(self, value: Value, *, like: Kind | None = None) -> Value:
+        """Return a value as a number of one kind; give up where it is none."""
+        if not isinstance(value, Known | Scalar) or not kinds_in(value):
+            self.refuse(f"computes with a {describe(value)}")
+        kinds = [k for k in kinds_in(value) if k in ("int", "float", "bool")]
+        if not kinds:
+            if "str" in kinds_in(value):
+                self.refuse("computes with a str and something else")
+            self.give_up()
+        if isinstance(value, Known) or len(kinds_in(value)) == 1:
+            return value
+        assert isinstance(value, Scalar)  # noqa: S101
+        if kinds == ["int", "float"] and like == "float":
+            tag, whole, exact = value.tag, value.part("int"), value.part("float")
+            allowed = {KINDS.index("int"), KINDS.index("float")}
+            if len(value.kinds) > 2:  # noqa: PLR2004
+                self.check(f"{tag} > {max(allowed)}")
+            self.check(
+                f"({tag} == 0) and (({whole} > {EXACT}) or ({whole} < {-EXACT}))"
+            )
+            return self.variable(
+                "float", f"(float({whole}) if {tag} == 0 else {exact})"
+            )
+        kind: Kind = "float" if "float" in kinds else kinds[0]
+        self.check(f"{value.tag} != {KINDS.index(kind)}")
+        return Scalar((kind,), value.part(kind))
+
+    def whole(self, value: Value) -> Value:
+        """Return a value as an int."""
+        number = self.number(value)
+        kind = only_kind(number)
+        if kind == "float":
+            self.give_up()
+        if kind == "bool" and not isinstance(number, Known):
+            return Scalar(("int",), f"int({self.text(number)})")
+        return Known(int(number.value)) if isinstance(number, Known) else number
+
+    def _binary(self, op: str, left: Value, right: Value) -> Value:
+        if isinstance(left, Known) and isinstance(right, Known):
+            return self.fold(_BINARY[op], left.value, right.value)
+        if op == "+" and isinstance(left, Group) and isinstance(right, Group):
+            return Group((*left.values, *right.values), left.is_list)
+        if "str" in (*kinds_in(left), *kinds_in(right)):
+            return self._binary_of_string(op, left, right)
+        likes: list[Kind | None] = [None, None]
+        for number, other in enumerate((right, left)):
+            if op == "/" or kinds_in(other) == ("float",):
+                likes[number] = "float"
+        one = self.number(left, like=likes[0])
+        two = self.number(right, like=likes[1])
+        kinds = {only_kind(one), only_kind(two)}
+        if op in ("&", "|", "^"):
+            return self._bits(op, one, two)
+        if op in ("**", "@", "<<"):
+            what = {
+                "**": "raises to a power",
+                "@": "uses @",
+                "<<": "shifts to the left",
+            }
+            self.refuse(f"{what[op]}, which may differ from Python")
+        if "float" in kinds or op == "/":
+            return self._of_floats(op, one, two)
+        return self.of_ints(op, one, two)
+
+    def _binary_of_string(self, op: str, left: Value, right: Value) -> Value:
+        if op in ("+", "%", "*"):
+            if isinstance(left, Known) and kinds_in(right) == ("str",):
+                return self.look_up(f"{left.value!r} {op} s", "str", right)
+            if isinstance(right, Known) and kinds_in(left) == ("str",) and op != "%":
+                return self.look_up(f"s {op} {right.value!r}", "str", left)
+        return self.refuse("joins strings that are not known")
+
+    def _bits(self, op: str, one: Value, two: Value) -> Value:
+        kinds = {only_kind(one), only_kind(two)}
+        if "float" in kinds:
+            self.give_up()
+        if kinds == {"bool"}:
+            return self.variable("bool", f"{self.text(one)} {op} {self.text(two)}")
+        a, b = self.text(self.whole(one)), self.text(self.whole(two))
+        return self.variable("int", f"{a} {op} {b}")
+
+    def as_float(self, value: Value, *, exact: bool = False) -> str:
+        kind, text = only_kind(value), self.text(value)
+        if kind == "float":
+            return text
+        if isinstance(value, Known):
+            whole = int(value.value)
+            if exact and abs(whole) > EXACT:
+                self.give_up()
+            return float_text(float(whole))
+        if kind == "bool":
+            return f"float({text})"
+        if exact:
+            self.check(f"({text} > {EXACT}) or ({text} < {-EXACT})")
+        return f"float({text})"
+
+    def _of_floats(self, op: str, one: Value, two: Value) -> Value:
+        divides = op == "/"  # of two whole numbers, the exact quotient is rounded
+        a, b = self.as_float(one, exact=divides), self.as_float(two, exact=divides)
+        match op:
+            case "+" | "-" | "*":
+                return self.variable("float", f"{a} {op} {b}")
+            case "/":
+                self.check(f"{b} == 0.0")
+                return self.variable("float", f"{a} / {b}")
+            case "%" | "//":
+                self.check(f"{b} == 0.0")
+                rest = self.variable("float", f"np.fmod({a}, {b})")
+                mod = self.module.new("v")
+                self.emit(
+                    f"{mod} = ({rest.text} + {b} if ({b} < 0.0) != ({rest.text} < 0.0) "
+                    f"else {rest.text}) if {rest.text} != 0.0 "
+                    f"else math.copysign(0.0, {b})"
+                )
+                if op == "%":
+                    return Scalar(("float",), mod)
+                div = self.module.new("v")
+                self.emit(f"{div} = ({a} - {rest.text}) / {b}")
+                self.emit(
+                    f"if ({rest.text} != 0.0) and (({b} < 0.0) != ({rest.text} < 0.0)):"
+                )
+                self.lines.append((self.depth + 1, f"{div} = {div} - 1.0"))
+                low = self.module.new("v")
+                self.emit(f"{low} = np.floor({div})")
+                self.emit(f"if {div} - {low} > 0.5:")
+                self.lines.append((self.depth + 1, f"{low} = {low} + 1.0"))
+                self.emit(f"if {div} == 0.0:")
+                self.lines.append(
+                    (self.depth + 1, f"{low} = math.copysign(0.0, {a} / {b})")
+                )
+                return Scalar(("float",), low)
+        return self.give_up()
+
+    def of_ints(self, op: str, one: Value, two: Value) -> Value:
+        a, b = self.text(self.whole(one)), self.text(self.whole(two))
+        match op:
+            case "+" | "-":
+                self.check(
+                    " or ".join(
+                        _too_large(self.whole(v), t) for v, t in ((one, a), (two, b))
+                    )
+                )
+            case "*":
+                self.check(f"not (-9e18 < float({a}) * float({b}) < 9e18)")
+            case "//" | "%":
+                self.check(f"({b} == 0) or ({a} < {-NEAR})")
+            case ">>":
+                self.check(f"({b} < 0) or ({b} > 62)")
+        return self.variable("int", f"{a} {op} {b}")
+
+    def _compare(self, op: str, left: Value, right: Value) -> Value:  # noqa: C901, PLR0911
+        if op in ("is", "is not"):
+            return self._is(op, left, right)
+        if op in ("in", "not in"):
+            found = self._contains(left, right)
+            return self._unary("not", found) if op == "not in" else found
+        if isinstance(left, Known) and isinstance(right, Known):
+            return self.fold(_COMPARE[op], left.value, right.value)
+        one, two = kinds_in(left), kinds_in(right)
+        for value in (left, right):
+            if not isinstance(value, Known | Scalar):
+                self.refuse(f"compares a {describe(value)}")
+        several = (
+            len(one) > 1 or len(two) > 1 or (one != two and {*one, *two} - _NUMBERS)
+        )
+        if op in ("==", "!=") and several:
+            return self._equal(op, left, right)
+        if "str" in (*one, *two):
+            if one == two == ("str",):
+                if op in ("==", "!="):
+                    text = f"{self.text(left)} {op} {self.text(right)}"
+                    return self.variable("bool", text)
+                if isinstance(right, Known):
+                    return self.look_up(f"s {op} {right.value!r}", "bool", left)
+                if isinstance(left, Known):
+                    return self.look_up(f"{left.value!r} {op} s", "bool", right)
+            self.refuse("orders strings")
+        return self._compare_numbers(op, self.number(left), self.number(right))
+
+    def _compare_numbers(self, op: str, one: Value, two: Value) -> Value:
+        if "float" in (only_kind(one), only_kind(two)):
+            mixed = only_kind(one) != only_kind(two)
+            a = self.as_float(one, exact=mixed)
+            b = self.as_float(two, exact=mixed)
+        else:
+            a, b = self.text(self.whole(one)), self.text(self.whole(two))
+        return self.variable("bool", f"{a} {op} {b}")
+
+    def _equal(self, op: str, left: Value, right: Value) -> Value:
+        """Compare values that may be of several kinds: those of one kind each."""
+        if "none" in (*kinds_in(left), *kinds_in(right)):
+            none_left = self._text_of_none(left)
+            none_right = self._text_of_none(right)
+            self.check(f"{none_left} or {none_right}")
+        one, two = kinds_in(left), kinds_in(right)
+        if {*one, *two} <= {"str", "none"}:
+            a, b = self._plain(left, "str"), self._plain(right, "str")
+            return self.variable("bool", f"{a} {op} {b}")
+        if "str" in (*one, *two):
+            self.refuse("compares a str with something else")
+        return self._compare_numbers(op, self.number(left), self.number(right))
+
+    def _plain(self, value: Value, kind: Kind) -> str:
+        if isinstance(value, Scalar) and len(value.kinds) > 1:
+            self.check(f"{value.tag} != {KINDS.index(kind)}")
+            return value.part(kind)
+        if kinds_in(value) != (kind,):
+            self.give_up()
+        return self.text(value)
+
+    def _text_of_none(self, value: Value) -> str:
+        if isinstance(value, Scalar) and len(value.kinds) > 1:
+            return f"({value.tag} == {KINDS.index('none')})"
+        return str(kinds_in(value) == ("none",))
+
+    def _is(self, op: str, left: Value, right: Value) -> Value:
+        if isinstance(left, Known) and left.value is None:
+            left, right = right, left
+        if not (isinstance(right, Known) and right.value is None):
+            self.refuse("asks whether two values are the same object")
+        if isinstance(left, Known):
+            found: Value = Known(left.value is None)
+        elif isinstance(left, Scalar):
+            text = self._text_of_none(left)
+            plain = len(left.kinds) == 1
+            found = Known(text == "True") if plain else Scalar(("bool",), text)
+        else:
+            found = Known(False)
+        return self._unary("not", found) if op == "is not" else found
+
+    def _contains(self, item: Value, container: Value) -> Value:
+        if isinstance(container, Known) and isinstance(container.value, str):
+            if kinds_in(item) == ("str",):
+                if isinstance(item, Known):
+                    return Known(item.value in container.value)
+                return self.look_up(f"s in {container.value!r}", "bool", item)
+        elif kinds_in(container) == ("str",) and isinstance(item, Known):
+            return self.look_up(f"{item.value!r} in s", "bool", container)
+        elif isinstance(container, Known) and isinstance(
+            container.value, tuple | frozenset
+        ):
+            values = [Known(one) for one in container.value]
+            return self._any_equal(item, values)
+        elif isinstance(container, Group):
+            return self._any_equal(item, container.values)
+        return self.refuse(f"looks for something in a {describe(container)}")
+
+    def _any_equal(self, item: Value, values: Sequence[Value]) -> Value:
+        kinds = kinds_in(item)
+        if len(kinds) != 1 or kinds == ("float",):
+            self.refuse("looks for a value that may be NaN or None in a tuple")
+        texts = []
+        for value in values:
+            found = kinds_in(value)
+            if len(found) != 1 or (found != kinds and {*found, *kinds} - _NUMBERS):
+                self.refuse("looks for a value among others of other types")
+            same = self._compare("==", item, value)
+            texts.append(
+                str(same.value) if isinstance(same, Known) else self.text(same)
+            )
+        return self.variable("bool", " or ".join(texts)) if texts else Known(False)
+
+    def look_up(self, text: str, gives: Kind, value: Value) -> Value:
+        """Return a function of one string, by its table."""
+        if isinstance(value, Known):
+            return self.fold(lambda s: eval(text, {}, {"s": s}), value.value)  # noqa: S307 - made of constants
+        code = self._plain(value, "str")
+        number = 2 * self.module.table(StringTable(text, gives))
+        self.check(f"Q[{number + 1}][{code}]")
+        return self.variable(gives, f"Q[{number}][{code}]")
+
+
+_NUMBERS: set[Kind] = {"int", "float", "bool"}
+_UNARY: dict[str, Callable[..., Any]] = {
+    "+": operator.pos,
+    "-": operator.neg,
+    "~": operator.invert,
+}
+_BINARY: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "@": operator.matmul,
+}
+_COMPARE: dict[str, Callable[..., Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def float_text(value: float) -> str:
+    if math.isnan(value):
+        return "math.nan"
+    if math.isinf(value):
+        return "math.inf" if value > 0 else "(-math.inf)"
+    return f"({value!r})"
+
+
+def _too_large(value: Value, text: str) -> str:
+    if isinstance(value, Known):
+        return str(abs(value.value) > NEAR)
+    return f"({text} > {NEAR}) or ({text} < {-NEAR})"
+
+
+def kinds_in(value: Value) -> tuple[Kind, ...]:
+    match value:
+        case Scalar(kinds=kinds):
+            return kinds
+        case Known(value=known):
+            kind = kind_of_known(known)
+            return () if kind is None else (kind,)
+    return ()
+
+
+def only_kind(value: Value) -> Kind:
+    (kind,) = kinds_in(value)
+    return kind

@@ -1,0 +1,1014 @@
+"""Translates lowered functions into the text of functions that Numba compiles.
+
+A translated function takes scalars and gives a tuple: whether it gave up, and then the
+scalars of its result. It gives up whenever Python might do something else than the
+text: a whole number near the end of 64 bits, a division by zero, a None where a number
+is needed, a path that raises. Nothing that it computed counts then, and Python runs the
+items instead. So the text need not know what Python would have done, only when.
+
+Floats are IEEE doubles on both sides, and the order of operations is that of the user's
+text, so that results agree to the last bit. What may differ in the last bit (powers,
+rounding to digits, `sum` of floats since Python 3.12) is refused.
+
+A str is a code, its place in a pool. A function of one string alone becomes a table
+that Python fills once for each string.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.compiler.columns.arithmetic import (
+    NEAR,
+    Arithmetic,
+    DeadError,
+    Module,
+    ReturnLine,
+    kinds_in,
+    only_kind,
+)
+from anabranch.compiler.columns.values import (
+    ZERO,
+    Bound,
+    GeneratorValue,
+    Group,
+    Items,
+    Known,
+    Made,
+    NoColumnsError,
+    RecordValue,
+    Scalar,
+    Span,
+    Value,
+    describe,
+    is_record_type,
+    join,
+    kind_of_known,
+    leaves,
+    parts_of,
+    rebuild,
+    shape_of,
+)
+from anabranch.plan.column_kernels import ColumnKind as Kind
+from anabranch.plan.column_kernels import ColumnShape as Shape
+from anabranch.python import ir
+
+_MOST_UNROLLED = 32
+_PLAIN_SUM = sys.version_info < (3, 12)  # since then it makes up for rounding
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A function as text. `forwards[n]` is the parameter that scalar n of it is.
+
+    `uses` are the parameters that the text reads; others need not be given.
+    """
+
+    name: str
+    gives: Shape
+    forwards: tuple[int | None, ...]
+    uses: frozenset[int]
+
+
+def translate(
+    module: Module, function: types.FunctionType, args: Sequence[Value]
+) -> Translated:
+    """Return a function for arguments of these shapes; scalars become parameters."""
+    key = function, tuple(map(_signature, args))
+    if key in module.functions:
+        found: Translated = module.functions[key]
+        if found is _WORKING:
+            msg = f"{function.__name__} calls itself"
+            raise NoColumnsError(msg, function.__code__.co_firstlineno)
+        return found
+    module.functions[key] = _WORKING
+    made = module.functions[key] = FunctionText(module, function, args).translate()
+    return made
+
+
+_WORKING = Translated("", Shape(), (), frozenset())
+
+
+def _signature(value: Value) -> Any:
+    match value:
+        case Known(value=known):
+            return "known", type(known), repr(known), id(known)
+        case Items(type=kind, first=first, count=count):
+            return "items", kind, first, count
+        case RecordValue(type=kind, values=values):
+            return kind, tuple(map(_signature, values))
+        case Group(values=values, is_list=is_list):
+            return is_list, tuple(map(_signature, values))
+    return shape_of(value)
+
+
+def flatten(value: Value) -> Iterator[Scalar]:
+    """Yield the scalars of an argument."""
+    match value:
+        case Scalar():
+            yield value
+        case RecordValue(values=values) | Group(values=values):
+            for one in values:
+                yield from flatten(one)
+
+
+class _WiderError(Exception):
+    """A loop changes a variable to a kind that it had not before."""
+
+
+@dataclass
+class _Frame:
+    """The names of a function, or of a generator in it."""
+
+    names: dict[str, Value]
+    scope: dict[str, Any]
+    cells: dict[str, Value]
+    on_yield: Callable[[Value], None] | None = None
+
+
+class FunctionText(Arithmetic):
+    """Translates one function."""
+
+    def __init__(
+        self, module: Module, function: types.FunctionType, args: Sequence[Value]
+    ) -> None:
+        super().__init__(module)
+        self.function = function
+        self.args = args
+        self.loops: list[tuple[dict[str, Value], dict[str, Shape], _Frame]] = []
+        self.line = function.__code__.co_firstlineno
+
+    def translate(self) -> Translated:
+        code = self.function.__code__
+        try:
+            lowered = ir.lower(self.function)
+        except ir.LoweringError as error:
+            raise NoColumnsError(str(error), error.line) from error
+        if lowered.generator or any(lowered.varying) or lowered.keyword_only:
+            msg = f"{self.function.__name__} takes or gives a varying number of values"
+            raise NoColumnsError(msg, self.line)
+        self.count = 0
+        given = [self._parameter(value) for value in self.args]
+        defaults = self.function.__defaults__ or ()
+        missing = len(lowered.parameters) - len(given)
+        if not 0 <= missing <= len(defaults):
+            msg = f"{self.function.__name__} is called with other arguments"
+            raise NoColumnsError(msg, self.line)
+        given += [Known(d) for d in defaults[len(defaults) - missing :]] * (missing > 0)
+        cells: dict[str, Value] = {}
+        closure = self.function.__closure__ or ()
+        for name, cell in zip(code.co_freevars, closure, strict=True):
+            try:
+                cells[name] = Known(cell.cell_contents)
+            except ValueError:
+                continue
+        names = dict(zip(lowered.parameters, given, strict=True))
+        self.frame = _Frame(names, self.function.__globals__, cells)
+        try:
+            self._block(lowered.body)
+        except DeadError:
+            pass
+        except NoColumnsError as error:
+            error.line = error.line or self.line
+            raise
+        except RecursionError as error:
+            msg = "is nested too deeply"
+            raise NoColumnsError(msg, self.line) from error
+        return self._finish()
+
+    def _parameter(self, value: Value) -> Value:
+        """Return an argument as the function sees it."""
+        match value:
+            case Scalar(kinds=kinds):
+                number, self.count = self.count, self.count + 1
+                return Scalar(kinds, f"a{number}", number)
+            case RecordValue(type=kind, values=values):
+                return RecordValue(kind, tuple(map(self._parameter, values)))
+            case Group(values=values, is_list=is_list):
+                return Group(tuple(map(self._parameter, values)), is_list)
+            case Known() | Items():
+                return value
+        msg = f"hands on a {describe(value)}"
+        raise NoColumnsError(msg)
+
+    def _finish(self) -> Translated:
+        returns = [one.value for _, one in self.lines if isinstance(one, ReturnLine)]
+        if not returns:
+            msg = "always raises"
+            raise NoColumnsError(msg, self.line)
+        shape = shape_of(returns[0])
+        for value in returns[1:]:
+            shape = join(shape, shape_of(value))
+        scalars = list(shape.scalars())
+        columns = list(zip(*(leaves(v, shape) for v in returns), strict=True))
+        forwards = tuple(_find_source(column) for column in columns)
+        kept = [n for n in range(len(scalars)) if forwards[n] is None]
+        zeros = ["True"]
+        for number in kept:
+            zeros += _zeros(scalars[number])
+        fail = f"return ({', '.join(zeros)},)"
+        name = self.module.new("f")
+        body: list[str] = []
+        for depth, one in self.lines:
+            indent = "    " * depth
+            if isinstance(one, str):
+                body.append(indent + one.replace("FAIL", fail))
+                continue
+            values = list(leaves(one.value, shape))
+            parts = ["False"]
+            for number in kept:
+                parts += self.list_stored(values[number], scalars[number])
+            body.append(f"{indent}return ({', '.join(parts)},)")
+        text = "\n".join(body)
+        params = []
+        uses = set()
+        for number, arg in enumerate(flatten_all(self.args)):
+            names = [f"a{number}{'_' * bool(s)}{s}" for s in _suffixes(arg)]
+            if any(re.search(rf"\b{name}\b", text) for name in names):
+                uses.add(number)
+                params += names
+        head = f"def {name}(C, Q, W, lo, size{''.join(', ' + p for p in params)}):"
+        decorator = '@njit(nogil=True, error_model="numpy", fastmath=False)'
+        self.module.texts.append(f"{decorator}\n{head}\n{text}\n    {fail}\n")
+        return Translated(name, shape, forwards, frozenset(uses))
+
+    # Statements
+
+    def _block(self, block: ir.Block) -> None:
+        for one in block:
+            self.line = one.line
+            self._step(one)
+
+    def _step(self, one: ir.Instruction) -> None:  # noqa: C901, PLR0912, PLR0915 - a table
+        names = self.frame.names
+        match one:
+            case ir.Const(target=target, value=value):
+                names[target] = Known(value)
+            case ir.Load(target=target, name=name, scope=scope):
+                names[target] = self._load(name, scope)
+            case ir.Store(name=name, scope="local", value=value):
+                found = self._get(value)
+                if isinstance(found, GeneratorValue | Made) and not name.startswith(
+                    "%"
+                ):
+                    self.refuse(f"keeps a {describe(found)} under a name")
+                names[name] = found
+            case ir.Unary(target=target, op=op, value=value):
+                names[target] = self._unary(op, self._get(value))
+            case ir.Binary(target=target, op=op, left=left, right=right):
+                names[target] = self._binary(op, self._get(left), self._get(right))
+            case ir.Compare(target=target, op=op, left=left, right=right):
+                names[target] = self._compare(op, self._get(left), self._get(right))
+            case ir.GetAttribute(target=target, value=value, name=name):
+                names[target] = self._attribute(self._get(value), name)
+            case ir.GetElement(target=target, value=value, index=index):
+                names[target] = self._element(self._get(value), self._get(index))
+            case ir.Build(
+                target=target, kind="tuple" | "list" as kind, items=items
+            ) if not one.starred:
+                values = tuple(map(self._get, items))
+                names[target] = Group(values, kind == "list")
+            case ir.Build(target=target, kind="slice", items=items):
+                bounds = [self._get(item) for item in items]
+                if not all(isinstance(bound, Known) for bound in bounds):
+                    self.refuse("cuts at a place that is not known")
+                start, stop, step = (getattr(b, "value", None) for b in bounds)
+                names[target] = Known(slice(start, stop, step))
+            case ir.Unpack(targets=targets, value=value, star=None):
+                parts = parts_of(self._get(value))
+                if len(parts) != len(targets):
+                    self.give_up()
+                names.update(zip(targets, parts, strict=True))
+            case ir.Call(target=target, function=function, arguments=arguments):
+                positional = [self._get(a.value) for a in arguments if a.name == ""]
+                if any(a.name in ("*", "**") for a in arguments):
+                    self.refuse("unpacks arguments")
+                keywords = {a.name: self._get(a.value) for a in arguments if a.name}
+                called = self._get(function)
+                names[target] = self._call(called, positional, keywords)
+            case ir.MakeFunction(target=target, function=made) if not one.decorators:
+                names[target] = Made(made, {**self.frame.cells, **names})
+            case ir.Yield(value=value, delegates=False) if self.frame.on_yield:
+                self.frame.on_yield(self._get(value))
+            case ir.If():
+                self._if(one)
+            case ir.For():
+                self._for(one)
+            case ir.While():
+                self._while(one)
+            case ir.Break() | ir.Continue():
+                self._jump("break" if isinstance(one, ir.Break) else "continue")
+                raise DeadError
+            case ir.Return(value=value):
+                if self.frame.on_yield is not None:
+                    return
+                self.lines.append((self.depth, ReturnLine(self._get(value), one.line)))
+                raise DeadError
+            case ir.Raise():
+                self.give_up()
+            case _:
+                what = re.sub(r"(?<!^)(?=[A-Z])", " ", type(one).__name__).lower()
+                if isinstance(one, ir.Build):
+                    what = f"new {one.kind}"
+                self.refuse(f"has a {what}")
+
+    def _get(self, name: str) -> Value:
+        found = self.frame.names.get(name)
+        if found is None:
+            self.refuse(f"reads {name}, which has no value on some path")
+        assert found is not None  # noqa: S101
+        return found
+
+    def _load(self, name: str, scope: ir.Scope) -> Value:
+        if scope == "local":
+            return self._get(name)
+        if scope == "cell" and name in self.frame.cells:
+            return self.frame.cells[name]
+        for names in (self.frame.scope, vars(builtins)):
+            if scope == "global" and name in names:
+                return self.take_known(names[name], name)
+        return self.refuse(f"reads {name}, which has no value")
+
+    def take_known(self, value: Any, name: str) -> Value:
+        """Return a value of the program; one that may change is refused."""
+        if isinstance(value, list | dict | set | bytearray):
+            self.refuse(f"reads {name}, a {type(value).__name__} that may change")
+        return Known(value)
+
+    def _if(self, one: ir.If) -> None:
+        test = self.truth(self._get(one.test))
+        if isinstance(test, Known):
+            self._block(one.then if test.value else one.orelse)
+            return
+        before = dict(self.frame.names)
+        self.emit(f"if {self.text(test)}:")
+        mark = len(self.lines)
+        then = self._branch(one.then, before)
+        middle = len(self.lines)
+        self.emit("else:")
+        orelse = self._branch(one.orelse, before)
+        if then is None and orelse is None:
+            raise DeadError
+        if then is None or orelse is None:
+            self.frame.names = then if then is not None else orelse  # type: ignore[assignment]
+        else:
+            self._merge(then, orelse, mark, middle)
+        self._fill(mark)
+
+    def _fill(self, mark: int) -> None:
+        """Put `pass` where a branch is empty."""
+        made: list[tuple[int, str | ReturnLine]] = []
+        for number, (depth, text) in enumerate(self.lines[mark - 1 :], mark - 1):
+            made.append((depth, text))
+            if isinstance(text, str) and text.endswith(":"):
+                following = self.lines[number + 1 : number + 2]
+                if not following or following[0][0] <= depth:
+                    made.append((depth + 1, "pass"))
+        self.lines[mark - 1 :] = made
+
+    def _branch(
+        self, block: ir.Block, before: dict[str, Value]
+    ) -> dict[str, Value] | None:
+        """Translate a branch; return the names behind it, None if it is left."""
+        self.frame.names = dict(before)
+        with self.deeper():
+            try:
+                self._block(block)
+            except DeadError:
+                return None
+        return self.frame.names
+
+    def _merge(
+        self, then: dict[str, Value], orelse: dict[str, Value], mark: int, middle: int
+    ) -> None:
+        """Bring the names of two branches together."""
+        merged: dict[str, Value] = {}
+        tails: tuple[list[Any], list[Any]] = ([], [])
+        for name in then.keys() & orelse.keys():
+            one, two = then[name], orelse[name]
+            if one is two or _same(one, two):
+                merged[name] = one
+                continue
+            try:
+                shape = join(shape_of(one), shape_of(two))
+            except NoColumnsError:
+                continue  # refused if somebody reads it
+            target = self._declare(shape)
+            for value, tail in ((one, tails[0]), (two, tails[1])):
+                kept, self.lines = self.lines, []
+                with self.deeper():
+                    self._assign(target, value, shape)
+                tail.extend(self.lines)
+                self.lines = kept
+            merged[name] = target
+        self.lines[middle:middle] = tails[0]
+        self.lines += tails[1]
+        self.frame.names = merged
+
+    def _for(self, one: ir.For) -> None:
+        if one.orelse:
+            self.refuse("has a loop with an else")
+        iterable = self._get(one.iterable)
+        if isinstance(iterable, Known) and isinstance(iterable.value, range):
+            found = iterable.value
+            iterable = Span(Known(found.start), Known(found.stop), Known(found.step))
+        match iterable:
+            case Span():
+                at = self.module.new("v")
+                texts = [
+                    self.text(self.whole(v))
+                    for v in (iterable.start, iterable.stop, iterable.step)
+                ]
+                if isinstance(iterable.step, Known) and iterable.step.value == 0:
+                    self.refuse("has a range of step 0")
+                if not isinstance(iterable.step, Known):
+                    self.refuse("has a range whose step is not known")
+                self._loop(
+                    one, f"for {at} in range({', '.join(texts)}):", Scalar(("int",), at)
+                )
+            case Items():
+                at = self.module.new("v")
+                item = self._item(iterable, at)
+                self._loop(one, f"for {at} in range({iterable.count}):", item)
+            case GeneratorValue():
+                self.refuse("goes through a generator")
+            case _:
+                self._unroll(one, parts_of(iterable))
+
+    def _unroll(self, one: ir.For, values: Sequence[Value]) -> None:
+        if len(values) > _MOST_UNROLLED:
+            self.refuse(f"goes through a tuple of {len(values)}")
+        if any(isinstance(i, ir.Break | ir.Continue) for i in ir.walk(one.body)):
+            self.refuse("breaks out of a loop over a tuple")
+        for value in values:
+            self.frame.names[one.target] = value
+            self._block(one.body)
+
+    def _while(self, one: ir.While) -> None:
+        if one.orelse:
+            self.refuse("has a loop with an else")
+
+        def body() -> None:
+            self._block(one.head)
+            test = self.truth(self._get(one.test))
+            if isinstance(test, Known):
+                if not test.value:
+                    self._jump("break")
+                    raise DeadError
+            else:
+                self.emit(f"if not {self.text(test)}:")
+                with self.deeper():
+                    self._jump("break")
+            self._block(one.body)
+
+        self._rounds("while True:", (*one.head, *one.body), body)
+
+    def _loop(self, one: ir.For, head: str, target: Value) -> None:
+        def body() -> None:
+            self.frame.names[one.target] = target
+            self._block(one.body)
+
+        self._rounds(head, one.body, body)
+
+    def _rounds(self, head: str, block: ir.Block, body: Callable[[], None]) -> None:
+        """Translate a loop; once more whenever a variable turns out to need more kinds."""
+        changed = {i.name for i in ir.walk(block) if isinstance(i, ir.Store)}
+        before = dict(self.frame.names)
+        shapes: dict[str, Shape] = {}
+        for name in sorted(changed & before.keys()):
+            try:
+                shapes[name] = shape_of(before[name])
+            except NoColumnsError:
+                before.pop(name)
+        for name in sorted(changed - before.keys()):
+            self.frame.names.pop(name, None)
+        mark = len(self.lines)
+        while True:
+            del self.lines[mark:]
+            slots = {name: self._declare(shape) for name, shape in shapes.items()}
+            for name, slot in slots.items():
+                self._assign(slot, before[name], shapes[name])
+            self.frame.names = {**before, **slots}
+            self.emit(head)
+            self.loops.append((slots, shapes, self.frame))
+            try:
+                with self.deeper():
+                    try:
+                        body()
+                        self._jump("pass")
+                    except DeadError:
+                        pass
+            except _WiderError:
+                self.loops.pop()
+                continue
+            self.loops.pop()
+            break
+        start = next(
+            n for n in range(mark, len(self.lines)) if self.lines[n][1] == head
+        )
+        self._fill(start + 1)
+        known = {n: v for n, v in before.items() if n not in changed}
+        self.frame.names = {**known, **slots}
+
+    def _jump(self, how: str) -> None:
+        """Bring the variables of the innermost loop up to date, and jump."""
+        if not self.loops or self.loops[-1][2] is not self.frame:
+            self.refuse("breaks out of a loop over a tuple")
+        slots, shapes, _ = self.loops[-1]
+        wider: dict[str, Shape] = {}
+        for name in slots:
+            if name not in self.frame.names:
+                self.refuse(f"changes {name} to values of different types")
+            shape = join(shapes[name], shape_of(self.frame.names[name]))
+            if shape != shapes[name]:
+                wider[name] = shape
+        if wider:
+            shapes.update(wider)
+            raise _WiderError
+        for name, slot in slots.items():
+            self._assign(slot, self.frame.names[name], shapes[name])
+        self.emit(how)
+
+    def _attribute(self, value: Value, name: str) -> Value:  # noqa: PLR0911 - a table
+        match value:
+            case RecordValue(type=kind, values=values):
+                if name in kind._fields:
+                    place: int = kind._fields.index(name)
+                    return values[place]
+                found = vars(kind).get(name)
+                if isinstance(found, property) and found.fget is not None:
+                    return self._call(Known(found.fget), [value], {})
+                if name == "_replace" or isinstance(found, types.FunctionType):
+                    return Bound(value, name)
+                if kind_of_known(found) is not None:
+                    return Known(found)
+                self.refuse(f"reads .{name} of {kind.__name__}")
+            case Known(value=types.ModuleType() as module):
+                return self.take_known(getattr(module, name, None), name)
+            case Known(value=known) if is_record_type(type(known)):
+                if name in known._fields:
+                    return Known(getattr(known, name))
+            case Scalar() | Known() if "str" in kinds_in(value) or isinstance(
+                value, Scalar
+            ):
+                return Bound(value, name)
+        return self.refuse(f"reads .{name} of a {describe(value)}")
+
+    def _element(self, value: Value, index: Value) -> Value:
+        match value, index:
+            case Items(), _:
+                return self._item_at(value, index)
+            case (Scalar(kinds=("str",)), Known(value=int() as at)):
+                return self.look_up(f"s[{at}]", "str", value)
+            case (Scalar(kinds=("str",)), Known(value=slice() as cut)):
+                bounds = (cut.start, cut.stop, cut.step)
+                if all(type(bound) in (int, type(None)) for bound in bounds):
+                    texts = ["" if bound is None else repr(bound) for bound in bounds]
+                    return self.look_up(f"s[{':'.join(texts)}]", "str", value)
+            case _, Known(value=int() as at):
+                values = parts_of(value)
+                if not -len(values) <= at < len(values):
+                    self.give_up()
+                return values[at]
+        return self.refuse(f"reads an element of a {describe(value)}")
+
+    def _item_at(self, items: Items, index: Value) -> Value:
+        if isinstance(index, Known) and type(index.value) is int:
+            at = index.value
+            if at >= 0:
+                self.check(f"{items.count} <= {at}")
+                return self._item(items, str(at))
+            self.check(f"{items.count} < {-at}")
+            return self._item(items, f"({items.count} - {-at})")
+        if not isinstance(index, Scalar):
+            self.refuse("takes a part of a window")
+        whole = self.text(self.whole(index))
+        self.check(f"({whole} >= {items.count}) or ({whole} < -{items.count})")
+        at_text = self.variable(
+            "int", f"({whole} if {whole} >= 0 else {whole} + {items.count})"
+        )
+        return self._item(items, at_text.text)
+
+    def _item(self, items: Items, at: str) -> Value:
+        place = f"({items.first} + {at})"
+        columns = [
+            Scalar(c.kinds, c.text.replace("{at}", place)) for c in items.columns
+        ]
+        if items.type is None:
+            return columns[0]
+        return RecordValue(items.type, tuple(columns))
+
+    # Calls
+
+    def _call(
+        self, called: Value, args: list[Value], keywords: dict[str, Value]
+    ) -> Value:
+        match called:
+            case Bound():
+                return self._method(called, args, keywords)
+            case Made(function=function) if function.generator and len(args) == 1:
+                return GeneratorValue(called, args[0])
+            case Known(value=function):
+                return self._call_known(function, args, keywords)
+        return self.refuse("calls a function that it makes itself")
+
+    def _call_known(
+        self, function: Any, args: list[Value], keywords: dict[str, Value]
+    ) -> Value:
+        if is_record_type(function):
+            return self._make(function, args, keywords)
+        if isinstance(function, types.FunctionType):
+            return self._call_function(function, args, keywords)
+        if function in _FUNCTIONS if _hashable(function) else False:
+            if keywords:
+                self.refuse(f"calls {function.__name__} with names")
+            return _FUNCTIONS[function](self, args)
+        if getattr(function, "__module__", "") == "math" and not keywords:
+            return self._math(function.__name__, args)
+        name = getattr(function, "__name__", type(function).__name__)
+        return self.refuse(f"calls {name}")
+
+    def _make(self, kind: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+        names = kind._fields
+        given = dict(zip(names, args, strict=False))
+        if (
+            len(args) > len(names)
+            or keywords.keys() - set(names)
+            or given.keys() & keywords
+        ):
+            self.give_up()
+        given.update(keywords)
+        for name, default in kind._field_defaults.items():
+            given.setdefault(name, Known(default))
+        if len(given) != len(names):
+            self.give_up()
+        return RecordValue(kind, tuple(given[name] for name in names))
+
+    def _call_function(
+        self,
+        function: types.FunctionType,
+        args: list[Value],
+        keywords: dict[str, Value],
+    ) -> Value:
+        if keywords:
+            code = function.__code__
+            named = code.co_varnames[: code.co_argcount]
+            for name in named[len(args) :]:
+                if name not in keywords:
+                    break
+                args = [*args, keywords.pop(name)]
+            if keywords:
+                self.refuse(f"calls {function.__name__} with names out of order")
+        line = self.line
+        made = translate(self.module, function, args)
+        self.line = line
+        scalars = list(flatten_all(args))
+        texts = []
+        for number in sorted(made.uses):
+            one = scalars[number]
+            texts += (
+                [one.text]
+                if len(one.kinds) == 1
+                else [one.tag, *(one.part(k) for k in one.kinds if k != "none")]
+            )
+        result = self.module.new("r")
+        self.emit(
+            f"{result} = {made.name}(C, Q, W, lo, size{''.join(', ' + t for t in texts)})"
+        )
+        self.check(f"{result}[0]")
+        values: list[Value] = []
+        place = 1
+        for shape, source in zip(made.gives.scalars(), made.forwards, strict=True):
+            if source is not None:
+                values.append(scalars[source])
+                continue
+            value = Scalar(shape.kinds, self.module.new("v"))
+            if shape.kinds == ("none",):
+                values.append(Known(None))
+                continue
+            for suffix in shape.storage:
+                name = value.text if suffix == "" else f"{value.text}_{suffix}"
+                self.emit(f"{name} = {result}[{place}]")
+                place += 1
+            values.append(value)
+        return rebuild(made.gives, iter(values))
+
+    def _method(
+        self, bound: Bound, args: list[Value], keywords: dict[str, Value]
+    ) -> Value:
+        value, name = bound.value, bound.name
+        if isinstance(value, RecordValue):
+            if name == "_replace":
+                if args or keywords.keys() - set(value.type._fields):
+                    self.give_up()
+                pairs = zip(value.type._fields, value.values, strict=True)
+                return RecordValue(
+                    value.type, tuple(keywords.get(n, v) for n, v in pairs)
+                )
+            return self._call_function(vars(value.type)[name], [value, *args], keywords)
+        known = all(isinstance(a, Known) and kind_of_known(a.value) for a in args)
+        if (
+            "str" in kinds_in(value)
+            and name in _STRING_METHODS
+            and known
+            and not keywords
+        ):
+            texts = [repr(a.value) for a in args]  # type: ignore[union-attr]
+            return self.look_up(
+                f"s.{name}({', '.join(texts)})", _STRING_METHODS[name], value
+            )
+        return self.refuse(f"calls .{name} of a {describe(value)}")
+
+    def _math(self, name: str, args: list[Value]) -> Value:
+        if len(args) == 1 and isinstance(args[0], Known):
+            return self.fold(getattr(math, name), args[0].value)
+        if name in ("floor", "ceil", "trunc") and len(args) == 1:
+            number = self.number(args[0])
+            if only_kind(number) != "float":
+                return self.whole(number)
+            text = self.text(number)
+            self.check(f"not (-4e18 < {text} < 4e18)")
+            return self.variable("int", f"int(math.{name}({text}))")
+        if name in ("isnan", "isinf", "isfinite") and len(args) == 1:
+            text = self.as_float(self.number(args[0]), exact=True)
+            if name == "isfinite":
+                return self.variable(
+                    "bool", f"not (math.isinf({text}) or math.isnan({text}))"
+                )
+            return self.variable("bool", f"math.{name}({text})")
+        if name not in _MATH or len(args) != 1:
+            self.refuse(f"calls math.{name}")
+        x = self.variable("float", self.as_float(self.number(args[0]), exact=True)).text
+        before, after = _MATH[name]
+        if before:
+            self.check(before.format(x=x))
+        made = self.variable("float", f"math.{name}({x})")
+        if after:
+            self.check(after.format(x=x, y=made.text))
+        return made
+
+    def each(self, value: Value, action: Callable[[Value], None]) -> bool:
+        """Do something with each element; tell whether there is one for sure."""
+        if isinstance(value, GeneratorValue):
+            self._pass_through(value, action)
+            return isinstance(value.iterable, Items) and not any(
+                isinstance(i, ir.If) for i in ir.walk(value.made.function.body)
+            )
+        if isinstance(value, Items):
+            at = self.module.new("v")
+            self.emit(f"for {at} in range({value.count}):")
+            with self.deeper():
+                action(self._item(value, at))
+            return True
+        parts = parts_of(value)
+        for part in parts:
+            action(part)
+        return bool(parts)
+
+    def _pass_through(
+        self, value: GeneratorValue, action: Callable[[Value], None]
+    ) -> None:
+        outer, loops = self.frame, self.loops
+        names: dict[str, Value] = {"%iterable": value.iterable}
+        self.frame = _Frame(names, outer.scope, value.made.names, action)
+        self.loops = []
+        try:
+            self._block(value.made.function.body)
+        finally:
+            self.frame, self.loops = outer, loops
+
+    def try_out(self, value: Value) -> Shape:
+        """Return the shape of the elements that a value gives."""
+        kept, self.lines = self.lines, []
+        found: list[Shape] = []
+        try:
+            self.each(value, lambda one: found.append(shape_of(one)))
+        finally:
+            self.lines = kept
+        if not found:
+            self.refuse("goes through nothing")
+        shape = found[0]
+        for other in found[1:]:
+            shape = join(shape, other)
+        return shape
+
+
+def _sum(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.refuse("gives sum a start")
+    shape = this.try_out(args[0])
+    if shape.kinds not in (("int",), ("float",), ("bool",)):
+        this.refuse("adds up other values than numbers of one kind")
+    if shape.kinds == ("float",) and not _PLAIN_SUM:
+        this.refuse("adds up floats, for which sum makes up for rounding")
+    total = this.module.new("v")
+    floats = shape.kinds == ("float",)
+    this.emit(f"{total} = {'0.0' if floats else '0'}")
+    some = this.module.new("v")
+    mark = len(this.lines)
+
+    def add(one: Value) -> None:
+        text = this.text(one)
+        if floats:
+            this.emit(f"{total} = {total} + {text}")
+        else:
+            made = this.of_ints("+", Scalar(("int",), total), one)
+            this.emit(f"{total} = {made.text}")  # type: ignore[union-attr]
+        this.emit(f"{some} = True")
+
+    certain = this.each(args[0], add)
+    if floats and not certain:
+        this.lines.insert(mark, (this.depth, f"{some} = False"))
+        this.check(f"not {some}")  # the sum of nothing is a whole number
+    else:
+        this.lines[mark:] = [
+            line for line in this.lines[mark:] if line[1] != f"{some} = True"
+        ]
+    return Scalar(("float",) if floats else ("int",), total)
+
+
+def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
+    def best(this: FunctionText, args: list[Value]) -> Value:
+        if not args:
+            this.refuse("calls min or max of nothing")
+        values: Value = args[0] if len(args) == 1 else Group(tuple(args))
+        if not isinstance(values, Items | GeneratorValue | Group):
+            this.refuse(f"takes the least or greatest of a {describe(values)}")
+        shape = this.try_out(values)
+        if shape.kinds not in (("int",), ("float",), ("bool",)):
+            this.refuse("compares other values than numbers of one kind")
+        found, some = this.module.new("v"), this.module.new("v")
+        this.emit(f"{found} = {ZERO[shape.kinds[0]]}")
+        this.emit(f"{some} = False")
+
+        def take(one: Value) -> None:
+            text = this.text(one)
+            this.emit(f"if (not {some}) or ({text} {op} {found}):")
+            this.lines.append((this.depth + 1, f"{found} = {text}"))
+            this.emit(f"{some} = True")
+
+        if not this.each(values, take):
+            this.check(f"not {some}")
+        return Scalar(shape.kinds, found)
+
+    return best
+
+
+def _len(this: FunctionText, args: list[Value]) -> Value:
+    match args:
+        case [Items(count=count)]:
+            return Scalar(("int",), count)
+        case [Known(value=known)]:
+            return this.fold(len, known)
+        case [Scalar(kinds=("str",)) as text]:
+            return this.look_up("len(s)", "int", text)
+        case [Group(values=values) | RecordValue(values=values)]:
+            return Known(len(values))
+    return this.refuse("asks for the length of something else")
+
+
+def _abs(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1 or isinstance(args[0], Known):
+        return this.fold(abs, *(a.value for a in args))  # type: ignore[union-attr]
+    number = this.number(args[0])
+    if only_kind(number) == "float":
+        return this.variable("float", f"abs({this.text(number)})")
+    text = this.text(this.whole(number))
+    this.check(f"{text} < {-NEAR}")
+    return this.variable("int", f"abs({text})")
+
+
+def _float(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.refuse("calls float without a value")
+    if isinstance(args[0], Known):
+        return this.fold(float, args[0].value)
+    if kinds_in(args[0]) == ("str",):
+        return this.look_up("float(s)", "float", args[0])
+    return this.variable("float", this.as_float(this.number(args[0])))
+
+
+def _int(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.refuse("calls int with a base")
+    if isinstance(args[0], Known):
+        return this.fold(int, args[0].value)
+    if kinds_in(args[0]) == ("str",):
+        return this.look_up("int(s)", "int", args[0])
+    number = this.number(args[0])
+    if only_kind(number) != "float":
+        return this.whole(number)
+    text = this.text(number)
+    this.check(f"not (-4e18 < {text} < 4e18)")
+    return this.variable("int", f"int({text})")
+
+
+def _round(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.refuse("rounds to digits, which may differ from Python")
+    if isinstance(args[0], Known):
+        return this.fold(round, args[0].value)
+    number = this.number(args[0])
+    if only_kind(number) != "float":
+        return this.whole(number)
+    text = this.text(number)
+    this.check(f"not (-4e18 < {text} < 4e18)")
+    return this.variable("int", f"int(np.rint({text}))")
+
+
+def _bool(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.refuse("calls bool without a value")
+    return this.truth(args[0])
+
+
+def _range(this: FunctionText, args: list[Value]) -> Value:
+    if all(isinstance(a, Known) for a in args):
+        return this.fold(range, *(a.value for a in args))  # type: ignore[union-attr]
+    match args:
+        case [stop]:
+            return Span(Known(0), stop, Known(1))
+        case [start, stop]:
+            return Span(start, stop, Known(1))
+        case [start, stop, step]:
+            return Span(start, stop, step)
+    return this.refuse("calls range with other arguments")
+
+
+_FUNCTIONS: dict[Any, Callable[[FunctionText, list[Value]], Value]] = {
+    abs: _abs,
+    bool: _bool,
+    float: _float,
+    int: _int,
+    len: _len,
+    max: _best(">"),
+    min: _best("<"),
+    range: _range,
+    round: _round,
+    sum: _sum,
+}
+_STRING_METHODS: dict[str, Kind] = {
+    **dict.fromkeys(("upper", "lower", "strip", "lstrip", "rstrip", "title"), "str"),
+    **dict.fromkeys(("capitalize", "casefold", "swapcase", "replace", "zfill"), "str"),
+    **dict.fromkeys(("removeprefix", "removesuffix", "ljust", "rjust"), "str"),
+    **dict.fromkeys(("startswith", "endswith", "isdigit", "isalpha"), "bool"),
+    **dict.fromkeys(("isupper", "islower", "isalnum", "isspace", "isnumeric"), "bool"),
+    **dict.fromkeys(("find", "rfind", "count", "index"), "int"),
+}
+# name -> when Python raises, by the argument and by the result of the C routine
+_MATH = {
+    "sqrt": ("{x} < 0.0", ""),
+    "sin": ("math.isinf({x})", ""),
+    "cos": ("math.isinf({x})", ""),
+    "tan": ("math.isinf({x})", ""),
+    "atan": ("", ""),
+    "exp": ("", "math.isinf({y}) and not math.isinf({x})"),
+    "log": ("{x} <= 0.0", ""),
+    "fabs": ("", ""),
+}
+
+
+def _find_source(column: Sequence[Value]) -> int | None:
+    sources = {v.source if isinstance(v, Scalar) else None for v in column}
+    return sources.pop() if len(sources) == 1 else None
+
+
+def _zeros(shape: Shape) -> list[str]:
+    if len(shape.kinds) == 1:
+        return [] if shape.kinds == ("none",) else [ZERO[shape.kinds[0]]]
+    return ["0", *(ZERO[kind] for kind in shape.kinds if kind != "none")]
+
+
+def _suffixes(value: Scalar) -> tuple[str, ...]:
+    return Shape(value.kinds).storage
+
+
+def flatten_all(args: Sequence[Value]) -> Iterator[Scalar]:
+    """Yield the scalars of arguments, which are the parameters of a translation."""
+    for value in args:
+        yield from flatten(value)
+
+
+def _same(one: Value, two: Value) -> bool:
+    """Tell whether two values are one and the same, wherever they stand."""
+    match one, two:
+        case Known(value=a), Known(value=b):
+            return type(a) is type(b) and a is b
+        case Scalar(), Scalar():
+            return one.kinds == two.kinds and one.text == two.text
+    return False
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,284 @@
+"""What a function that becomes a kernel computes with.
+
+The translation runs a function once, on values that stand for those of any item. A
+value that is the same for all items is `Known`, and Python itself computes with it. Any
+other is a `Scalar` in variables of the kernel, or a tuple of values. A scalar has one
+kind or several: one that may be None, or an int or a float, has a variable that tells
+which, and every use that needs one kind checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
+from anabranch.plan.column_kernels import ColumnKind as Kind
+from anabranch.plan.column_kernels import ColumnShape as Shape
+from anabranch.python import ir
+
+KIND_OF: dict[type, Kind] = {
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    type(None): "none",
+}
+ZERO: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "0"}
+LARGEST = (1 << 63) - 1
+
+
+class NoColumnsError(Exception):
+    """A function does something that is not compiled; `line` is where, 0 if unknown."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A value that does not depend on the item."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """A value in the variables of a kernel.
+
+    With one kind, `text` is an expression that costs nothing. With several it is how
+    their variables begin. `source` numbers the parameter that it is, unchanged.
+    """
+
+    kinds: tuple[Kind, ...]
+    text: str
+    source: int | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """Its only kind."""
+        (kind,) = self.kinds
+        return kind
+
+    @property
+    def tag(self) -> str:
+        """The variable that tells of which kind it is, as an index into `KINDS`."""
+        return f"{self.text}_t"
+
+    def part(self, kind: Kind) -> str:
+        """Return the variable with the value of one of several kinds."""
+        return f"{self.text}_{kind[0]}"
+
+
+@dataclass(frozen=True, eq=False)
+class RecordValue:
+    """A NamedTuple."""
+
+    type: Any
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A tuple, or a list that nobody changes."""
+
+    values: tuple[Value, ...]
+    is_list: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """The items of a window: `count` of them, from the place `first` of the columns."""
+
+    type: Any
+    columns: tuple[Scalar, ...]  # the text of each has {at} where the place goes
+    first: str
+    count: str
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """A range."""
+
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A function that the function itself makes, with the names that it sees."""
+
+    function: ir.Function
+    names: dict[str, Value]
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorValue:
+    """A generator that has not begun."""
+
+    made: Made
+    iterable: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A method of a value."""
+
+    value: Value
+    name: str
+
+
+Value: TypeAlias = (
+    Known | Scalar | RecordValue | Group | Items | Span | Made | GeneratorValue | Bound
+)
+
+
+def order_kinds(kinds: Sequence[Kind] | set[Kind]) -> tuple[Kind, ...]:
+    """Return kinds in their order, each once.
+
+    >>> order_kinds(["none", "int"])
+    ('int', 'none')
+    """
+    return tuple(kind for kind in KINDS if kind in kinds)
+
+
+def kind_of_known(value: Any) -> Kind | None:
+    """Return the kind of a value of Python's own, None for any other."""
+    kind = KIND_OF.get(type(value))
+    if kind == "int" and not -LARGEST <= value <= LARGEST:
+        return None
+    return kind
+
+
+def shape_of(value: Value) -> Shape:
+    """Return how a value lies in variables."""
+    match value:
+        case Scalar(kinds=kinds):
+            return Shape(kinds)
+        case RecordValue(type=kind, values=values):
+            return Shape(type=kind, parts=tuple(map(shape_of, values)))
+        case Group(values=values, is_list=False):
+            return Shape(parts=tuple(map(shape_of, values)))
+        case Known(value=known):
+            kind = kind_of_known(known)
+            if kind is not None:
+                return Shape((kind,))
+            if type(known) is tuple:
+                return Shape(parts=tuple(shape_of(Known(one)) for one in known))
+            if is_record_type(type(known)):
+                parts = tuple(shape_of(Known(one)) for one in known)
+                return Shape(type=type(known), parts=parts)
+            msg = f"computes with {type(known).__name__}"
+            raise NoColumnsError(msg)
+    msg = f"keeps a {describe(value)}"
+    raise NoColumnsError(msg)
+
+
+def join(one: Shape, two: Shape) -> Shape:
+    """Return the shape that holds values of both."""
+    if one == two:
+        return one
+    if one.parts is None and two.parts is None:
+        return Shape(order_kinds({*one.kinds, *two.kinds}))
+    if one.parts is None or two.parts is None or one.type is not two.type:
+        msg = "gives values of different types on different paths"
+        raise NoColumnsError(msg)
+    if len(one.parts) != len(two.parts):
+        msg = "gives tuples of different lengths on different paths"
+        raise NoColumnsError(msg)
+    return Shape((), one.type, tuple(map(join, one.parts, two.parts)))
+
+
+def parts_of(value: Value) -> tuple[Value, ...]:
+    """Return the values in a tuple."""
+    match value:
+        case RecordValue(values=values) | Group(values=values):
+            return values
+        case Known(value=tuple() as known):
+            return tuple(map(Known, known))
+    msg = f"takes a {describe(value)} for a tuple"
+    raise NoColumnsError(msg)
+
+
+def leaves(value: Value, shape: Shape) -> Iterator[Value]:
+    """Yield the scalars of a value, in the order of a shape that holds it."""
+    if shape.parts is None:
+        yield value
+        return
+    for part, inner in zip(parts_of(value), shape.parts, strict=True):
+        yield from leaves(part, inner)
+
+
+def rebuild(shape: Shape, scalars: Iterator[Value]) -> Value:
+    """Return the value of a shape that is made of scalars."""
+    if shape.parts is None:
+        return next(scalars)
+    values = tuple(rebuild(part, scalars) for part in shape.parts)
+    return Group(values) if shape.type is None else RecordValue(shape.type, values)
+
+
+def describe(value: Value) -> str:  # noqa: PLR0911 - a table
+    """Return what a value is, in words."""
+    match value:
+        case Scalar(kinds=kinds):
+            return " or ".join(kinds)
+        case RecordValue(type=kind):
+            return str(kind.__name__)
+        case Group(is_list=is_list):
+            return "list" if is_list else "tuple"
+        case Known(value=known):
+            return type(known).__name__
+        case Items():
+            return "list of items"
+        case Span():
+            return "range"
+        case GeneratorValue():
+            return "generator"
+    return "function"
+
+
+_OWN_WAYS = frozenset(
+    [
+        "__new__",
+        "__init__",
+        "__getattribute__",
+        "__getattr__",
+        "__getitem__",
+        "__iter__",
+        "__len__",
+        "__eq__",
+        "__bool__",
+        "__contains__",
+        "__hash__",
+        "__lt__",
+        "__le__",
+        "__gt__",
+        "__ge__",
+        "__add__",
+        "__mul__",
+        "_replace",
+    ]
+)
+
+
+def is_record_type(found: Any) -> bool:
+    """Tell whether a type is a NamedTuple with no ways of its own.
+
+    >>> is_record_type(tuple)
+    False
+    """
+    if not isinstance(found, type) or found.__bases__ != (tuple,):
+        return False
+    own = vars(found)
+    if not hasattr(found, "_fields") or own.get("__slots__") != ():
+        return False
+    generated = getattr(found.__new__, "__code__", None)
+    by_namedtuple = generated is not None and "<" in generated.co_filename
+    changed = {name for name in _OWN_WAYS & own.keys() if name not in _GENERATED}
+    return by_namedtuple and not changed
+
+
+_GENERATED = frozenset({"__new__", "_replace"})  # namedtuple itself writes these

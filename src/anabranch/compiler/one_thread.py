@@ -1,0 +1,100 @@
+"""When parts of a program must take turns item by item, since one sees what another changes.
+
+Operators that share something stay together: in one element, which nothing divides, an
+item goes through all of them before the next one comes. That is the order of one
+thread. Where it cannot be had so, the whole program runs as one thread: a source reads
+ahead of what follows it, a sink takes what has come behind it, a region and a second
+way in keep an order of their own, and at the end of the stream operators are asked one
+by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.stateless import Filter, FlatMap, Map, Split
+from anabranch.plan.plan import Element, Reason
+from anabranch.python.sharing import Sharing
+
+
+class OneThread(NamedTuple):
+    """Why a whole program runs as one thread."""
+
+    text: str
+    reason: Reason
+
+
+def find_together(sharing: Sequence[Sharing]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of parts that share something, directly or through others.
+
+    >>> pairs = ["ba", "cb", "ed"]
+    >>> find_together([Sharing(*pair, "reads it", "f.py", 1) for pair in pairs])
+    (('a', 'b', 'c'), ('d', 'e'))
+    """
+    groups: list[set[str]] = []
+    for shared in sharing:
+        pair = {shared.reader, shared.writer}
+        joined = pair.union(*(group for group in groups if group & pair))
+        groups = [group for group in groups if not group & pair] + [joined]
+    return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+
+def why_one_thread(
+    graph: Graph, elements: Sequence[Element], sharing: Sequence[Sharing]
+) -> OneThread | None:
+    """Return why no element can hold all who share something, or None."""
+    for group in find_together(sharing):
+        why = _why_not_together(graph, elements, group)
+        if why is not None:
+            shared = next(each for each in sharing if each.reader in group)
+            text = f"{shared.reader} {shared.text}; {why}"
+            reason = Reason("state", text, shared.file, shared.line)
+            return OneThread(text, reason)
+    return None
+
+
+def _why_not_together(
+    graph: Graph, elements: Sequence[Element], group: Sequence[str]
+) -> str | None:
+    for name in group:
+        if name not in graph:
+            return "failures are taken wherever they happen"
+        why = _why_not_by_turns(graph[name])
+        if why is not None:
+            return why
+    element = next(e for e in elements if group[0] in e.operators)
+    if element.region is not None or not set(group) <= set(element.operators):
+        return "other operators run between them, or beside them, in parallel"
+    if len(list(_ways_in(graph, element))) > 1:
+        return "several streams lead to them, each with a pace of its own"
+    return None
+
+
+def _why_not_by_turns(op: Op) -> str | None:
+    """Return why an operator does not do all its work when an item comes, or None."""
+    match op.kind:
+        case SourceKind():
+            return f"{op.name} is read ahead"
+        case SinkKind():
+            return f"{op.name} is written behind"
+        case Map() | Filter() | FlatMap() | Scan() | Split():
+            return None
+        case Apply() if not (
+            any(map(op.kind.overrides, ("punctuation", "finish", "on_time")))
+        ):
+            return None
+    return f"{op.name} also works at the end of a window or of the stream"
+
+
+def _ways_in(graph: Graph, element: Element) -> Iterator[object]:
+    for name in element.operators:
+        if isinstance(graph[name].kind, SourceKind):
+            yield name
+    for edge in graph.edges:
+        inside = edge.consumer.operator in element.operators
+        if inside and edge.producer.operator not in element.operators:
+            yield edge

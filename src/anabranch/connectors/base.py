@@ -1,0 +1,211 @@
+"""The base classes of connectors: a source or a sink is one class in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from anabranch.graph.site import site_of
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A row that is not an item.
+
+    `Source.read` yields it in the place of an item; `Sink.write` returns it for an item
+    that the other side does not take. By default it stops the job; with
+    `on_error="skip"` or `ab.dead_letter(...)` it is left out.
+
+    `reason` is a phrase such as "must be a number; got 'x'", or the error itself.
+    `where` names the place of the row; `advice` says what to do about it.
+
+    >>> import anabranch as ab
+    >>> class Numbers(ab.Source):
+    ...     def read(self, partition, position):
+    ...         for line, text in enumerate(["1", "x", "3"], 1):
+    ...             try:
+    ...                 yield int(text), line
+    ...             except ValueError as error:
+    ...                 yield ab.Malformed(text, error, f"line {line}"), line
+    >>> out = ab.read(Numbers(), int).to_list()
+    >>> _ = ab.run(out, on="sequential", on_error="skip")
+    >>> out.items
+    [1, 3]
+    """
+
+    raw: Any
+    reason: str | Exception
+    where: str = ""
+    advice: str = "correct the input"
+
+
+class Source:
+    """The base class of sources. A source defines `read`; everything else is optional.
+
+    Use it as `ab.read(MySource(...), Type)`. It runs on every engine. With a checkpoint
+    each partition goes on behind the last row that counts, so that every row is read
+    exactly once.
+
+    **Partitions.** Each partition is read on its own, from a position on. Spark reads
+    the partitions of a bounded source in parallel, in its workers; for that, the source
+    must be picklable. It reads a source in the driver if the source has one partition,
+    is live, or cannot be pickled.
+
+    **Positions.** A position says where the next row of a partition is: an offset, a row
+    id, the token of a page. It can be anything that JSON gives back unchanged: a
+    number, a string, or lists and dicts of these; None means the start. Reading from the same position must
+    give the same rows again.
+
+    **Order.** A bounded source gives up to `block` rows of its first partition, then of
+    its second, and so on, and begins again with the first. So the order is the same on
+    every engine and in every run. A live source gives rows in the order in which they
+    arrive: those that have arrived together go partition by partition. In both cases
+    the rows of a partition keep their order.
+
+    >>> import anabranch as ab
+    >>> class Countdown(ab.Source):
+    ...     block = 2
+    ...     def partitions(self):
+    ...         return ["3", "5"]
+    ...     def read(self, partition, position):
+    ...         start = int(partition) if position is None else position
+    ...         for n in range(start, 0, -1):
+    ...             yield n, n - 1
+    >>> ab.testing.outputs(ab.read(Countdown(), int))
+    [3, 2, 5, 4, 1, 3, 2, 1]
+    """
+
+    label: ClassVar[str] = "read"  # the name of its operator, if the user gives none
+    live: bool = False  # whether it goes on until `job.stop()`
+    block: int = 10_000  # rows that a bounded source gives of each partition in turn
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
+        """Refuse to make an instance of a class that lacks a method."""
+        _refuse_missing(cls, Source, "read", "self, partition, position")
+        _refuse_surplus(cls, arguments, keywords)
+        return super().__new__(cls)
+
+    def partitions(self) -> Sequence[str]:
+        """Return the names of the partitions, in order; by default there is one.
+
+        A bounded source must return the same list in every run of a job. A live one is
+        asked again from time to time; new partitions are read from their beginning.
+        """
+        return ("all",)
+
+    def read(self, partition: str, position: Any) -> Iterable[tuple[Any, Any]]:
+        """Yield `(item, position behind it)` from a position on; None: from the start.
+
+        A bounded source returns at the end of the partition. A live source returns when
+        nothing more has arrived; it must not wait. It is asked again soon, with the
+        last position. The engine may stop reading at any row, so let go of files and
+        connections in `with` or `finally`.
+        """
+        raise NotImplementedError
+
+    def has_ended(self) -> bool:
+        """Tell whether a live source has ended; asked when nothing has arrived."""
+        return False
+
+    def born_s(self, item: Any) -> float | None:
+        """Return when an item came into being, in seconds since 1970, if that is known.
+
+        The latency of a live source is measured from then on; by default, from the
+        moment at which the item was read.
+        """
+        return None
+
+    def count_waiting(self, positions: Mapping[str, Any]) -> int | None:
+        """Return how many rows of a live source have arrived and wait, if that is known.
+
+        `positions` are those behind the last row that was read of each partition. It is
+        part of the backlog that `Job.metrics()` tells and controllers see. Another thread
+        than that of `read` may ask.
+        """
+        return None
+
+    def close(self) -> None:
+        """Let go of what `read` has kept open; nothing is read any more."""
+
+
+class Sink:
+    """The base class of sinks. A sink defines `write`; everything else is optional.
+
+    Use it as `stream.write(MySink(...))`. It takes the items in order, an epoch at a
+    time, in the process that started the job. For each epoch that has items the engine
+    calls `write(items)`, `prepare(epoch)` and `commit(epoch)`. If `write` or `prepare`
+    fails, it calls `abort(epoch)`, and the job stops. Other sinks still get the items
+    that came before the failure.
+
+    **Exactly once.** Epochs are numbered upwards. A job on Spark with a checkpoint that
+    was killed may hand over its last epoch again: the same items under the same number.
+    A sink that stores the number together with the items, in one transaction, returns
+    the last number from `open`; epochs up to that one are then not written again. A
+    sink that cannot tell returns None and must make `commit(epoch)` idempotent, for
+    instance by writing a file whose name has the number in it.
+
+    >>> import anabranch as ab
+    >>> class Printer(ab.Sink):
+    ...     def write(self, items):
+    ...         self.pending = list(items)
+    ...     def commit(self, epoch):
+    ...         print("epoch", epoch, self.pending)
+    >>> _ = ab.run(ab.from_iterable("ab").write(Printer()), on="sequential")
+    epoch 1 ['a', 'b']
+    """
+
+    label: ClassVar[str] = "write"  # the name of its operator, if the user gives none
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
+        """Refuse to make an instance of a class that lacks a method."""
+        _refuse_missing(cls, Sink, "write", "self, items")
+        _refuse_surplus(cls, arguments, keywords)
+        return super().__new__(cls)
+
+    def open(self, job: str, type: Any) -> int | None:
+        """Get ready; return the last epoch that was committed, or None if unknown.
+
+        `job` names the job and the sink. It stays the same when a job goes on from its
+        checkpoint, and differs from that of any other job. `type` is the type of the
+        items, or None if it is not known.
+        """
+        return None
+
+    def write(self, items: Sequence[Any]) -> Iterable[Malformed] | None:
+        """Take all items of an epoch; return those that cannot be written, if any."""
+        raise NotImplementedError
+
+    def prepare(self, epoch: int) -> None:
+        """Check and store what was written, so that `commit` can hardly fail."""
+
+    def commit(self, epoch: int) -> None:
+        """Make the epoch visible; it may come a second time and must not count twice."""
+
+    def abort(self, epoch: int) -> None:
+        """Drop what was written for an epoch that will not be committed."""
+
+    def close(self) -> None:
+        """Let go of connections; nothing is written any more."""
+
+
+def advise_instance(given: Any, base: type) -> str:
+    if isinstance(given, type) and issubclass(given, base):
+        return f"make an instance: {given.__name__}(...)"
+    return "see docs/connectors.md for an example"
+
+
+def _refuse_missing(cls: type, base: type, method: str, parameters: str) -> None:
+    if getattr(cls, method) is getattr(base, method):
+        msg = (
+            f"{cls.__name__} ({site_of(cls)}) must define {method}({parameters}), as "
+            f"every ab.{base.__name__}; it does not; add the method"
+        )
+        raise TypeError(msg)
+
+
+def _refuse_surplus(cls: type, arguments: tuple[Any, ...], keywords: Any) -> None:
+    """Refuse arguments that no constructor takes: with a `__new__`, Python does not."""
+    if (arguments or keywords) and cls.__init__ is object.__init__:  # type: ignore[misc]
+        msg = f"{cls.__name__}() takes no arguments; define __init__ to take some"
+        raise TypeError(msg)

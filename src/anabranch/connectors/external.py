@@ -1,0 +1,177 @@
+"""Sinks outside: they take the items of an epoch at a time, whole and in order."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from anabranch.connectors.base import Malformed
+from anabranch.connectors.files.columns import RowValues, columns_of
+from anabranch.connectors.files.csv import cells, encode_rows
+from anabranch.connectors.files.jsonl import json_line
+from anabranch.errors import OutputError
+from anabranch.graph.graph import Op
+from anabranch.operators.sinks import Committing
+from anabranch.runtime.failures import name_error, user_line
+
+Refuse: TypeAlias = Callable[[Any, Exception], None]  # returns to go on without an item
+
+
+class External(ABC):
+    """A sink outside of this process, while it is open."""
+
+    @abstractmethod
+    def write(self, epoch: int, items: Sequence[Any], refuse: Refuse) -> int:
+        """Write the items of an epoch and return how many were taken.
+
+        Epochs come in order. One that comes again has the same items; where the other
+        side can tell, they are not written twice. An item that does not fit is refused
+        and does no harm to the others.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class LineEncoder:
+    r"""Makes a line of each item, without its end.
+
+    >>> LineEncoder("jsonl", None).encode(("a", 1))
+    b'["a", 1]'
+    """
+
+    def __init__(self, format: str, item_type: Any) -> None:  # noqa: A002
+        self._format = format
+        self._rows = RowValues(columns_of(item_type))
+
+    def encode(self, item: Any) -> bytes:
+        """Return the line of an item; raise `OutputError` if it has none."""
+        match self._format:
+            case "jsonl":
+                return json_line(item).removesuffix("\n").encode()
+            case "csv":
+                values = self._rows.values(item)
+                assert self._rows.names is not None  # noqa: S101 - now there is an item
+                return encode_rows([cells(values, self._rows.names)]).removesuffix(
+                    b"\n"
+                )
+        if isinstance(item, bytes):
+            return item
+        if not isinstance(item, str):
+            msg = f"an item must be a str or bytes to be sent as text; got {item!r}"
+            raise OutputError(msg)
+        return item.encode()
+
+    def all_encoded(
+        self, items: Sequence[Any]
+    ) -> tuple[list[tuple[Any, bytes]], list[Malformed]]:
+        """Return the items that can be written, each with its line, and the others."""
+        found, refused = [], []
+        for item in items:
+            try:
+                found.append((item, self.encode(item)))
+            except (OutputError, UnicodeEncodeError) as error:
+                refused.append(Malformed(item, error))
+        return found, refused
+
+
+T = TypeVar("T")
+
+
+class ConnectorSink(External):
+    """An `ab.Sink` while it is open; an epoch that it has committed is not written again."""
+
+    def __init__(
+        self, op: Op, sink: Committing, item_type: Any, job: str, *, new: bool
+    ) -> None:
+        self._op = op
+        self._sink = sink
+        name = f"{job}-{op.name}"
+        self._last: Any = self._call("open", lambda: self._sink.open(name, item_type))
+        if self._last is not None and type(self._last) is not int:
+            msg = (
+                f"{self._describe} must return from open the last epoch that was "
+                f"committed, or None; it gave {self._last!r}; return a whole number"
+            )
+            raise OutputError(msg)
+        if new and self._last:
+            self._refuse_epoch()
+
+    def _refuse_epoch(self) -> None:
+        """Refuse a number that would drop the first epochs of a new job."""
+        with contextlib.suppress(OutputError):  # one failure is enough
+            self.close()
+        msg = (
+            f"{self._describe} must return from open the last epoch of this job, which "
+            f"is new and has none; it gave {self._last}; store the number under the name "
+            f"of the job that open is given"
+        )
+        raise OutputError(msg)
+
+    def write(self, epoch: int, items: Sequence[Any], refuse: Refuse) -> int:
+        if self._last is not None and epoch <= self._last:
+            return len(items)  # it has been committed before
+        try:
+            refused = self._write(items)
+            for row in refused:
+                reason = row.reason
+                refuse(
+                    row.raw,
+                    self._describe_refusal(row) if isinstance(reason, str) else reason,
+                )
+            self._call("prepare", lambda: self._sink.prepare(epoch))
+        except BaseException:
+            with contextlib.suppress(OutputError):  # one failure is enough
+                self._call("abort", lambda: self._sink.abort(epoch))
+            raise
+        self._call("commit", lambda: self._sink.commit(epoch))
+        self._last = epoch
+        return len(items) - len(refused)
+
+    def close(self) -> None:
+        self._call("close", self._sink.close)
+
+    def _write(self, items: Sequence[Any]) -> list[Malformed]:
+        found = self._call("write", lambda: list(self._sink.write(items) or ()))
+        strange = next((one for one in found if not isinstance(one, Malformed)), None)
+        if strange is not None:
+            msg = (
+                f"{self._describe} must return from write nothing, or an ab.Malformed "
+                f"for each item that it does not take; it gave {strange!r}; return "
+                f"ab.Malformed(item, reason)"
+            )
+            raise OutputError(msg)
+        return found
+
+    def _call(self, method: str, act: Callable[[], T]) -> T:
+        """Call a method of the user's sink; name it in errors."""
+        try:
+            return act()
+        except OutputError as error:  # of a connector that says it all
+            msg = f"sink {self._op.name!r} ({self._op.site}) {error}"
+            raise OutputError(msg) from error
+        except Exception as error:
+            line = user_line(error)
+            at = "" if line is None else f"at {line}: "
+            advice = f"correct {method}"
+            if method == "write":
+                advice += ", or return ab.Malformed for an item that cannot be written"
+            msg = (
+                f"{self._describe} must take every epoch; {method} failed, {at}"
+                f"{name_error(error)}; {advice}"
+            )
+            raise OutputError(msg) from error
+
+    def _describe_refusal(self, row: Malformed) -> OutputError:
+        return OutputError(
+            f"{self._describe} does not take {row.raw!r}: {row.reason}; correct the "
+            f"item, or leave such items out by on_error"
+        )
+
+    @property
+    def _describe(self) -> str:
+        name = type(self._sink).__name__
+        return f"sink {self._op.name!r} ({name}, {self._op.site})"

@@ -1,0 +1,125 @@
+"""Items of files in chunks: as many at a time as an engine wants, fast.
+
+A piece of a file is read in bulk: a table of Arrow's where that is exact, else by the
+parser of its format at once. Only a piece with a bad row is read row by row, so that
+its place is named and everything around it is kept, and in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from anabranch.connectors.files.arrow_csv import csv_table, is_arrows
+from anabranch.connectors.files.arrow_items import form_of, values_of
+from anabranch.connectors.files.opening import row_parser
+from anabranch.connectors.files.rows import Numbered, Position, Refuse, behind
+from anabranch.connectors.files.splits import count_rows, layout_of
+from anabranch.connectors.files.values import maker, plain_tuple
+from anabranch.operators.sources import ReadFiles
+
+Limit: TypeAlias = Callable[[], int]  # how many items there should be in the next chunk
+Chunk: TypeAlias = tuple[list[Any], Sequence[int]]  # items, never none; their numbers
+Chunks: TypeAlias = Generator[Chunk, None, Position]
+
+
+class ChunkParser:
+    r"""Parses pieces of a file, each made of whole rows, into chunks of items.
+
+    >>> kind = ReadFiles("lines.txt", "text", str)
+    >>> parser = ChunkParser(kind, None, Path("lines.txt"))
+    >>> list(parser.parse(b"a\nb\nc\n", Position(1, 1), print, lambda: 2))
+    [(['a', 'b'], range(1, 3)), (['c'], range(3, 4))]
+    """
+
+    def __init__(
+        self, kind: ReadFiles, columns: tuple[str, ...] | None, path: Path
+    ) -> None:
+        """Prepare for a file with these columns; missing ones are refused here."""
+        self._kind = kind
+        self._names = columns
+        self._parser = row_parser(kind, columns, path)
+        self._layout = layout_of(kind)
+        self._make = maker(kind.type)
+        form = form_of(kind.type) if kind.format == "csv" else None
+        self._form = form if is_arrows(form) else None
+
+    def parse(self, data: bytes, at: Position, refuse: Refuse, limit: Limit) -> Chunks:
+        """Give the items of the rows that begin at `at`; return what comes next."""
+        items = self._in_bulk(data)
+        if items is None:
+            slowly = self._parser.one_by_one(data, at, refuse)
+            return (yield from gather(slowly, limit))
+        following = yield from slice_items(items, at.row, limit)
+        return behind(data, at, following - at.row)
+
+    def _in_bulk(self, data: bytes) -> Iterator[Any] | None:
+        """Return the items of all rows; None if one of them is bad."""
+        columns = self._columns_of(data)
+        if columns is None:
+            found = self._parser.at_once(data)
+            return None if found is None else iter(found)
+        values = zip(*columns, strict=True)
+        if plain_tuple(self._kind.type):
+            # No code of the user's is called, so nothing can fail later on: each is
+            # made when it is wanted, which the cache and the garbage collector like.
+            return map(tuple.__new__, itertools.repeat(self._kind.type), values)
+        try:
+            return iter(list(map(self._make, values)))
+        except Exception:  # noqa: BLE001 - whatever it is, row by row it has a place
+            return None
+
+    def _columns_of(self, data: bytes) -> list[list[Any]] | None:
+        """Return what Arrow reads, if it reads it exactly."""
+        form = self._form
+        if form is None:
+            return None
+        rows = count_rows(data, self._layout)
+        delimiter = self._kind.delimiter
+        table = csv_table(data, form, rows, columns=self._names, delimiter=delimiter)
+        if table is None:
+            return None
+        return [values_of(table.column(name)) for name in form.names]
+
+
+def slice_items(
+    items: Iterator[Any], first: int, limit: Limit
+) -> Generator[Chunk, None, int]:
+    """Give items in chunks, numbered from `first`; return the number that follows.
+
+    >>> list(slice_items(iter("abc"), 7, lambda: 2))
+    [(['a', 'b'], range(7, 9)), (['c'], range(9, 10))]
+    """
+    while chunk := list(itertools.islice(items, limit())):
+        yield chunk, range(first, first + len(chunk))
+        first += len(chunk)
+    return first
+
+
+def gather(found: Numbered, limit: Limit) -> Chunks:
+    """Give items that come one by one in chunks.
+
+    Those in front of a row that ends it all are given first.
+    """
+    while True:
+        items: list[Any] = []
+        numbers: list[int] = []
+        ended: Position | None = None
+        failed: Exception | None = None
+        try:
+            for _ in range(limit()):
+                item, number = next(found)
+                items.append(item)
+                numbers.append(number)
+        except StopIteration as end:
+            ended = end.value
+        except Exception as error:  # noqa: BLE001 - raised below
+            failed = error
+        if items:
+            yield items, numbers
+        if failed is not None:
+            raise failed
+        if ended is not None:
+            return ended

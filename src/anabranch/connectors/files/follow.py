@@ -1,0 +1,254 @@
+"""Read a directory that keeps growing, file after file, for as long as the job runs.
+
+Watch a directory that keeps growing: which files are new, and which are complete.
+
+A file is complete when it has not changed, in size and time of modification, for
+`SETTLE_S`. Whoever writes more slowly than that writes under a name that begins with
+`.` or `_` and renames the file in the end. Files that are complete at the same look
+are taken in the order of their names. A file that changes after it was taken would
+lose rows in silence: it is an error.
+
+Read a directory that keeps growing, file after file, for as long as the job runs.
+
+A file that turns out to be damaged, or is gone, need not end a job that has no end: it
+is told to `on_error`, and if that returns, the rows before the damage stay and the
+next file follows.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anabranch.connectors.files.listing import (
+    HIDDEN,
+    input_errors,
+    matching_files,
+    why_no_file,
+)
+from anabranch.connectors.live import LiveReader
+from anabranch.connectors.reader import FileReader, damage_of
+from anabranch.errors import InputError
+from anabranch.graph.graph import Op
+from anabranch.operators.sources import ReadFiles
+from anabranch.runtime.births import Births, on_this_clock
+from anabranch.runtime.failures import Failure, OnError
+
+SETTLE_S = 1.0
+
+
+class Look(NamedTuple):
+    """A file as it was seen: a change shows in one of these."""
+
+    size: int
+    modified_ns: int
+
+
+NO_FILE = Look(-1, 0)  # a link to nowhere, or a pipe: whoever reads it says so
+
+
+def _look_at(path: Path) -> Look | None:
+    """Return what can be seen of a file; None for a directory, and if it is gone."""
+    with input_errors(path):
+        if why_no_file(path) is not None:
+            return None if path.is_dir() else NO_FILE
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return None
+    return Look(status.st_size, status.st_mtime_ns)
+
+
+class FileWatch:
+    """The files of a directory or pattern as they appear.
+
+    `now_s` is the clock: seconds since the epoch, as modification times are.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        now_s: Callable[[], float] = time.time,
+        taken: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
+        """Begin with nothing taken, or with what `taken` was at an earlier time."""
+        self._path = path
+        self._now_s = now_s
+        self._seen: dict[str, tuple[Look, float]] = {}  # and since when it is so
+        self.taken = {name: Look(*look) for name, look in (taken or {}).items()}
+        with input_errors(Path(path)):
+            growing = Path(path).is_dir() or (
+                glob.has_magic(path) and not Path(path).is_file()
+            )
+        if not growing:
+            msg = (
+                f"a source with follow=True must watch a directory or a pattern; "
+                f"{path!r} is neither; give the directory that the files appear in"
+            )
+            raise InputError(msg)
+
+    def new_files(self) -> list[Path]:
+        """Return the files that have become complete since the last call."""
+        now_s = self._now_s()
+        complete = []
+        there = set()
+        for path, look in self._looks():
+            name = str(path)
+            there.add(name)
+            if self.taken.get(name) == NO_FILE != look:
+                del self.taken[name]  # a link that leads somewhere now
+            if name in self.taken:
+                if look != NO_FILE:  # what was read and is gone does no harm
+                    self._refuse_change(name, look)
+                continue
+            before, since_s = self._seen.get(name, (None, 0.0))
+            if before != look:
+                # A file from before we looked was complete then already.
+                known = before is None and look != NO_FILE
+                since_s = min(now_s, look.modified_ns / 1e9) if known else now_s
+                self._seen[name] = look, since_s
+            if now_s - since_s >= SETTLE_S:
+                complete.append((path, look))
+        for path, look in complete:
+            self.taken[str(path)] = look
+        for name in [n for n in self._seen if n not in there or n in self.taken]:
+            del self._seen[name]
+        for name in [n for n in self.taken if n not in there]:
+            del self.taken[name]  # a new file may come under its name
+        return sorted((path for path, _ in complete), key=lambda path: path.parts)
+
+    def look(self, path: Path) -> Look:
+        """Return what a file was like that was taken."""
+        return self.taken.get(str(path), NO_FILE)
+
+    def _looks(self) -> Iterator[tuple[Path, Look]]:
+        with input_errors(Path(self._path)):
+            if glob.has_magic(self._path) and not Path(self._path).is_dir():
+                paths = matching_files(self._path)
+            else:
+                paths = list(Path(self._path).iterdir())
+        for path in paths:
+            look = None if path.name.startswith(HIDDEN) else _look_at(path)
+            if look is not None:
+                yield path, look
+
+    def _refuse_change(self, name: str, look: Look) -> None:
+        if self.taken[name].size == look.size:
+            return
+        msg = (
+            f"a file that was read must not change; {name} had "
+            f"{self.taken[name].size} bytes and has {look.size} now; write new rows "
+            f"to a new file, under a name that begins with . until it is complete"
+        )
+        raise InputError(msg)
+
+
+class RowScale:
+    """How many rows wait, from the bytes that do and those that rows had so far.
+
+    >>> scale = RowScale()
+    >>> scale.begin(1000)
+    >>> scale.pass_rows(10)
+    >>> scale.begin(1000)  # so the first file had 10 rows
+    >>> scale.pass_rows(4)
+    >>> scale.estimate_left(2000)
+    26
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._known = (0, 0)  # bytes and rows of the files that have been read
+        self._file_bytes = 0
+
+    def begin(self, size: int) -> None:
+        """Take note that the next file has so many bytes."""
+        known_bytes, _ = self._known
+        self._known = known_bytes + self._file_bytes, self.rows
+        self._file_bytes = max(0, size)
+
+    def pass_rows(self, rows: int) -> None:
+        """Take note that so many rows of it were read."""
+        self.rows += rows
+
+    def estimate_left(self, waiting_bytes: int) -> int:
+        """Return about how many rows are left of the file, and of files that wait."""
+        known_bytes, known_rows = self._known
+        if not known_rows:
+            return 0
+        rate = known_rows / max(1, known_bytes)
+        here = max(0.0, self._file_bytes * rate - (self.rows - known_rows))
+        return round(here + waiting_bytes * rate)
+
+
+class FollowReader(LiveReader):
+    """The rows of files as they become complete."""
+
+    def __init__(self, op: Op, on_error: OnError) -> None:
+        assert isinstance(op.kind, ReadFiles)  # noqa: S101
+        self._op = op
+        self._on_error = on_error
+        self._files = FileReader(op, on_error)
+        self._watch = FileWatch(op.kind.path)
+        self._waiting: deque[Path] = deque()
+        self._next = 1
+        self._rows: Iterator[tuple[Any, int]] = iter(())
+        self._scale = RowScale()
+        self._path: Path | None = None  # of the file that is being read
+
+    def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
+        taken = list(itertools.islice(self._rows, most))
+        if not taken and not self._waiting:
+            self._waiting.extend(self._watch.new_files())
+        if not taken and self._waiting:
+            self._path = self._waiting.popleft()
+            self._scale.begin(self._watch.look(self._path).size)
+            self._rows = self._read(self._path)
+            taken = list(itertools.islice(self._rows, most))
+        elif not taken:
+            time.sleep(wait_s)
+        self._scale.pass_rows(len(taken))
+        self.births = self._births() if taken else None
+        return taken
+
+    def count_arrivals(self) -> int:
+        waiting = [self._watch.look(path).size for path in tuple(self._waiting)]
+        return self._scale.rows + self._scale.estimate_left(sum(waiting))
+
+    def _births(self) -> Births | None:
+        """Return the time of the file, which is that of its last row."""
+        look = NO_FILE if self._path is None else self._watch.look(self._path)
+        at_s = look.modified_ns / 1e9
+        return on_this_clock(Births(at_s, at_s)) if at_s else None
+
+    def where(self, number: int) -> str:
+        return self._files.where(number)
+
+    def close(self) -> None:
+        self.ended = True
+
+    def _read(self, path: Path) -> Iterator[tuple[Any, int]]:
+        for item, number in read_to_damage(self._files, path, self._next, self._op):
+            if isinstance(item, Failure):
+                self._on_error(item)
+            else:
+                yield item, number
+            self._next = number + 1
+
+
+def read_to_damage(
+    files: FileReader, path: Path, first: int, op: Op
+) -> Iterator[tuple[Any, int]]:
+    """Give the items of a file; where it cannot be read on, a `Failure` is the last."""
+    number = first - 1
+    try:
+        if (why := why_no_file(path)) is not None:
+            raise why
+        for item, number in files.read_file(path, first):
+            yield item, number
+    except InputError as error:
+        yield damage_of(op, path, error), number

@@ -1,0 +1,176 @@
+"""Fingerprints of input files: whether what was read is still what is there.
+
+A job that goes on from a checkpoint reads on where it was. That is only right if what
+comes before that place has not been rewritten. So a position has, for the file that is
+being read, its size, its time of change and a hash of what was read; and for all files
+before it one digest of their sizes and times, and one of their content. Where size and
+time are the same, only the ends of what was read are compared. Otherwise all of it is
+read again: a file that has only grown, or was copied, is still the same.
+
+Content is hashed in blocks, so that hashing can go on from a position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from anabranch.connectors.files.listing import input_errors, read_range
+from anabranch.errors import CheckpointError
+
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileLook:
+    """The size of a file and when it was changed."""
+
+    size: int
+    time_ns: int
+
+    @classmethod
+    def at(cls, path: Path) -> FileLook:
+        """Return the look of a file as it is now."""
+        with input_errors(path):
+            found = path.stat()
+        return cls(found.st_size, found.st_mtime_ns)
+
+
+class InputDigest:
+    """A file as far as it was read; bytes of a compressed one are counted unpacked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.look = FileLook.at(path)
+        self._blocks = 0
+        self._head = self._chain = ""
+        self._rest = b""
+
+    def look_again(self) -> None:
+        """Note size and time before more is read: a later change will be noticed."""
+        self.look = FileLook.at(self.path)
+
+    def feed(self, data: bytes) -> None:
+        """Note what was read."""
+        self._rest += data
+        start = 0
+        while len(self._rest) - start >= _BLOCK_BYTES:
+            self._link(self._rest[start : start + _BLOCK_BYTES])
+            start += _BLOCK_BYTES
+        if start:
+            self._rest = self._rest[start:]
+
+    def _link(self, block: bytes) -> None:
+        self._chain = _link(self._chain, block)
+        self._head = self._head or self._chain
+        self._blocks += 1
+
+    @property
+    def content(self) -> str:
+        """A digest of all that was read."""
+        return _link(self._chain, self._rest)
+
+    def position(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            **vars(self.look),
+            "blocks": self._blocks,
+            "head": self._head,
+            "chain": self._chain,
+            "content": self.content,
+        }
+
+    @classmethod
+    def resume(cls, path: Path, offset: int, position: dict[str, Any]) -> InputDigest:
+        """Go on from a position; refuse a file that was rewritten before `offset`."""
+        made = cls(path)
+        blocks = position["blocks"]
+        start = blocks * _BLOCK_BYTES
+        rest = read_range(path, start, offset - start)
+        same = _link(position["chain"], rest) == position["content"]
+        if same and blocks:
+            same = _link("", read_range(path, 0, _BLOCK_BYTES)) == position["head"]
+        if same and vars(made.look) != {k: position[k] for k in vars(made.look)}:
+            same = _chain_of(path, blocks) == position["chain"]
+        if not same:
+            raise _describe_rewritten(path, f"before byte {offset}")
+        made._blocks, made._rest = blocks, rest
+        made._head, made._chain = position["head"], position["chain"]
+        return made
+
+
+@dataclass(frozen=True)
+class PassedFiles:
+    """Digests of the files that were read to their end."""
+
+    looks: str = ""
+    contents: str = ""
+
+    def with_file(self, path: Path, look: FileLook, content: str) -> PassedFiles:
+        """Return them with one more file."""
+        return PassedFiles(
+            _link(self.looks, f"{path} {look.size} {look.time_ns}".encode()),
+            _link(self.contents, f"{path} {content}".encode()),
+        )
+
+    def check(self, files: Sequence[Path], *, by_content: bool) -> None:
+        """Refuse files that were changed since; `by_content` a new time alone is fine."""
+        found = PassedFiles()
+        for path in files:
+            found = found.with_file(path, FileLook.at(path), "")
+        if found.looks == self.looks:
+            return
+        if by_content:
+            found = PassedFiles()
+            for path in files:
+                found = found.with_file(path, FileLook.at(path), content_of(path))
+            if found.contents == self.contents:
+                return
+        newest = max(files, key=lambda path: FileLook.at(path).time_ns, default=None)
+        what = f"one of the {len(files)} files that were read to their end"
+        where = f"since (the one that was changed last is {newest})"
+        raise _describe_rewritten(what, where)
+
+
+def content_of(path: Path) -> str:
+    """Return the digest of the whole content of a file, as `InputDigest.content`."""
+    made = InputDigest(path)
+    at = 0
+    while block := read_range(path, at, _BLOCK_BYTES):
+        made.feed(block)
+        at += len(block)
+    return made.content
+
+
+def check_look(path: Path, position: dict[str, Any]) -> None:
+    """Refuse a file that has another size or time of change than it had."""
+    now, before = FileLook.at(path), FileLook(**position)
+    if now != before:
+        raise _describe_rewritten(
+            path,
+            f"since it was read: it had {before.size} bytes and the time "
+            f"{before.time_ns / 1e9:.6f}, and has {now.size} and {now.time_ns / 1e9:.6f}",
+        )
+
+
+def _chain_of(path: Path, blocks: int) -> str:
+    chain = ""
+    for number in range(blocks):
+        chain = _link(chain, read_range(path, number * _BLOCK_BYTES, _BLOCK_BYTES))
+    return chain
+
+
+def _link(chain: str, block: bytes) -> str:
+    return xxhash.xxh3_128_hexdigest(chain.encode() + xxhash.xxh3_128_digest(block))
+
+
+def _describe_rewritten(what: Path | str, where: str) -> CheckpointError:
+    return CheckpointError(
+        f"a source must still have what was read from it; {what} was changed {where}; "
+        f"put it back as it was, with its time of change, or start with an empty "
+        f"checkpoint and another output"
+    )

@@ -1,0 +1,287 @@
+"""JSON lines: how they are read and written.
+
+JSON lines: one value a line; lines of nothing are not rows.
+
+An object is matched to the attributes by name and its other members are ignored; for a
+scalar type the line is the value. A value must be of the attribute's type:
+
+- int: written without a fraction, within 64 bits; true and false are no numbers
+- float: any number; one that is written as an int becomes a float
+- bool, str; bytes: a string, which stands for its UTF-8
+- list, dict: as they stand; `Any` takes everything
+- T | None: null is None, and so is a member that is missing
+- what contains other values, and what is written as a string: see `nested`
+
+JSON lines: an object for an item with attributes, a list for a plain tuple.
+
+Numbers, strings, booleans and None are written as JSON has them, bytes as the UTF-8
+text that they are, dates in ISO format; tuples and dataclasses inside an item likewise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from anabranch.connectors.files.columns import columns_of_item, plain
+from anabranch.connectors.files.nested import (
+    Convert,
+    Misfit,
+    as_floats,
+    converter,
+    holds_decimals,
+)
+from anabranch.connectors.files.rows import (
+    BadRow,
+    Numbered,
+    Position,
+    Refuse,
+    RowParser,
+    Unreadable,
+    behind,
+)
+from anabranch.connectors.files.text import lines_of
+from anabranch.connectors.files.values import (
+    INT64_MAX,
+    INT64_MIN,
+    VALUE,
+    attributes_of,
+    maker,
+)
+from anabranch.errors import InputError, OutputError
+from anabranch.graph.shapes import may_be_none, shape_of, why_not_json
+from anabranch.graph.types import fields_of, optional_of, there_is, type_name
+
+
+class _Missing:
+    """Stands for a member that an object does not have."""
+
+
+_MISSING = _Missing()
+_NOTHING = (type(None), _Missing)
+
+
+@dataclass(frozen=True)
+class _JsonType:
+    """Which Python types JSON may give for an attribute, and what is made of them."""
+
+    name: str
+    accepts: frozenset[type]
+    convert: Callable[[list[Any]], list[Any]] = list
+
+
+class JsonParser(RowParser):
+    r"""Parses JSON lines into items of a type.
+
+    >>> list(JsonParser(int, "n.jsonl").parse(b"1\n2\n", Position(1, 1), print))
+    [(1, 1), (2, 2)]
+    """
+
+    def __init__(self, kind: Any, path: str) -> None:
+        self._fields = None if fields_of(kind) is None else attributes_of(kind)
+        self._make = maker(kind)
+        self._columns = [
+            _Column(name, annotation, path)
+            for name, annotation in (self._fields or {VALUE: kind}).items()
+        ]
+        self._load: Callable[[bytes], Any] = json.loads
+        if any(column.exact for column in self._columns):
+            self._load = partial(json.loads, parse_float=Decimal)
+            for column in self._columns:
+                column.take_decimals()
+
+    def at_once(self, data: bytes) -> list[Any] | None:
+        try:
+            return self._items([self._load(line) for line in lines_of(data) if line])
+        except Exception:  # noqa: BLE001 - whatever it is, line by line it has a place
+            return None
+
+    def one_by_one(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
+        number = at.row
+        for offset, line in enumerate(lines_of(data)):
+            if not line:
+                continue
+            try:
+                (item,) = self._items([_load(line, self._load)])
+            except Exception as error:  # noqa: BLE001 - a constructor may raise anything
+                raw = line.decode("utf-8", "backslashreplace")
+                refuse(BadRow(Position(number, at.line + offset), raw, error))
+            else:
+                yield item, number
+            number += 1
+        return behind(data, at, number - at.row)
+
+    def _items(self, values: list[Any]) -> list[Any]:
+        if self._fields is None:
+            (column,) = self._columns
+            return column.check(values)
+        if not set(map(type, values)) <= {dict}:
+            wrong = next(value for value in values if type(value) is not dict)
+            members = ", ".join(self._fields)
+            msg = f"must be an object with the members {members}; got {wrong!r}"
+            raise Unreadable(msg)
+        columns = [column.of_objects(values) for column in self._columns]
+        return list(map(self._make, zip(*columns, strict=True)))
+
+
+class _Column:
+    """One attribute of the objects, or the scalar itself."""
+
+    def __init__(self, name: str, annotation: Any, path: str) -> None:
+        inner = optional_of(annotation)
+        why = why_not_json(annotation)
+        if why is not None:
+            msg = (
+                f"{path}: attribute {name!r} must be of a type that can be read from "
+                f"JSON; it is {type_name(annotation)}, and {why}; read it as Any and "
+                f"convert it in a map"
+            )
+            raise InputError(msg)
+        self._name = name
+        self._optional = inner is not None
+        self._exact = False
+        shape = shape_of(annotation if inner is None else inner)
+        self.exact = holds_decimals([shape])
+        self._convert: Convert | None = None
+        self._known = _json_type(annotation if inner is None else inner)
+        if self._known is None:
+            self._convert = converter(shape)
+            self._optional = may_be_none(shape_of(annotation))
+
+    def take_decimals(self) -> None:
+        """Expect decimals where JSON has a fraction: another column needs them."""
+        self._exact = True
+
+    def of_objects(self, objects: list[dict[str, Any]]) -> list[Any]:
+        name = self._name
+        try:
+            return self.check([members.get(name, _MISSING) for members in objects])
+        except _MissingMemberError:
+            there = next(members for members in objects if name not in members)
+            msg = (
+                f"must have the member {name!r}; it is missing; "
+                f"{there_is(name, there, 'member')}"
+            )
+            raise Unreadable(msg) from None
+
+    def check(self, values: list[Any]) -> list[Any]:
+        if self._exact and not self.exact:
+            values = list(map(as_floats, values))
+        if not self._optional:
+            return self._refuse_nulls(values)
+        present = [v for v in values if not isinstance(v, _NOTHING)]
+        given = iter(self._refuse_nulls(present))
+        return [None if isinstance(v, _NOTHING) else next(given) for v in values]
+
+    def _refuse_nulls(self, values: list[Any]) -> list[Any]:
+        types = set(map(type, values))
+        if _Missing in types:
+            raise _MissingMemberError
+        if self._known is None:
+            return self._convert_values(values)
+        if self._known.accepts and not types <= self._known.accepts:
+            self._refuse(next(v for v in values if type(v) not in self._known.accepts))
+        if int in types and self._known is _INT:
+            for extreme in (min(values), max(values)):
+                if not INT64_MIN <= extreme <= INT64_MAX:
+                    self._refuse(extreme)
+        return self._known.convert(values)
+
+    def _convert_values(self, values: list[Any]) -> list[Any]:
+        assert self._convert is not None  # noqa: S101
+        try:
+            return list(map(self._convert, values))
+        except Misfit as misfit:
+            raise misfit.refusal(self._name) from None
+
+    def _refuse(self, value: Any) -> None:
+        assert self._known is not None  # noqa: S101
+        also = " or null" if self._optional else ""
+        msg = f"{self._name!r} must be {self._known.name}{also}; got {value!r}"
+        raise Unreadable(msg)
+
+
+class _MissingMemberError(Exception):
+    """An object lacks a member that its type needs."""
+
+
+def _load(line: bytes, load: Callable[[bytes], Any]) -> Any:
+    try:
+        return load(line)
+    except ValueError as error:  # not UTF-8, or not JSON
+        text = line.decode("utf-8", "backslashreplace")
+        msg = f"must be JSON; {error}; got {text!r}"
+        raise Unreadable(msg) from None
+
+
+def _json_type(annotation: Any) -> _JsonType | None:
+    if annotation is Any:
+        return _ANYTHING
+    return _JSON_TYPES.get(annotation) if isinstance(annotation, type) else None
+
+
+_INT = _JsonType("an int of 64 bits", frozenset({int}))
+_ANYTHING = _JsonType("anything", frozenset())
+_JSON_TYPES: dict[Any, _JsonType] = {
+    int: _INT,
+    float: _JsonType(
+        "a number", frozenset({int, float}), lambda values: list(map(float, values))
+    ),
+    bool: _JsonType("true or false", frozenset({bool})),
+    str: _JsonType("a string", frozenset({str})),
+    bytes: _JsonType(
+        "a string", frozenset({str}), lambda values: [v.encode() for v in values]
+    ),
+    list: _JsonType("a list", frozenset({list})),
+    dict: _JsonType("an object", frozenset({dict})),
+}
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_SIMPLE = frozenset({int, float, str, bool, type(None)})
+
+
+def encode_jsonl(items: Iterable[Any]) -> bytes:
+    r"""Return items as JSON lines.
+
+    >>> encode_jsonl([1, ("a", None)])
+    b'1\n["a", null]\n'
+    """
+    return "".join(map(json_line, items)).encode()
+
+
+def json_line(item: Any) -> str:
+    """Return an item as one line, with its newline."""
+    try:
+        return _encode(_jsonable(item)) + "\n"
+    except (TypeError, ValueError) as error:
+        msg = (
+            f"an item must be made of numbers, strings, lists and dicts to be written "
+            f"as JSON; got {item!r} ({error}); map it first"
+        )
+        raise OutputError(msg) from None
+
+
+def _jsonable(value: Any) -> Any:
+    match value:
+        case _ if type(value) in _SIMPLE:
+            made = value
+        case dict():
+            made = {key: _jsonable(member) for key, member in value.items()}
+        case _ if hasattr(value, "_fields") or _is_dataclass(value):
+            names = columns_of_item(value)
+            made = {name: _jsonable(getattr(value, name)) for name in names}
+        case list() | tuple():
+            made = list(map(_jsonable, value))
+        case _:
+            made = plain(value)
+    return made
+
+
+def _is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)

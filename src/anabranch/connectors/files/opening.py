@@ -1,0 +1,113 @@
+"""How a file begins: its columns, and where its first row is.
+
+With that known, any split of the file can be parsed on its own, by a process that has
+not seen the rest: `row_parser(kind, opening.columns, path).parse(bytes, position, ...)`.
+"""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from dataclasses import dataclass
+from pathlib import Path
+
+from anabranch.connectors.files.csv import CsvParser, header_of
+from anabranch.connectors.files.jsonl import JsonParser
+from anabranch.connectors.files.listing import open_file, read_pieces, why_no_file
+from anabranch.connectors.files.rows import RowParser, Unreadable
+from anabranch.connectors.files.splits import layout_of
+from anabranch.connectors.files.text import TextParser
+from anabranch.errors import InputError
+from anabranch.operators.sources import ReadFiles
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The columns of a header (None: there is none), and where the rows begin."""
+
+    columns: tuple[str, ...] | None = None
+    offset: int = 0
+    line: int = 1
+
+
+def opening_of(kind: ReadFiles, path: Path) -> Opening:
+    """Return how a file begins; `offset` counts the bytes of the file as it lies."""
+    with open_file(path) as file:
+        mark = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+    head = next(read_pieces(path, layout_of(kind), 1 << 16), b"")
+    begun = opening_in(kind, path, head)
+    return Opening(begun.columns, begun.offset + mark, begun.line)
+
+
+def opening_in(kind: ReadFiles, path: Path, head: bytes) -> Opening:
+    """Return how a file begins whose first piece, without a mark, is `head`.
+
+    Every engine comes by here before it reads a row, so all refuse the same headers.
+    """
+    opening = _opening_in(kind, path, head)
+    row_parser(kind, opening.columns, path)
+    return opening
+
+
+def _opening_in(kind: ReadFiles, path: Path, head: bytes) -> Opening:
+    if kind.format != "csv" or not kind.header:
+        return Opening()
+    try:
+        header = header_of(head, kind.delimiter)
+    except UnicodeDecodeError as error:
+        msg = f"{path}: the header must be UTF-8; {error}; convert the file"
+        raise InputError(msg) from None
+    except Unreadable as error:
+        msg = f"{path}: the header {error}; correct or convert the file"
+        raise InputError(msg) from None
+    if header is None:
+        raise _describe_empty(path)
+    return Opening(header.columns, header.end, 1 + header.lines)
+
+
+def why_left_out(kind: ReadFiles, path: Path, files: int) -> InputError | None:
+    """Return why one of some files is left out where errors do not stop the job.
+
+    It is no file, or it is empty where its format asks for a header; nothing is wrong
+    with those beside it. A source that has nothing but an empty file always stops.
+    """
+    why = why_no_file(path)
+    if (
+        files > 1
+        and why is None
+        and kind.format == "csv"
+        and kind.header
+        and _is_empty(path)
+    ):
+        return _describe_empty(path)
+    return why
+
+
+def _is_empty(path: Path) -> bool:
+    """Tell whether nothing is in a file; one that cannot be read is not empty."""
+    try:
+        with open_file(path) as file:
+            return not file.read(1)
+    except InputError:
+        return False
+
+
+def _describe_empty(path: Path) -> InputError:
+    return InputError(
+        f"{path} must begin with a header; it is empty; remove the file, or say "
+        f"header=False if its columns have no names"
+    )
+
+
+def row_parser(
+    kind: ReadFiles, columns: tuple[str, ...] | None, path: Path
+) -> RowParser:
+    """Return the parser of the rows of a file; missing columns are refused here."""
+    match kind.format:
+        case "csv":
+            return CsvParser(kind.type, columns, kind.delimiter, str(path))
+        case "jsonl":
+            return JsonParser(kind.type, str(path))
+        case "text":
+            return TextParser()
+    msg = f"{kind.format} is not read row by row"
+    raise ValueError(msg)

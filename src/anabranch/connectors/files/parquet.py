@@ -1,0 +1,363 @@
+"""Parquet through Arrow: read one row group at a time, and written.
+
+Parquet through Arrow, one row group at a time.
+
+Columns are matched to attributes by name; the others are not read. A column must hold
+the attribute's type: any integers for int, any numbers for float, booleans, strings,
+binary; for others see `arrow_values`. A null is bad unless the attribute is `T | None`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.connectors.files.arrow_values import NoFitError, fit, same
+from anabranch.connectors.files.columns import Names, RowValues, Values, columns_of
+from anabranch.connectors.files.listing import input_error
+from anabranch.connectors.files.nested import Misfit
+from anabranch.connectors.files.rows import (
+    BadRow,
+    Numbered,
+    Position,
+    Refuse,
+    Unreadable,
+)
+from anabranch.connectors.files.values import attributes_of, maker
+from anabranch.errors import InputError, OutputError
+from anabranch.graph.shapes import may_be_none, shape_of
+from anabranch.graph.types import SCALARS, fields_of, optional_of, there_is, type_name
+
+_BATCH_ROWS = 16_384
+_AS_THEY_ARE = (Any, *SCALARS)  # once the columns have been cast
+
+
+def count_parquet_rows(path: Path, kind: Any) -> int:
+    """Return the number of rows of a file.
+
+    A file that is damaged, or that lacks columns, is refused here already.
+    """
+    with _open(path, attributes_of(kind)) as file:
+        rows: int = file.metadata.num_rows
+        return rows
+
+
+def parse_parquet(path: Path, kind: Any, first_row: int, refuse: Refuse) -> Numbered:
+    """Give the items of a file; return the position behind it."""
+    batches = _batches(path, attributes_of(kind))
+    return (yield from _parse(batches, kind, first_row, refuse))
+
+
+def parse_parquet_rows(
+    path: Path, rows: range, kind: Any, first_row: int, refuse: Refuse
+) -> Numbered:
+    """Give the items of some rows of a file; only their row groups are read."""
+    batches = _batches(path, attributes_of(kind), rows)
+    return (yield from _parse(batches, kind, first_row, refuse))
+
+
+def parse_table(
+    table: Any, place: str, kind: Any, first_row: int, refuse: Refuse
+) -> Numbered:
+    """Give the items of an Arrow table; `place` names it in errors about its columns."""
+    attributes = attributes_of(kind)
+    check_schema(table.schema, attributes, place)
+    batches = iter(table.select(list(attributes)).to_batches())
+    return (yield from _parse(batches, kind, first_row, refuse))
+
+
+def _parse(
+    batches: Iterator[Any], kind: Any, first_row: int, refuse: Refuse
+) -> Numbered:
+    attributes = attributes_of(kind)
+    make = maker(kind)
+    row = first_row
+    for batch in batches:
+        bad = False
+        columns = []
+        for column, (name, annotation) in zip(
+            batch.columns, attributes.items(), strict=True
+        ):
+            found = _values(column, annotation)
+            if found is None:
+                found = _one_by_one(column, name, annotation)
+                bad = True
+            columns.append(found)
+        converters = _converters(batch.schema, attributes)
+        for values in zip(*columns, strict=True):
+            try:
+                if bad:
+                    _refuse_bad(values)
+                _refuse_null(values, attributes)
+                item = make(_convert(values, converters) if converters else values)
+            except Exception as error:  # noqa: BLE001 - a constructor may raise anything
+                raw = tuple(v.raw if isinstance(v, _Bad) else v for v in values)
+                refuse(BadRow(Position(row, row - first_row + 1), raw, error))
+            else:
+                yield item, row
+            row += 1
+    return Position(row, 1)
+
+
+@contextmanager
+def _open(path: Path, attributes: dict[str, Any]) -> Iterator[Any]:
+    """Open a file that has the columns of these attributes."""
+    try:
+        with pq.ParquetFile(path) as file:
+            check_schema(file.schema_arrow, attributes, str(path))
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # it is not the content
+            raise input_error(path, error) from error
+        why = str(error).rstrip(".")
+        msg = f"{path} must be a readable Parquet file; {why}; write it again"
+        raise InputError(msg) from error
+
+
+def _batches(
+    path: Path, attributes: dict[str, Any], rows: range | None = None
+) -> Iterator[Any]:
+    """Give the columns of a file, or of some of its rows, batch by batch."""
+    names = list(attributes)
+    with _open(path, attributes) as file:
+        wanted = range(file.metadata.num_rows) if rows is None else rows
+        groups, start = _row_groups(file.metadata, wanted)
+        if not groups:
+            return
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names):
+            first = max(wanted.start - start, 0)
+            last = min(wanted.stop - start, batch.num_rows)
+            if first < last:
+                yield batch.select(names).slice(first, last - first)
+            start += batch.num_rows
+
+
+def _row_groups(metadata: Any, rows: range) -> tuple[list[int], int]:
+    """Return the row groups that hold some rows, and the row that they begin with."""
+    groups: list[int] = []
+    start = begin = 0
+    for group in range(metadata.num_row_groups):
+        end = start + metadata.row_group(group).num_rows
+        if start < rows.stop and end > rows.start:
+            if not groups:
+                begin = start
+            groups.append(group)
+        start = end
+    return groups, begin
+
+
+def _converters(schema: Any, attributes: dict[str, Any]) -> dict[int, tuple[str, Any]]:
+    """Return what converts values, by place, with the name; none where they fit."""
+    found = {}
+    for place, (name, annotation) in enumerate(attributes.items()):
+        if (optional_of(annotation) or annotation) in _AS_THEY_ARE:
+            continue
+        held = schema.field(place).type
+        convert = same if pa.types.is_null(held) else fit(shape_of(annotation), held)
+        if convert is not same:
+            found[place] = name, convert
+    return found
+
+
+def _convert(
+    values: tuple[Any, ...], converters: dict[int, tuple[str, Any]]
+) -> tuple[Any, ...]:
+    made = list(values)
+    for place, (name, convert) in converters.items():
+        try:
+            made[place] = convert(made[place])
+        except Misfit as misfit:
+            raise misfit.refusal(name) from None
+    return tuple(made)
+
+
+def check_schema(schema: Any, attributes: dict[str, Any], place: str) -> None:
+    """Refuse columns that cannot give the attributes; `place` names what has them."""
+    for name, annotation in attributes.items():
+        if name not in schema.names:
+            msg = (
+                f"{place}: there must be a column {name!r}; there is none; "
+                f"{there_is(name, schema.names, 'column')}"
+            )
+            raise InputError(msg)
+        if schema.names.count(name) > 1:
+            msg = (
+                f"{place}: a column must have one name; {name!r} is there twice; "
+                f"rename one"
+            )
+            raise InputError(msg)
+        held = schema.field(name).type
+        if not _fits(held, annotation):
+            msg = (
+                f"{place}: column {name!r} must hold {type_name(annotation)}; it holds "
+                f"{held}; change the attribute, or convert the column"
+            )
+            raise InputError(msg)
+
+
+def _fits(held: Any, annotation: Any) -> bool:
+    if pa.types.is_null(held):  # nothing but nulls: the rows are refused, if any come
+        return True
+    try:
+        fit(shape_of(annotation), held)
+    except NoFitError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Bad:
+    """Stands for a value of a column that has no form in Python."""
+
+    raw: Any
+    name: str
+    annotation: Any
+
+
+def _values(column: Any, annotation: Any) -> Sequence[Any] | None:
+    """Return the values of a column; None if one of them has no form in Python."""
+    try:
+        wide = column.cast(pa.float64()) if _widens(column, annotation) else column
+        values: list[Any] = wide.to_pylist()
+    except _NO_VALUE:
+        return None
+    return values
+
+
+# Text that is not UTF-8, a date beyond the year 9999, a long int that becomes a float.
+_NO_VALUE = (pa.ArrowException, ValueError, OverflowError)
+
+
+def _widens(column: Any, annotation: Any) -> bool:
+    needed = optional_of(annotation) or annotation
+    return needed is float and not pa.types.is_float64(column.type)
+
+
+def _one_by_one(column: Any, name: str, annotation: Any) -> list[Any]:
+    """Return the values of a column, with a `_Bad` where there is none."""
+    wide = _widens(column, annotation)
+    values: list[Any] = []
+    for one in column:
+        try:
+            value = one.as_py()
+        except _NO_VALUE:
+            value = _Bad(_raw(one), name, annotation)
+        else:
+            value = float(value) if wide and value is not None else value
+        values.append(value)
+    return values
+
+
+def _raw(one: Any) -> Any:
+    try:
+        return one.as_buffer().to_pybytes()
+    except AttributeError:
+        return str(one.type)
+
+
+def _refuse_bad(values: tuple[Any, ...]) -> None:
+    for value in values:
+        if isinstance(value, _Bad):
+            needed = type_name(value.annotation)
+            also = " in UTF-8" if isinstance(value.raw, bytes) else ""
+            msg = f"column {value.name!r} must be {needed}{also}; got {value.raw!r}"
+            raise Unreadable(msg)
+
+
+def _refuse_null(values: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+    if None not in values:
+        return
+    for value, (name, annotation) in zip(values, attributes.items(), strict=True):
+        if value is None and not may_be_none(shape_of(annotation)):
+            msg = (
+                f"column {name!r} must be {type_name(annotation)}; got null; "
+                f"say {type_name(annotation)} | None if it may be"
+            )
+            raise Unreadable(msg)
+
+
+_ARROW_TYPES = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+}
+_ALWAYS_FIT = {  # an int may be too long
+    (kind, known) for kind, known in _ARROW_TYPES.items() if kind is not int
+}
+
+
+def arrow_types(kind: Any) -> dict[str, Any]:
+    """Return the Arrow type of each column that the type of the items tells.
+
+    >>> arrow_types(float | None)
+    {}
+    >>> arrow_types(float)
+    {'value': DataType(double)}
+    """
+    fields: Mapping[str, Any] | None = fields_of(kind)
+    if fields is None:
+        fields = dict.fromkeys(columns_of(kind) or (), kind)
+    known = {
+        name: _ARROW_TYPES.get(optional_of(annotation) or annotation)
+        for name, annotation in fields.items()
+    }
+    return {name: found for name, found in known.items() if found is not None}
+
+
+def table_of(
+    items: Iterable[Any], names: Names | None, types: Mapping[str, Any]
+) -> Any:
+    """Return items as an Arrow table; `types` are those of the columns that are known.
+
+    >>> table_of([(1, "a")], None, {}).to_pydict()
+    {'value_1': [1], 'value_2': ['a']}
+    """
+    rows = RowValues(names)
+    values = rows.of_all(items)
+    return table_of_values(values, rows.names or (), types)
+
+
+def table_of_values(
+    values: Sequence[Values], names: Names, types: Mapping[str, Any]
+) -> Any:
+    """Return rows of values as an Arrow table."""
+    columns = list(zip(*values, strict=True)) or [()] * len(names)
+    return pa.table(
+        {
+            name: _array(name, column, types.get(name))
+            for name, column in zip(names, columns, strict=True)
+        }
+    )
+
+
+def refuse_misfit(name: str, value: Any, known: Any) -> None:
+    """Raise `OutputError` if a value does not fit a column of a known type."""
+    if value is None or (type(value), known) in _ALWAYS_FIT:
+        return
+    try:
+        pa.array([value], known)
+    except (pa.ArrowException, OverflowError) as error:
+        msg = f"column {name!r} must be {known}; got {value!r} ({error}); map it first"
+        raise OutputError(msg) from None
+
+
+def _array(name: str, values: Sequence[Any], known: Any) -> Any:
+    try:
+        return pa.array(values, known)
+    except (pa.ArrowException, OverflowError) as error:
+        if known is not None:
+            for value in values:
+                refuse_misfit(name, value, known)
+        msg = (
+            f"the values of column {name!r} must be of one type; {error}; "
+            f"annotate the attribute, or map it first"
+        )
+        raise OutputError(msg) from None

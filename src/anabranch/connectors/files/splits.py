@@ -1,0 +1,246 @@
+"""Where the rows of a file end, and which of its bytes stand in quotes.
+
+Which bytes of a CSV file stand in quoted fields.
+
+A double quote opens a quoted field only at the start of a field, and inside one a
+doubled quote is a quote; anywhere else it is an ordinary character. These are the rules
+of Python's `csv` module and of Arrow's reader.
+
+Where the rows of a file end, so that a part of it can be read on its own.
+
+A row ends with a newline that does not stand in a quoted field, so a piece of a file
+that begins and ends at row ends gives the same rows as it does within the whole file.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from anabranch.operators.sources import ReadFiles
+
+Toggles: TypeAlias = NDArray[np.int64]  # offsets at which quoting begins or ends
+
+_QUOTE, _NEWLINE = ord('"'), ord("\n")
+
+
+def toggles_of(data: bytes, delimiter: str) -> Toggles:
+    """Return where quoting begins and ends; `data` begins where a row begins.
+
+    A byte is quoted if an odd number of toggles stand before it.
+
+    >>> toggles_of(b'a,"b,c",d', ",").tolist()
+    [2, 6]
+    """
+    if data.count(b"\r") == data.count(b"\r\n"):
+        content = np.frombuffer(data, np.uint8)
+        quotes = np.flatnonzero(content == _QUOTE)
+        if _well_placed(content, quotes, ord(delimiter)):
+            return quotes
+    hidden = _hidden(delimiter.encode()).finditer(data)
+    spans = [offset for m in hidden for offset in (m.start(), m.end() - 1)]
+    return np.array(spans, np.int64)
+
+
+def _well_placed(content: NDArray[np.uint8], quotes: Toggles, delimiter: int) -> bool:
+    """Tell whether each quote toggles: every other one must stand where one may open.
+
+    It may open at the start of a field, or right behind the one that closed: the two
+    are a doubled quote then, and what follows is quoted still.
+    """
+    openers = quotes[::2]
+    if openers.size and openers[0] == 0:
+        openers = openers[1:]
+    before = content[openers - 1]
+    placed = (before == delimiter) | (before == _NEWLINE) | (before == _QUOTE)
+    return bool(placed.all())
+
+
+@lru_cache(maxsize=64)
+def _hidden(delimiter: bytes) -> re.Pattern[bytes]:
+    """Compile: a quoted field, at the start of a field; or what a stray return hides.
+
+    `*+` takes all it can for good: without it an unclosed field that holds a doubled
+    quote would match up to the first half of it. After a carriage return that ends no
+    line the `csv` module gives up the rest of the line, quotes and all.
+    """
+    field = rb'"[^"]*+(?:""[^"]*+)*+"?'
+    start = rb"(?:\A|(?<=[\n%s]))" % re.escape(delimiter)
+    stray = rb"\r(?!\r*(?:\n|\Z))[^\n]*+"
+    return re.compile(start + field + b"|" + stray)
+
+
+Ends: TypeAlias = npt.NDArray[np.int64]
+_LINE_END, _RETURN = ord("\n"), ord("\r")
+
+
+@dataclass(frozen=True)
+class RowFormat:
+    """How rows are set in a file: may fields be quoted, and do blank lines count."""
+
+    quoted: bool = False
+    delimiter: str = ","
+    blank_rows: bool = False
+
+
+LINES = RowFormat(blank_rows=True)
+JSON_LINES = RowFormat()
+
+
+@dataclass(frozen=True)
+class FileSplit:
+    """The bytes `start` to `end` of a file: whole rows, beginning with number `row`."""
+
+    path: str
+    start: int
+    end: int
+    row: int = 1
+    rows: int | None = None
+
+
+def layout_of(kind: ReadFiles) -> RowFormat:
+    """Return how the rows are set in the files of a source."""
+    if kind.format == "csv":
+        return RowFormat(quoted=True, delimiter=kind.delimiter)
+    return LINES if kind.format == "text" else JSON_LINES
+
+
+def last_row_end(data: bytes, layout: RowFormat) -> int:
+    r"""Return the offset behind the last whole row of `data`; 0 if there is none.
+
+    `data` begins where a row begins.
+
+    >>> last_row_end(b'a,"1\n2"\nb,"', RowFormat(quoted=True))
+    8
+    """
+    end = data.rfind(b"\n") + 1
+    if not layout.quoted or b'"' not in data:
+        return end
+    toggles = toggles_of(data, layout.delimiter)
+    while end and (before := int(np.searchsorted(toggles, end - 1))) % 2:
+        end = data.rfind(b"\n", 0, int(toggles[before - 1])) + 1
+    return end
+
+
+def count_rows(data: bytes, layout: RowFormat) -> int:
+    r"""Return the number of rows in `data`, which begins where a row begins.
+
+    >>> count_rows(b'a,"1\n2"\n\nb,3', RowFormat(quoted=True))
+    2
+    """
+    ends = data.count(b"\n")
+    rows = ends + (not data.endswith(b"\n") and data != b"")
+    if layout.blank_rows:
+        return rows
+    quoted = layout.quoted and b'"' in data
+    blank = data.startswith((b"\n", b"\r")) or b"\n\n" in data
+    blank = blank or (b"\r" in data and b"\n\r" in data)  # one byte is found sooner
+    return _count_exactly(data, layout, quoted=quoted) if quoted or blank else rows
+
+
+def _count_exactly(data: bytes, layout: RowFormat, *, quoted: bool) -> int:
+    """Count the lines that are not blank and do not end within quotes."""
+    return len(_row_ends(data, layout, quoted=quoted))
+
+
+def first_rows(data: bytes, rows: int, layout: RowFormat) -> bytes:
+    r"""Return exactly the first rows of `data`, or all of it if there are not so many.
+
+    >>> first_rows(b'a,"1\n2"\n\nb,3\nc,4\n', 2, RowFormat(quoted=True))
+    b'a,"1\n2"\n\nb,3\n'
+    """
+    if count_rows(data, layout) <= rows:
+        return data
+    ends = _row_ends(data, layout, quoted=layout.quoted and b'"' in data)
+    return data[: int(ends[rows - 1]) + 1] if rows else b""
+
+
+def _row_ends(data: bytes, layout: RowFormat, *, quoted: bool) -> Ends:
+    """Return where the newline of each row is; the last may stand behind the end."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END)
+    if quoted:
+        toggles = toggles_of(data, layout.delimiter)
+        ends = ends[np.searchsorted(toggles, ends) % 2 == 0]
+    if not data.endswith(b"\n") or not ends.size or ends[-1] != len(data) - 1:
+        ends = np.append(ends, len(data))  # a last row without a newline
+    if layout.blank_rows:
+        return ends
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    filled = ends > starts
+    content = np.frombuffer(data + b"\n", np.uint8)
+    for index in np.flatnonzero((content[starts] == _RETURN) & filled):
+        filled[index] = data[starts[index] : ends[index]].strip(b"\r") != b""
+    return ends[filled]
+
+
+def split_end(file: BinaryIO, start: int, target_bytes: int, layout: RowFormat) -> int:
+    """Return where a split that begins at `start` ends.
+
+    That is behind the last row that ends within `target_bytes`, or, where the first
+    row is longer, behind that row; at the end of the file a row may lack its newline.
+    """
+    size = target_bytes
+    while True:
+        file.seek(start)
+        data = file.read(size)
+        if len(data) < size:
+            return start + len(data)
+        end = last_row_end(data, layout)
+        if end:
+            return start + end
+        size *= 2
+
+
+def split_points(
+    path: str,
+    layout: RowFormat,
+    start: int,
+    target_bytes: int,
+    *,
+    counted: bool = False,
+) -> Iterator[FileSplit]:
+    """Cut a file, from `start` on, into splits of whole rows.
+
+    `start` is where the first row begins, behind the header. `counted` numbers the
+    rows, so that a split can be read anywhere and still name the row of a fault.
+    """
+    row = 1
+    with Path(path).open("rb") as file:
+        while (end := split_end(file, start, target_bytes, layout)) > start:
+            rows = None
+            if counted:
+                file.seek(start)
+                rows = count_rows(file.read(end - start), layout)
+            yield FileSplit(path, start, end, row, rows)
+            start, row = end, row + (rows or 0)
+
+
+def pieces(
+    file: BinaryIO, layout: RowFormat, size: int = 1 << 20, most: int = 0
+) -> Iterator[bytes]:
+    """Read a file from its beginning, piece by piece; each piece holds whole rows.
+
+    Each is about twice as large as the one before, if that is not more than `most`.
+    """
+    held = file.read(len(BOM_UTF8)).removeprefix(BOM_UTF8)
+    wanted = size
+    while block := file.read(wanted):
+        held += block
+        end = last_row_end(held, layout)
+        if end:
+            yield held[:end]
+            size = max(size, min(2 * size, most))
+            held, wanted = held[end:], size
+        else:
+            wanted = max(size, len(held))  # doubles: a huge row is scanned a few times
+    if held:
+        yield held

@@ -1,0 +1,329 @@
+"""Write the items of a sink to one file or part, whole or not at all.
+
+Outputs appear whole or not at all.
+
+Everything is written under a hidden name beside its place (`.prices.<run>.tmp`) and
+renamed when the run has ended well. What is there already is never written over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.connectors.files.arrow_csv import csv_of_rows
+from anabranch.connectors.files.columns import RowValues, columns_of
+from anabranch.connectors.files.csv import as_they_are, cells, encode_rows
+from anabranch.connectors.files.jsonl import json_line
+from anabranch.connectors.files.parquet import (
+    arrow_types,
+    refuse_misfit,
+    table_of_values,
+)
+from anabranch.errors import OutputError
+from anabranch.graph.graph import Op
+from anabranch.operators.sinks import WriteFiles
+
+SUCCESS = "_SUCCESS"  # an empty file that says that a directory is complete
+
+
+def part_name(number: int, format: str) -> str:  # noqa: A002
+    """Return the name of a part; in the order of their names the parts are the output.
+
+    >>> part_name(12, "csv")
+    'part-00012.csv'
+    """
+    return f"part-{number:05}.{format}"
+
+
+def why_occupied(path: Path) -> str | None:
+    """Return what stands in the way of a new output at `path`, or None."""
+    with output_errors(path):
+        if path.is_dir():
+            return "a directory with files in it" if any(path.iterdir()) else None
+        if path.exists() and not path.is_file():
+            return "a pipe, a socket or a device"
+        return "a file" if path.exists() and path.stat().st_size else None
+
+
+def output_error(path: Path, error: OSError) -> OutputError:
+    """Return what to tell the user when the file system refuses.
+
+    >>> str(output_error(Path("out.csv"), OSError(28, ""))).partition("; check")[0]
+    'out.csv must be writable; No space left on device'
+    """
+    return OutputError(
+        f"{path} must be writable; {_reason(path, error)}; check the path, its "
+        f"permissions and the space on the disk"
+    )
+
+
+def _reason(path: Path, error: OSError) -> str:
+    """Return what the system says, and of which directory above the output."""
+    why = str(error) if error.errno is None else os.strerror(error.errno)
+    above = isinstance(error.filename, str) and Path(error.filename) in path.parents
+    return f"{why}: {error.filename}" if above else why
+
+
+@contextmanager
+def output_errors(path: Path) -> Iterator[None]:
+    """Turn a refusal of the file system into an `OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise output_error(path, error) from error
+
+
+class OutputPlace:
+    """The place of an output, while it is being written."""
+
+    def __init__(self, kind: WriteFiles) -> None:
+        """Prepare the hidden place; refuse to write over anything."""
+        self.path = Path(kind.path)
+        self._kind = kind
+        self._refuse_occupied()
+        hidden = f".{self.path.name}.{uuid.uuid4().hex[:8]}.tmp"
+        self.hidden = self.path.with_name(hidden)
+        with output_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not kind.single:
+                self.hidden.mkdir()
+
+    def part(self, number: int = 0) -> Path:
+        """Return where to write a part; the one file of an output is its only part."""
+        if self._kind.single:
+            return self.hidden
+        return self.hidden / part_name(number, self._kind.format)
+
+    def commit(self) -> None:
+        """Make the output visible, whole."""
+        self._refuse_occupied()
+        with output_errors(self.path):
+            if not self._kind.single:
+                (self.hidden / SUCCESS).touch()
+            if self.path.is_dir():  # an empty one
+                self.path.rmdir()
+            elif not self._kind.single:
+                self.path.unlink(missing_ok=True)
+            self.hidden.replace(self.path)
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        if self._kind.single:
+            with contextlib.suppress(OSError):
+                self.hidden.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self.hidden, ignore_errors=True)
+
+    def _refuse_occupied(self) -> None:
+        occupied = why_occupied(self.path)
+        if occupied is not None:
+            msg = (
+                f"an output must not exist yet; {self.path} is {occupied}; "
+                f"remove it, or write to another path"
+            )
+            raise OutputError(msg)
+
+
+_HELD_ITEMS = 8192  # written at once
+
+
+def open_writer(op: Op, item_type: Any = None) -> Writer:
+    """Return the writer of a sink.
+
+    `item_type`, the type of its stream where that is known, gives the columns even if
+    no item ever comes.
+    """
+    assert isinstance(op.kind, WriteFiles)  # noqa: S101
+    writers: dict[str, Callable[[OutputPlace, Any], Writer]] = {
+        "csv": CsvWriter,
+        "jsonl": JsonWriter,
+        "parquet": ParquetWriter,
+    }
+    return writers[op.kind.format](OutputPlace(op.kind), item_type)
+
+
+class Writer(ABC):
+    """Takes items one by one; `commit` makes them visible, `abort` drops them.
+
+    An item that cannot be written is refused by `write` and does no harm to the others.
+    When the file itself fails, items that were accepted are lost: from then on every
+    call fails, `commit` too, so that this cannot be passed over.
+    """
+
+    def __init__(self, output: OutputPlace, item_type: Any) -> None:
+        self._output = output
+        self._rows = RowValues(columns_of(item_type))
+        self._held: list[Any] = []
+        self._broken: OutputError | None = None
+
+    def write(self, item: Any) -> None:
+        """Add an item at the end."""
+        if self._broken is not None:
+            raise self._broken
+        self._held.append(self._prepare(item))
+        if len(self._held) >= _HELD_ITEMS:
+            self._flush()
+
+    def write_all(self, items: Sequence[Any]) -> bool:
+        """Add items at the end, all at once; False: one does not fit, none was added.
+
+        >>> writer = open_writer(Op("out", WriteFiles("never.csv", "csv")))
+        >>> writer.write_all([1, 2]), writer.write_all([3, {4}])
+        (True, False)
+        >>> writer.abort()
+        """
+        if self._broken is not None:
+            raise self._broken
+        try:
+            prepared = self._all_prepared(items)
+        except Exception:  # noqa: BLE001 - whatever it is, one by one it has an item
+            return False
+        self._held += prepared
+        if len(self._held) >= _HELD_ITEMS:
+            self._flush()
+        return True
+
+    def commit(self) -> None:
+        """Finish the output and make it visible, whole."""
+        try:
+            self._flush()
+            self._guard(self._close)
+            self._output.commit()
+        except OutputError:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        with contextlib.suppress(OutputError):  # it is to be dropped anyway
+            self._guard(self._close)
+        self._output.abort()
+
+    def _flush(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        held, self._held = self._held, []
+        self._guard(lambda: self._write_out(held))
+
+    def _guard(self, act: Callable[[], None]) -> None:
+        """Do something with the file; a failure is remembered."""
+        try:
+            act()
+        except OSError as error:
+            self._broken = output_error(self._output.path, error)
+            raise self._broken from error
+        except (pa.ArrowException, UnicodeEncodeError, OutputError) as error:
+            msg = f"{self._output.path} could not be written: {error}"
+            self._broken = OutputError(msg)
+            raise self._broken from error
+
+    @abstractmethod
+    def _prepare(self, item: Any) -> Any:
+        """Return what is held of an item; raise `OutputError` if it does not fit."""
+
+    def _all_prepared(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Return what is held of items; raise an error if one does not fit."""
+        return list(map(self._prepare, items))
+
+    @abstractmethod
+    def _write_out(self, held: list[Any]) -> None:
+        """Write what has been held; at the first call there may be nothing."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Close the file, if it is open."""
+
+
+class CsvWriter(Writer):
+    """Writes rows under a header; where nothing tells the columns, nothing."""
+
+    def __init__(self, output: OutputPlace, item_type: Any) -> None:
+        super().__init__(output, item_type)
+        self._file = _open(output)
+        self._headed = False
+
+    def _prepare(self, item: Any) -> Any:
+        values = self._rows.values(item)
+        assert self._rows.names is not None  # noqa: S101 - now there is an item
+        return cells(values, self._rows.names)
+
+    def _all_prepared(self, items: Sequence[Any]) -> Sequence[Any]:
+        rows = self._rows.of_one_type(items)
+        if rows is not None and as_they_are(rows):
+            return rows
+        return super()._all_prepared(items)
+
+    def _write_out(self, held: list[Any]) -> None:
+        if not self._headed and self._rows.names is not None:
+            self._file.write(encode_rows([self._rows.names]))
+            self._headed = True
+        fast = csv_of_rows(held)
+        self._file.write(encode_rows(held) if fast is None else fast)
+
+    def _close(self) -> None:
+        self._file.close()
+
+
+class JsonWriter(Writer):
+    """Writes a line for each item; items need not be alike."""
+
+    def __init__(self, output: OutputPlace, item_type: Any) -> None:
+        super().__init__(output, item_type)
+        self._file = _open(output)
+
+    def _prepare(self, item: Any) -> Any:
+        return json_line(item)
+
+    def _write_out(self, held: list[Any]) -> None:
+        self._file.write("".join(held).encode())
+
+    def _close(self) -> None:
+        self._file.close()
+
+
+class ParquetWriter(Writer):
+    """Writes a row group at a time; the first one fixes the types of the columns."""
+
+    def __init__(self, output: OutputPlace, item_type: Any) -> None:
+        super().__init__(output, item_type)
+        self._types = arrow_types(item_type)
+        self._file: Any = None
+
+    def _prepare(self, item: Any) -> Any:
+        values = self._rows.values(item)
+        assert self._rows.names is not None  # noqa: S101 - now there is an item
+        for name, value in zip(self._rows.names, values, strict=True):
+            if name in self._types:
+                refuse_misfit(name, value, self._types[name])
+        return values
+
+    def _write_out(self, held: list[Any]) -> None:
+        if self._file is not None and not held:
+            return
+        table = table_of_values(held, self._rows.names or (), self._types)
+        if self._file is None:
+            self._file = pq.ParquetWriter(self._output.part(), table.schema)
+        self._file.write_table(table.cast(self._file.schema))
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _open(output: OutputPlace) -> BinaryIO:
+    try:
+        return output.part().open("wb")
+    except OSError as error:
+        output.abort()
+        raise output_error(output.path, error) from error

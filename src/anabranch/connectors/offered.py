@@ -1,0 +1,214 @@
+"""Offered load: when each of its items is due, and how it is read.
+
+Load that is offered to a program: when each of its items is due.
+
+A load is made before the program runs and does not depend on it. A source that follows
+one is never held up by a program that is slow: an item that is read late was due all the
+same, and its latency counts from there.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from anabranch.connectors.live import LiveReader
+from anabranch.graph.graph import Op
+from anabranch.operators.sources import Offered
+from anabranch.runtime.births import births_of
+from anabranch.runtime.failures import OnError
+
+_GRID_S = 0.001  # how finely a rate that keeps changing is followed
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """When items are due, in seconds from the start, in order.
+
+    >>> constant(4, seconds=1).due_s
+    (0.0, 0.25, 0.5, 0.75)
+    """
+
+    due_s: tuple[float, ...]
+    words: str
+
+    def __len__(self) -> int:
+        return len(self.due_s)
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes until the last item is due."""
+        return self.due_s[-1] if self.due_s else 0.0
+
+    def __repr__(self) -> str:
+        return f"<load: {self.words}; {len(self)} items>"
+
+
+def constant(rate: float, seconds: float) -> Load:
+    """Return a load of `rate` items a second.
+
+    >>> constant(100, seconds=2)
+    <load: 100 items a second for 2 s; 200 items>
+    """
+    words = f"{rate:g} items a second for {seconds:g} s"
+    return Load(_steps([(rate, seconds)]), words)
+
+
+def steps(*parts: tuple[float, float]) -> Load:
+    """Return one constant load after the other, each given as (rate, seconds).
+
+    >>> steps((1, 2), (2, 1)).due_s
+    (0.0, 1.0, 2.0, 2.5)
+    """
+    words = ", then ".join(f"{rate:g} a second for {s:g} s" for rate, s in parts)
+    return Load(_steps(parts), words)
+
+
+def burst(rate: float, seconds: float, *, of: float, at: float, lasting: float) -> Load:
+    """Return a constant load with a single burst `of` so many items a second in it.
+
+    >>> burst(1, seconds=4, of=2, at=1, lasting=1).due_s
+    (0.0, 1.0, 1.5, 2.0, 3.0)
+    """
+    parts = [(rate, at), (of, lasting), (rate, seconds - at - lasting)]
+    words = f"{rate:g} a second with a burst of {of:g} for {lasting:g} s at {at:g} s"
+    return Load(_steps(parts), words)
+
+
+def periodic(least: float, most: float, *, period: float, seconds: float) -> Load:
+    """Return a load that goes from `least` to `most` and back in each period.
+
+    >>> load = periodic(10, 30, period=2, seconds=4)
+    >>> len(load), len([t for t in load.due_s if 0.5 <= t < 1.5])
+    (80, 27)
+    """
+    at_s = np.arange(0, seconds + _GRID_S, _GRID_S)
+    wave = (1 - np.cos(2 * np.pi * at_s / period)) / 2
+    due = np.concatenate(
+        [[0.0], np.cumsum((least + (most - least) * wave)[:-1] * _GRID_S)]
+    )
+    whole = np.arange(0, np.floor(due[-1] + 1e-9))
+    words = f"{least:g} to {most:g} a second and back in {period:g} s"
+    return Load(tuple(np.interp(whole, due, at_s).tolist()), words)
+
+
+def recorded(times: Iterable[float], *, speed: float = 1.0) -> Load:
+    """Return a load as it was recorded: times in seconds, from any beginning, in order.
+
+    >>> recorded([100.0, 100.5, 102.0], speed=2).due_s
+    (0.0, 0.25, 1.0)
+    """
+    found = list(times)
+    if any(later < earlier for earlier, later in pairwise(found)):
+        msg = "recorded times must be in order; sort them first"
+        raise ValueError(msg)
+    first = found[0] if found else 0.0
+    due = tuple((one - first) / speed for one in found)
+    return Load(due, f"as recorded, {speed:g} times as fast")
+
+
+def _steps(parts: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+    """Return when items are due: each where the integral of the rate is whole."""
+    for rate, seconds in parts:
+        if rate < 0 or seconds < 0:
+            msg = (
+                f"rates and times of a load must not be negative; got {rate}, {seconds}"
+            )
+            raise ValueError(msg)
+    ends = [0.0, *accumulate(seconds for _, seconds in parts)]
+    due = [0.0, *accumulate(rate * seconds for rate, seconds in parts)]
+    whole = np.arange(0, np.ceil(due[-1] - 1e-9))
+    if not len(whole):
+        return ()
+    # A part without items has no width in `due`; interpolation takes the later end.
+    place = np.searchsorted(due, whole, side="right") - 1
+    rates = np.array([rate for rate, _ in parts])
+    starts, counts = np.array(ends[:-1]), np.array(due[:-1])
+    place = np.minimum(place, len(parts) - 1)
+    found: Any = starts[place] + (whole - counts[place]) / rates[place]
+    return tuple(found.tolist())
+
+
+class Offer:
+    """How far offered load has been taken; its clock starts with the first look.
+
+    `ahead` is the number of items taken. Times are those of `time.perf_counter`.
+    """
+
+    def __init__(self, kind: Offered) -> None:
+        self._due_s = kind.due_s
+        self._items = kind.items
+        self._started_s: float | None = None
+        self.ahead = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether all has been taken."""
+        return self.ahead >= len(self._due_s)
+
+    @property
+    def started_s(self) -> float:
+        """When the first item was due."""
+        if self._started_s is None:
+            self._started_s = time.perf_counter()
+        return self._started_s
+
+    def count_arrivals(self) -> int:
+        """Return how many items have been due so far."""
+        start_s = self.started_s
+        return bisect_right(self._due_s, time.perf_counter() - start_s)
+
+    def wait_s(self) -> float:
+        """Return how long it is until the next item is due."""
+        if self.ended:
+            return 0.0
+        due_s = self.started_s + self._due_s[self.ahead]
+        return max(0.0, due_s - time.perf_counter())
+
+    def take(self, most: int) -> tuple[list[Any], Sequence[float]]:
+        """Take items that are due; return them with the moments at which they were."""
+        first = self.ahead
+        end = min(self.count_arrivals(), first + most)
+        self.ahead = max(first, end)
+        start_s = self.started_s
+        return self.items(first, end), [
+            start_s + due_s for due_s in self._due_s[first:end]
+        ]
+
+    def items(self, first: int, end: int) -> list[Any]:
+        """Return items by their places; they are given again and again, in order."""
+        if self._items is None:
+            return list(range(first, end))
+        count = len(self._items)
+        return [self._items[place % count] for place in range(first, end)]
+
+
+class OfferedReader(LiveReader):
+    """The items of offered load."""
+
+    def __init__(self, op: Op, on_error: OnError) -> None:
+        assert isinstance(op.kind, Offered)  # noqa: S101
+        self._op = op
+        self._offer = Offer(op.kind)
+
+    def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
+        late_s = self._offer.wait_s()
+        if late_s > 0 and wait_s > 0:
+            time.sleep(min(late_s, wait_s))
+        first = self._offer.ahead + 1
+        items, due_s = self._offer.take(most)
+        self.ended = self._offer.ended
+        self.births = births_of(due_s)
+        return list(zip(items, range(first, first + len(items)), strict=True))
+
+    def count_arrivals(self) -> int:
+        return self._offer.count_arrivals()
+
+    def where(self, number: int) -> str:
+        return f"item {number} of {self._op.name}"

@@ -1,0 +1,226 @@
+"""Read a source: its items in order, each with a number that tells where it stood.
+
+The number costs nothing; `Reader.where` makes words of it when there is something to
+say about the item.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from anabranch.connectors.files.chunks import Chunk, ChunkParser, Limit, gather
+from anabranch.connectors.files.listing import input_files, read_pieces
+from anabranch.connectors.files.opening import opening_in, row_parser, why_left_out
+from anabranch.connectors.files.parquet import parse_parquet
+from anabranch.connectors.files.rows import BadRow, Position, Unreadable
+from anabranch.connectors.files.splits import layout_of
+from anabranch.errors import InputError
+from anabranch.graph.graph import Op
+from anabranch.operators.sources import Generate, ReadFiles
+from anabranch.runtime.births import Births, births_of, on_this_clock
+from anabranch.runtime.failures import Failure, OnError, failure_of
+
+_FIRST_BYTES = 1 << 16  # soon there
+_MOST_BYTES = 1 << 19  # fast, and still only a few milliseconds of work
+
+
+class Reader(ABC):
+    """The items of a source, in order, numbered from 1.
+
+    A row that cannot be read has a number too, so numbers may be left out.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        """Read from the beginning: the items alone."""
+        return map(operator.itemgetter(0), self.read_numbered())
+
+    @abstractmethod
+    def read_numbered(self) -> Iterator[tuple[Any, int]]:
+        """Read from the beginning: the items with their numbers."""
+
+    def chunks(self, limit: Limit) -> Generator[Chunk, None, None] | None:
+        """Read from the beginning: up to `limit()` items at a time, with their numbers.
+
+        None where this is not to be had: where the next item may be long in coming, and
+        those that are there must not wait for it.
+        """
+        return None
+
+    @abstractmethod
+    def where(self, number: int) -> str:
+        """Return where an item that has been read stood, in words."""
+
+
+class ItemReader(Reader):
+    """Reads a collection or a generator of the user's."""
+
+    def __init__(self, op: Op, items: Callable[[], Iterable[Any]]) -> None:
+        self._op = op
+        self._items = items
+
+    def read_numbered(self) -> Iterator[tuple[Any, int]]:
+        number = 0
+        items = self._start_guarded()
+        while True:
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise source_failed(self._op, number, error) from error
+            number += 1
+            yield item, number
+
+    def where(self, number: int) -> str:
+        return f"item {number} of {self._op.name}"
+
+    def _start_guarded(self) -> Iterator[Any]:
+        try:
+            return iter(self._items())
+        except Exception as error:
+            raise source_failed(self._op, 0, error) from error
+
+
+def births_of_items(op: Op, items: Sequence[Any]) -> Births | None:
+    """Return when items of a generator came into being, where its `born` tells it."""
+    kind = op.kind
+    if not isinstance(kind, Generate) or kind.born is None:
+        return None
+    try:
+        times_s = [float(kind.born(item)) for item in items]
+    except Exception as error:
+        msg = (
+            f"source {op.name!r} ({op.site}) must know when an item came into being: "
+            f"born(item) must return seconds since 1970; it failed with "
+            f"{type(error).__name__}: {error}; correct born, or leave it out"
+        )
+        raise InputError(msg) from error
+    births = births_of(times_s)
+    return None if births is None else on_this_clock(births)
+
+
+class FileReader(Reader):
+    """Reads files one after another; the rows of each are counted from 1."""
+
+    def __init__(self, op: Op, on_error: OnError) -> None:
+        assert isinstance(op.kind, ReadFiles)  # noqa: S101
+        self._op = op
+        self._kind = op.kind
+        self._on_error = on_error
+        self._firsts: list[int] = []  # the number of each file's first row
+        self._files: list[Path] = []
+
+    def read_numbered(self) -> Iterator[tuple[Any, int]]:
+        self._firsts, self._files = [], []
+        first = 1
+        files = input_files(self._kind.path)
+        for path in files:
+            if not self._leave_out(path, len(files)):
+                first = yield from self.read_file(path, first)
+
+    def chunks(self, limit: Limit) -> Generator[Chunk, None, None]:
+        self._firsts, self._files = [], []
+        first = 1
+        files = input_files(self._kind.path)
+        for path in files:
+            if not self._leave_out(path, len(files)):
+                self._begin(path, first)
+                first = yield from self._chunks_of(path, first, limit)
+
+    def read_file(
+        self, path: Path, first: int
+    ) -> Generator[tuple[Any, int], None, int]:
+        """Give the items of one file, numbered from `first`; return the next number."""
+        self._begin(path, first)
+        return (yield from self._read(path, first))
+
+    def where(self, number: int) -> str:
+        file = bisect.bisect_right(self._firsts, number) - 1
+        return f"{self._files[file]}, row {number - self._firsts[file] + 1}"
+
+    def _leave_out(self, path: Path, files: int) -> bool:
+        """Tell whether to go on without something that is no file, or empty."""
+        why = why_left_out(self._kind, path, files)
+        if why is not None:
+            self._on_error(damage_of(self._op, path, why))
+        return why is not None
+
+    def _begin(self, path: Path, first: int) -> None:
+        self._firsts.append(first)
+        self._files.append(path)
+
+    def _read(self, path: Path, first: int) -> Generator[tuple[Any, int], None, int]:
+        kind = self._kind
+        if kind.format == "parquet":
+            end = yield from parse_parquet(path, kind.type, first, self._refuse)
+            return end.row
+        pieces = read_pieces(path, layout_of(kind))
+        head = next(pieces, b"")
+        begun = opening_in(kind, path, head)
+        parser = row_parser(kind, begun.columns, path)
+        at = Position(first, begun.line)
+        for data in itertools.chain((head[begun.offset :],), pieces):
+            at = yield from parser.parse(data, at, self._refuse)
+        return at.row
+
+    def _chunks_of(
+        self, path: Path, first: int, limit: Limit
+    ) -> Generator[Chunk, None, int]:
+        kind = self._kind
+        if kind.format == "parquet":
+            found = parse_parquet(path, kind.type, first, self._refuse)
+            end = yield from gather(found, limit)
+            return end.row
+        pieces = read_pieces(path, layout_of(kind), _FIRST_BYTES, _MOST_BYTES)
+        head = next(pieces, b"")
+        begun = opening_in(kind, path, head)
+        parser = ChunkParser(kind, begun.columns, path)
+        at = Position(first, begun.line)
+        for data in itertools.chain((head[begun.offset :],), pieces):
+            at = yield from parser.parse(data, at, self._refuse, limit)
+        return at.row
+
+    def _refuse(self, bad: BadRow) -> None:
+        file = bisect.bisect_right(self._firsts, bad.at.row) - 1
+        row = bad.at.row - self._firsts[file] + 1
+        self._on_error(refusal(self._op, str(self._files[file]), row, bad))
+
+
+def source_failed(op: Op, given: int, error: Exception) -> InputError:
+    """Return the error of a collection or generator that failed after some items."""
+    made = InputError(
+        f"source {op.name!r} ({op.site}) must give items to its end; "
+        f"it failed after {given} of them: {type(error).__name__}: {error}"
+    )
+    made.place = (given + 1,)
+    return made
+
+
+def refusal(op: Op, path: str, row: int, bad: BadRow) -> Failure:
+    """Return the failure of a source on a row of a file that cannot be read."""
+    assert isinstance(op.kind, ReadFiles)  # noqa: S101
+    where = f"{path}, row {row}"
+    if op.kind.format != "parquet":
+        where += f" (line {bad.at.line})"
+    return refusal_at(op, where, bad, "correct the file")
+
+
+def refusal_at(op: Op, where: str, bad: BadRow, advice: str) -> Failure:
+    """Return the failure of a source on a row that cannot be read."""
+    error = InputError(
+        f"{where}: {bad.text}; {advice}, or leave such rows out with "
+        f'on_error="skip" or ab.dead_letter(...); read by {op.name!r} ({op.site})'
+    )
+    error.__cause__ = None if isinstance(bad.error, Unreadable) else bad.error
+    return failure_of(op, bad.raw, where, error, (bad.at.row,))
+
+
+def damage_of(op: Op, path: Path, error: InputError) -> Failure:
+    """Return the failure of a source on a file as a whole."""
+    return failure_of(op, str(path), str(path), error)

@@ -1,0 +1,179 @@
+"""The loop of the latency goal: watch for a step, decide, put into effect, and tell."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import replace
+from typing import Protocol
+
+from anabranch.control.goals import Latency
+from anabranch.control.latency.admission import FIRST_ITEMS, EpochMemory, admit
+from anabranch.control.latency.closed import ClosedMemory, climb
+from anabranch.control.latency.decision import Decision, Degrees, Room, ms
+from anabranch.control.latency.predictive import Memory, predict
+from anabranch.control.latency.reactive import regulate
+from anabranch.control.throughput.tune import Step
+from anabranch.metrics.job_metrics import LatencyStep
+from anabranch.metrics.load import Observed
+
+ALARM = 1.3  # times what the program can do
+UNHURRIED = 10  # control steps between two looks, where nothing can be changed
+
+
+class LatencyActuator(Protocol):
+    """A running program whose latency can be watched, and its replicas changed.
+
+    None instead of an answer means that the program has ended.
+    """
+
+    @property
+    def now_s(self) -> float:
+        """How long the program has run."""
+
+    @property
+    def cores(self) -> int:
+        """How many cores it may use."""
+
+    @property
+    def others(self) -> int:
+        """How many stages it has that are not replicated."""
+
+    @property
+    def degrees(self) -> Degrees:
+        """How many replicas each region has that can have several."""
+
+    @property
+    def epoch_items(self) -> int | None:
+        """How many items an epoch admits; None where there are no epochs."""
+
+    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+        """Watch the program for a control step, or until so many items arrive."""
+
+    def resize(self, degrees: Degrees, epoch_items: int | None) -> str | None:
+        """Give regions so many replicas; return how that went, in words."""
+
+
+MOST_STEPS = 1000  # control steps that are kept
+MOST_HISTORY = 10_000  # changes; then the older half is forgotten
+
+
+class LatencyController:
+    """Keeps one program within its bound; `history` may be read from other threads."""
+
+    def __init__(self, actuator: LatencyActuator, goal: Latency) -> None:
+        self.history: list[Step] = []
+        self.looks = 0  # control steps so far
+        self._steps: deque[LatencyStep] = deque(maxlen=MOST_STEPS)
+        self._actuator = actuator
+        self._goal = goal
+        self._memory = Memory()
+        self._epochs = EpochMemory()
+        self._closed = ClosedMemory()
+        self._alarm_per_s = math.inf
+        self._pending: tuple[Step, float] | None = None  # and the latency before it
+
+    @property
+    def now_s(self) -> float:
+        """How long the program has run."""
+        return self._actuator.now_s
+
+    def run(self) -> None:
+        """Adapt the program until it ends."""
+        admits = self._actuator.epoch_items
+        if admits is not None and self._goal.policy == "predictive":
+            self._actuator.resize({}, min(admits, FIRST_ITEMS))
+        while self.advance():
+            pass
+
+    def advance(self) -> bool:
+        """Do one control step; tell whether the program still runs."""
+        step_s = self._goal.step_s * (UNHURRIED if self._without_choice() else 1)
+        seen = self._actuator.watch(step_s, self._alarm_per_s)
+        self._tell_effect(seen)
+        if seen is None:
+            return False
+        self._alarm_per_s = _alarm_per_s(seen, self._goal)
+        degrees = dict(self._actuator.degrees)
+        self.looks += 1
+        self._steps.append(self._describe(seen, degrees))
+        decision = self._decide(seen, degrees)
+        if decision is None:
+            return True
+        at_s, how = self.now_s, ""
+        if decision.changes:
+            done = self._actuator.resize(decision.degrees, decision.epoch_items)
+            if done is None:
+                return False
+            how = done
+        if len(self.history) >= MOST_HISTORY:
+            del self.history[: MOST_HISTORY // 2]
+        self.history.append(Step(at_s, decision.what, decision.why, how))
+        before_s = seen.sojourns.quantile_s(self._goal.quantile)
+        self._pending = (self.history[-1], before_s)
+        return True
+
+    def _without_choice(self) -> bool:
+        """Tell whether there is nothing to change: looking takes the core from items."""
+        actuator, goal = self._actuator, self._goal
+        return (
+            goal.policy == "predictive"
+            and actuator.cores == 1
+            and actuator.epoch_items is None
+            and goal.replicas is None
+            and set(actuator.degrees.values()) <= {1}
+        )
+
+    def _decide(self, seen: Observed, degrees: Degrees) -> Decision | None:
+        actuator, goal = self._actuator, self._goal
+        room = Room(actuator.cores, actuator.others, goal.replicas)
+        if goal.policy == "reactive":
+            return regulate(seen, degrees, goal, room)
+        if actuator.epoch_items is not None:
+            decision, self._epochs = admit(
+                seen, degrees, goal, room, self._epochs, actuator.epoch_items
+            )
+        elif seen.closed:
+            decision, self._closed = climb(seen, degrees, goal, room, self._closed)
+        else:
+            decision, self._memory = predict(seen, degrees, goal, room, self._memory)
+        return decision
+
+    def _tell_effect(self, seen: Observed | None) -> None:
+        """Add to the last change what came of it."""
+        if self._pending is None:
+            return
+        step, before_s = self._pending
+        self._pending = None
+        if seen is None:
+            effect = "the program ended"
+        else:
+            after_s = seen.sojourns.quantile_s(self._goal.quantile)
+            share = f"{self._goal.quantile:.0%}"
+            effect = f"{share} within {ms(after_s)}, before {ms(before_s)}"
+        told = "; ".join(part for part in (effect, step.effect) if part)
+        self.history[-1] = replace(step, effect=told)
+
+    def steps(self) -> tuple[LatencyStep, ...]:
+        """Return the last control steps."""
+        return tuple(self._steps)
+
+    def _describe(self, seen: Observed, degrees: Degrees) -> LatencyStep:
+        return LatencyStep(
+            at_s=self.now_s,
+            mean_ms=seen.sojourns.mean_s * 1000,
+            quantile_ms=seen.sojourns.quantile_s(self._goal.quantile) * 1000,
+            items=seen.sojourns.items,
+            arrived_per_s=seen.arrived_per_s,
+            backlog=seen.backlog,
+            replicas=dict(degrees),
+        )
+
+
+def _alarm_per_s(seen: Observed, goal: Latency) -> float:
+    """Return the load that is not to be looked at until the step is over."""
+    if goal.policy == "reactive" or seen.closed or not seen.regions:
+        return math.inf
+    return ALARM * min(
+        load.capacity_per_s / max(load.per_item, 1e-9) for load in seen.regions.values()
+    )

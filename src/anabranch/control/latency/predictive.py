@@ -1,0 +1,314 @@
+"""Choose the number of replicas in one step, from what items cost and how many come.
+
+More replicas as soon as the load needs them, or a backlog; fewer only when the backlog is
+gone, and when fewer would have done for several steps in a row. A replica that turns out
+not to help is given back, and not tried again until items cost something else.
+
+Pure: what the policy remembers from step to step goes in and comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from anabranch.control.goals import Latency
+from anabranch.control.latency.bursts import Bursts, learn_bursts
+from anabranch.control.latency.decision import Decision, Degrees, Room, in_words, ms
+from anabranch.control.latency.need import (
+    VARIABILITY,
+    Need,
+    Shares,
+    Stance,
+    need_of,
+    needs,
+    trim,
+    variability_of,
+)
+from anabranch.control.latency.unmet import MOST_NEEDED, Word, speak
+from anabranch.metrics.load import Observed
+
+ROOMY = 0.82  # how busy replicas may be where some are added: no second time soon
+SPARE = 0.7  # how busy replicas may be after some have been given back
+LEARNT = 0.3  # how much a step counts for what is known of the load
+PATIENCE = 6  # steps in which fewer would have done, before some are given back
+MOST_PATIENCE = 24
+REGRET = 12  # steps within which more again means that they were given back too soon
+LEAST_GAIN = 0.05
+SHIFT = 0.25
+NEAR = 0.8  # of the bound
+FULL = 0.97  # of its time: a stage without replicas that has so much to do is too slow
+TELLS = 50  # items in a step, to tell how evenly they are divided
+
+
+@dataclass(frozen=True)
+class TrialResize:
+    """Replicas that were added: from how many, and what the region could do before."""
+
+    before: int
+    capacity_per_s: float
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """More replicas than this did not help when an item took so long."""
+
+    degree: int
+    service_s: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the policy remembers: of trials and ceilings by region, and of how it went."""
+
+    step: int = 0
+    calm: int = 0  # steps in a row in which fewer would have done
+    rising: int = 0  # steps in a row in which one more would be better
+    patience: int = PATIENCE
+    fewer_at: int | None = None
+    low: Mapping[str, int] = field(default_factory=dict)  # enough in all calm steps
+    trials: Mapping[str, TrialResize] = field(default_factory=dict)
+    ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
+    variability: float = VARIABILITY
+    word: Word = field(default_factory=Word)
+    bursts: Bursts = field(default_factory=Bursts)
+    shares: Mapping[str, Shares] = field(default_factory=dict)  # of keyed regions
+
+
+def predict(
+    seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: Memory
+) -> tuple[Decision | None, Memory]:
+    """Return what to change after a control step, if anything, and what to remember."""
+    memory = _lift_ceilings(replace(memory, step=memory.step + 1), seen)
+    if not degrees:
+        return None, memory
+    memory = replace(memory, bursts=learn_bursts(memory.bursts, seen.latest_per_s))
+    memory = _learn_shares(memory, seen)
+    useless = _useless(seen, degrees, memory)
+    if useless is not None:
+        region, trial = useless
+        return _give_back(region, trial, seen, memory)
+    memory = _learnt(memory, seen, goal)
+    most = max(room.beside(seen.others_busy, seen.on_core), len(degrees))
+    ceilings = {name: one.degree for name, one in memory.ceilings.items()}
+    stance = Stance(variability=memory.variability)
+    full = _full_stage(seen)
+    reached = seen if full is None else _as_let_through(seen, full)
+    known = memory.shares
+    found = needs(reached, goal, most, ceilings, stance, known)
+    more = {n: d for n, d in trim(degrees, found).items() if d > degrees[n]}
+    if more:
+        roomy = replace(stance, full=ROOMY)
+        found = needs(reached, goal, most, ceilings, roomy, known)
+        more = {n: max(found[n].degree, more[n]) for n in more}
+        if not _urgent(seen, degrees, more, goal) and memory.rising < 1:
+            return None, replace(memory, rising=memory.rising + 1, calm=0)
+        return _add(more, found, seen, memory)
+    memory = replace(memory, rising=0)
+    said, word = speak(
+        seen, goal, memory.word, lambda: _why_unmet(seen, goal, found, most, memory)
+    )
+    memory = replace(memory, word=word)
+    if said is not None:
+        return said, memory
+    again = _as_in_bursts(reached, memory.bursts)
+    enough = needs(again, goal, most, ceilings, replace(stance, full=SPARE), known)
+    fewer = {n: d for n, d in trim(degrees, enough).items() if d < degrees[n]}
+    return _spare(fewer, seen, goal, memory)
+
+
+def _full_stage(seen: Observed) -> tuple[str, float] | None:
+    """Return the stage without replicas that cannot keep up, and what an item takes it."""
+    name = max(seen.stages, key=lambda one: seen.stages[one], default=None)
+    if name is None or seen.stages[name] * seen.arrived_per_s < FULL:
+        return None
+    return name, seen.stages[name]
+
+
+def _as_let_through(seen: Observed, full: tuple[str, float]) -> Observed:
+    """Return a step as regions would see it behind a stage that cannot keep up.
+
+    No replica makes that stage any faster, and what waits is waiting for it.
+    """
+    most_per_s = 1 / full[1]
+    arrivals = tuple(min(rate, most_per_s) for rate in seen.arrivals)
+    return replace(seen, arrivals=arrivals, backlog=0)
+
+
+def _as_in_bursts(seen: Observed, bursts: Bursts) -> Observed:
+    """Return a step with the load of the bursts of late, where there were some."""
+    if bursts.expected <= seen.latest_per_s:
+        return seen
+    return replace(seen, arrivals=(bursts.expected,))
+
+
+def _learn_shares(memory: Memory, seen: Observed) -> Memory:
+    """Take note of how evenly keys divide the work among so many replicas."""
+    shares = dict(memory.shares)
+    for name, load in seen.regions.items():
+        if load.keyed and load.degree > 1 and load.items_per_s * seen.seconds >= TELLS:
+            known = shares.get(name, {})
+            before = known.get(load.degree, load.share)
+            now = before + LEARNT * (load.share - before)
+            shares[name] = {**known, load.degree: now}
+    return replace(memory, shares=shares)
+
+
+def _lift_ceilings(memory: Memory, seen: Observed) -> Memory:
+    """Forget ceilings of regions whose items cost something else by now."""
+    kept = {
+        name: one
+        for name, one in memory.ceilings.items()
+        if name in seen.regions
+        and abs(seen.regions[name].service_s / one.service_s - 1) <= SHIFT
+    }
+    return replace(memory, ceilings=kept)
+
+
+def _learnt(memory: Memory, seen: Observed, goal: Latency) -> Memory:
+    """Take note of how variable the load is; not of a step in which more were added."""
+    now = None if memory.trials else variability_of(seen, goal)
+    memory = replace(memory, trials={})
+    if now is None:
+        return memory
+    known = memory.variability + LEARNT * (now - memory.variability)
+    return replace(memory, variability=known)
+
+
+def _useless(
+    seen: Observed, degrees: Degrees, memory: Memory
+) -> tuple[str, TrialResize] | None:
+    for region, trial in memory.trials.items():
+        load = seen.regions.get(region)
+        if load is None or not load.items_per_s or degrees[region] <= trial.before:
+            continue
+        if load.keyed:  # another degree may divide the keys better: see `shares`
+            continue
+        if load.capacity_per_s < trial.capacity_per_s * (1 + LEAST_GAIN):
+            return region, trial
+    return None
+
+
+def _give_back(
+    region: str, trial: TrialResize, seen: Observed, memory: Memory
+) -> tuple[Decision, Memory]:
+    load = seen.regions[region]
+    why = (
+        f"they do not help: {region} could do {trial.capacity_per_s:.3g} items a second "
+        f"before and can do {load.capacity_per_s:.3g} now"
+    )
+    ceiling = Ceiling(trial.before, load.service_s * trial.before / load.degree)
+    memory = replace(
+        memory,
+        trials={},
+        ceilings={**memory.ceilings, region: ceiling},
+        calm=0,
+        rising=0,
+    )
+    back = {region: trial.before}
+    return Decision(f"give back: {in_words(back)}", why, back), memory
+
+
+def _urgent(seen: Observed, degrees: Degrees, more: Degrees, goal: Latency) -> bool:
+    """Tell whether more are needed at once: latency is near, or it takes several."""
+    late = seen.sojourns.quantile_s(goal.quantile) > NEAR * goal.bound_s
+    return late or any(more[name] > degrees[name] + 1 for name in more)
+
+
+def _add(
+    more: Degrees, found: Mapping[str, Need], seen: Observed, memory: Memory
+) -> tuple[Decision, Memory]:
+    regretted = memory.fewer_at is not None and memory.step - memory.fewer_at <= REGRET
+    patience = min(2 * memory.patience, MOST_PATIENCE) if regretted else memory.patience
+    trials = {
+        name: TrialResize(seen.regions[name].degree, seen.regions[name].capacity_per_s)
+        for name in more
+    }
+    why = "; ".join(f"{name}: {found[name].why}" for name in more)
+    memory = replace(
+        memory,
+        trials=trials,
+        calm=0,
+        rising=0,
+        patience=patience,
+        fewer_at=None,
+        low={},
+    )
+    return Decision(in_words(more), why, dict(more)), memory
+
+
+def _spare(
+    fewer: Degrees, seen: Observed, goal: Latency, memory: Memory
+) -> tuple[Decision | None, Memory]:
+    """Give replicas back that have not been needed for a while."""
+    late_s = seen.sojourns.quantile_s(goal.quantile)
+    waiting_s = max(
+        (
+            seen.backlog * load.per_item * load.service_s / load.degree
+            for load in seen.regions.values()
+        ),
+        default=0.0,
+    )
+    if not fewer or late_s > goal.bound_s or waiting_s > goal.bound_s / 2:
+        return None, replace(memory, calm=0, low={})
+    falling = memory.calm < memory.patience / 3  # the load may still do so
+    low = dict(fewer)
+    if not falling:
+        low = {n: max(d, fewer[n]) for n, d in memory.low.items() if n in fewer}
+    calm = memory.calm + 1
+    memory = replace(memory, calm=calm, low=low)
+    if not low or memory.calm < memory.patience:
+        return None, memory
+    why = (
+        f"they have not been needed for {memory.calm} steps: {seen.arrived_per_s:.3g} "
+        f"items a second, {goal.quantile:.0%} within {ms(late_s)}"
+    )
+    memory = replace(memory, calm=0, low={}, fewer_at=memory.step)
+    return Decision(f"only {in_words(low)}", why, low), memory
+
+
+def _why_unmet(
+    seen: Observed,
+    goal: Latency,
+    found: Mapping[str, Need],
+    most: int,
+    memory: Memory,
+) -> str | None:
+    """Return which operator keeps the bound from being kept, and what it would take."""
+    alone_s = sum(load.service_s for load in seen.regions.values()) + seen.others_s
+    if alone_s > goal.bound_s:
+        return f"an item takes {ms(alone_s)} without any waiting"
+    stage = _full_stage(seen)
+    if stage is not None:
+        name, each_s = stage
+        work = each_s * seen.arrived_per_s
+        return (
+            f"{name} runs once, takes {ms(each_s)} an item and has work for {work:.1f} "
+            f"threads; no number of replicas elsewhere would do"
+        )
+    full = next(
+        (
+            name
+            for name, need in found.items()
+            if need.work > need.degree or (seen.regions[name].keyed and not need.met)
+        ),
+        None,
+    )
+    if full is None:
+        return None
+    load, need = seen.regions[full], found[full]
+    names = " and ".join(load.operators)
+    where = f"{full} ({names})" if names else full
+    stance = Stance(variability=memory.variability)
+    calm = replace(seen, backlog=0)
+    known = memory.shares.get(full)
+    needed = need_of(load, calm, goal, MOST_NEEDED, stance, known)
+    wanted = (
+        f"it would need {needed.degree} replicas"
+        if needed.met
+        else f"no number of replicas would do: the busiest has {load.share:.0%} of it"
+    )
+    return (
+        f"{where} has work for {need.work:.1f} replicas and {need.degree} of {most} can "
+        f"help; {wanted}"
+    )

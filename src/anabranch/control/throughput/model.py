@@ -1,0 +1,295 @@
+"""What comes through the threads of an arrangement, from what an item costs.
+
+A pipeline goes at the pace of its busiest thread, unless all cores are busy before, or
+the interpreter's lock is taken all the time. Threads that are at work at the same time
+meet at the lock, and one that finds it taken loses more than the time until it is free,
+since it has to be woken up. So an item costs the busiest thread, besides its own work, a
+share of what others do meanwhile. How large that share is cannot be seen in one thread;
+`calibrate` takes it from one measurement with two.
+
+With more threads than cores two things are lost besides. A thread stays on the core that
+had least to do when it came, more or less, so that one core idles while threads wait for
+another. And a thread to which the lock is handed must first get a core, while everybody
+waits for it; `calibrate_crowding` takes that from a measurement with more threads than cores, and
+from one with many how it grows. Who waits for the lock leaves its core to others, so that
+the two losses do not add up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from anabranch.metrics.load import Route, ThreadSamples
+from anabranch.plan.plan import Arrangement
+
+PORT_S = 0.05e-6  # for handing an item to another thread, on either side
+BATCHES = 0.03  # of a thread's time for the batches that it takes or hands over
+GROWTHS = 0.25, 3.0  # the least and the greatest that is looked for
+ORDERS = 256  # in which threads may come to cores
+
+
+@dataclass(frozen=True)
+class ItemCosts:
+    """Seconds of a core for each item that the sources give.
+
+    `at` is by place; `port_s` is for handing it to another thread, on either side, and
+    `batches` the share of its time that a thread needs besides for what it hands over;
+    `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
+    only one thread at a time can do for another reason, such as a device. `waiting` is
+    how long a thread waits for the lock for each second that others work meanwhile, and
+    `crowding` what a second of work by a thread without a core adds to that; it grows
+    with a power of their number, `growth`.
+    """
+
+    at: Mapping[Route, float]
+    port_s: float = 0.0
+    batches: float = 0.0
+    serial_s: float = 0.0
+    locked_s: float = 0.0
+    waiting: float = 0.0
+    crowding: float = 0.0
+    growth: float = 2.0
+
+    @property
+    def whole_s(self) -> float:
+        """What an item costs in one thread."""
+        return sum(self.at.values())
+
+
+def costs_of(samples: Iterable[ThreadSamples], items: int) -> ItemCosts:
+    """Return what items cost, from samples of the program as one thread per source.
+
+    >>> seen = ThreadSamples("read", 2.0, 1.5, {("read", "a"): 2, ("read",): 1})
+    >>> costs_of([seen], items=2).at
+    {('read', 'a'): 0.5, ('read',): 0.25}
+    """
+    at: dict[Route, float] = {}
+    locked: dict[str, float] = {}  # all threads see the same lock
+    for thread in samples:
+        total = sum(thread.at_work.values()) or 1.0
+        for route, time in thread.at_work.items():
+            whole = route or (thread.begin,)
+            each_s = thread.cpu_s * time / total / items
+            at[whole] = at.get(whole, 0.0) + each_s
+        taken_s = thread.locked * (thread.elapsed_s - thread.denied_s)
+        locked[thread.begin] = locked.get(thread.begin, 0.0) + taken_s
+    whole_s = sum(at.values())
+    return ItemCosts(
+        at,
+        PORT_S,
+        BATCHES,
+        locked_s=min(whole_s, max(locked.values(), default=0.0) / items),
+    )
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of the model, or all replicas of a region: seconds for each item."""
+
+    costs: Mapping[Route, float]  # by the way from where the thread begins
+    handing_s: float
+    replicas: int
+
+    @property
+    def each_s(self) -> float:
+        """What an item costs each of the replicas, on average."""
+        return (sum(self.costs.values()) + self.handing_s) / self.replicas
+
+
+def threads_of(
+    costs: ItemCosts, arrangement: Arrangement, regions: Mapping[str, tuple[str, ...]]
+) -> dict[str, Thread]:
+    """Return the threads of an arrangement by the operator that they begin with.
+
+    >>> at = {("read",): 1.0, ("read", "a"): 2.0, ("read", "a", "b"): 3.0}
+    >>> made = threads_of(ItemCosts(at), Arrangement(frozenset({"b"})), {})
+    >>> {name: thread.each_s for name, thread in made.items()}
+    {'read': 3.0, 'b': 3.0}
+    """
+    wide = {
+        operator: region
+        for region, operators in regions.items()
+        if arrangement.degree(region) > 1
+        for operator in operators
+    }
+    parts: dict[str, dict[Route, float]] = {}
+    feeding: dict[str, set[str]] = {}  # thread -> threads that it hands items to
+    for route, cost_s in costs.at.items():
+        begins = [
+            number
+            for number, operator in enumerate(route)
+            if number == 0
+            or operator in arrangement.ports
+            or wide.get(operator) != wide.get(route[number - 1])
+        ]
+        names = [route[number] for number in begins]
+        part = parts.setdefault(names[-1], {})
+        rest = route[begins[-1] :]
+        part[rest] = part.get(rest, 0.0) + cost_s
+        for earlier, later in itertools.pairwise(names):
+            feeding.setdefault(earlier, set()).add(later)
+    fed = {name for names in feeding.values() for name in names}
+    ends = {name: len(feeding.get(name, ())) + (name in fed) for name in parts}
+    return {
+        name: Thread(
+            part,
+            costs.port_s * ends[name]
+            + (costs.batches * sum(part.values()) if ends[name] else 0.0),
+            arrangement.degree(wide[name]) if name in wide else 1,
+        )
+        for name, part in parts.items()
+    }
+
+
+def throughput(costs: ItemCosts, threads: Mapping[str, Thread], cores: int) -> float:
+    """Return how many items a second come through.
+
+    >>> at = {("read",): 0.5, ("read", "a"): 0.5}
+    >>> split = threads_of(ItemCosts(at), Arrangement(frozenset({"a"})), {})
+    >>> throughput(ItemCosts(at), split, cores=1), throughput(ItemCosts(at), split, cores=2)
+    (1.0, 2.0)
+    >>> throughput(ItemCosts(at, locked_s=0.8), split, cores=2)
+    1.25
+    """
+    work = _work(threads)
+    ideal_s = _ideal_s(work, cores)
+    uneven_s = _busiest_core_s(work, cores) - ideal_s
+    period_s = ideal_s + math.hypot(uneven_s, _estimate_loss_s(costs, work, cores))
+    return 1 / max(period_s, costs.serial_s, costs.locked_s)
+
+
+def estimate_loss_of_two(costs: ItemCosts) -> float:
+    """Return the share of the time that two threads, half the work each, would wait.
+
+    >>> costs = ItemCosts({("read",): 0.5, ("read", "a"): 0.5}, locked_s=0.1)
+    >>> split = threads_of(costs, Arrangement(frozenset({"a"})), {})
+    >>> round(estimate_loss_of_two(calibrate(costs, split, 1.6)), 3)
+    0.2
+    """
+    return costs.waiting / (1 + costs.waiting)
+
+
+def estimate_waiting(
+    costs: ItemCosts, threads: Mapping[str, Thread], cores: int
+) -> float:
+    """Return how long threads wait for the lock, compared with how long they work.
+
+    >>> costs = ItemCosts({("read",): 0.5, ("read", "a"): 0.5}, locked_s=0.1)
+    >>> split = threads_of(costs, Arrangement(frozenset({"a"})), {})
+    >>> round(estimate_waiting(calibrate(costs, split, 1.6), split, cores=2), 3)
+    0.25
+    """
+    period_s = 1 / throughput(replace(costs, serial_s=0.0), threads, cores)
+    return period_s / _busiest_core_s(_work(threads), cores) - 1
+
+
+def calibrate(
+    costs: ItemCosts, threads: Mapping[str, Thread], rate: float
+) -> ItemCosts:
+    """Return the costs with `waiting` such that two threads or more have this rate.
+
+    >>> at = {("read",): 0.5, ("read", "a"): 0.5}
+    >>> costs = ItemCosts(at, locked_s=0.1)
+    >>> split = threads_of(costs, Arrangement(frozenset({"a"})), {})
+    >>> round(throughput(calibrate(costs, split, 1.6), split, cores=2), 3)
+    1.6
+    """
+    busiest_s, *others = _work(threads)
+    others_s = sum(others)
+    if not (costs.locked_s and others_s):
+        return costs
+    return replace(costs, waiting=max(0.0, (1 / rate - busiest_s) / others_s))
+
+
+Measured = tuple[Mapping[str, Thread], float]  # threads, and the rate they had
+
+
+def calibrate_crowding(
+    costs: ItemCosts, cores: int, some: Measured, many: Measured | None = None
+) -> ItemCosts:
+    """Return the costs with `crowding` such that more threads than cores have this rate.
+
+    Many more of them tell how it grows.
+
+    >>> at = {("read",): 0.5, ("read", "a"): 0.5}
+    >>> split = threads_of(ItemCosts(at), Arrangement(frozenset({"a"})), {})
+    >>> costs = calibrate_crowding(ItemCosts(at), 1, (split, 0.8))
+    >>> round(throughput(costs, split, cores=1), 3)
+    0.8
+    """
+    costs = _fit_crowding(costs, cores, *some)
+    if many is None or costs.crowding <= 0:
+        return costs
+    threads, rate = many
+    low, high = GROWTHS
+    for _ in range(20):  # by halves
+        costs = _fit_crowding(replace(costs, growth=(low + high) / 2), cores, *some)
+        if throughput(costs, threads, cores) > rate:
+            low = costs.growth
+        else:
+            high = costs.growth
+    return costs
+
+
+def _fit_crowding(
+    costs: ItemCosts, cores: int, threads: Mapping[str, Thread], rate: float
+) -> ItemCosts:
+    work = _work(threads)
+    without_core_s = _without_core_s(costs, work, cores)
+    if not without_core_s:
+        return costs
+    ideal_s = _ideal_s(work, cores)
+    uneven_s = _busiest_core_s(work, cores) - ideal_s
+    slower_s = max(0.0, 1 / rate - ideal_s)
+    lost_s = math.sqrt(max(0.0, slower_s**2 - uneven_s**2))
+    known_s = _estimate_loss_s(replace(costs, crowding=0.0), work, cores)
+    return replace(costs, crowding=(lost_s - known_s) / without_core_s)
+
+
+def _work(threads: Mapping[str, Thread]) -> list[float]:
+    """Return what an item costs each thread, the busiest first."""
+    each = (one.each_s for one in threads.values() for _ in range(one.replicas))
+    return sorted(each, reverse=True)
+
+
+def _ideal_s(work: Sequence[float], cores: int) -> float:
+    """Return how long an item takes if no core idles and nobody waits for the lock."""
+    return max(work[0], sum(work) / cores)
+
+
+def _estimate_loss_s(costs: ItemCosts, work: Sequence[float], cores: int) -> float:
+    """Return how long an item waits for the lock."""
+    meanwhile_s = sum(work) - _ideal_s(work, cores)
+    without_core_s = _without_core_s(costs, work, cores)
+    return max(0.0, costs.waiting * meanwhile_s + costs.crowding * without_core_s)
+
+
+def _without_core_s(costs: ItemCosts, work: Sequence[float], cores: int) -> float:
+    """Return what threads without a core do, by a power of how many do so at once."""
+    return sum(
+        (math.pow(n, costs.growth) - math.pow(n - 1, costs.growth)) * each_s
+        for n, each_s in enumerate(work[cores:], 1)
+    )
+
+
+def _busiest_core_s(work: Sequence[float], cores: int) -> float:
+    """Return how long the busiest core takes, on average over orders of the threads."""
+    if len(work) <= cores:
+        return work[0]
+    if cores == 1:
+        return sum(work)
+    each_s, orders = sorted(work), random.Random(0)
+    busiest = []
+    for _ in range(ORDERS):
+        orders.shuffle(each_s)
+        loads = [0.0] * cores
+        for load in each_s:
+            heapq.heapreplace(loads, loads[0] + load)
+        busiest.append(max(loads))
+    return fmean(busiest)

@@ -1,0 +1,351 @@
+"""One decision maker for ports and replicas: which one more thread helps most.
+
+A threaded port divides the path of a thread; one more replica divides the work of a
+region. Both are weighed by the same measure, the predicted work of the busiest thread,
+and neither is worth a try without a core that is free for it, or if the threads would
+only wait for a lock. Of two that promise the same, the one with fewer threads is taken,
+and then the port: it keeps no order.
+
+Replicas that a program began with have not earned their keep. When nothing else is left
+to try, one of them is taken away, if that can cost but little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from anabranch.control.goals import ControlSettings
+from anabranch.control.throughput.pipelining import (
+    Insertion,
+    choose_ports,
+    select_bottlenecks,
+)
+from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.plan.plan import Arrangement
+
+ALIKE = 0.02  # promises that differ by less are the same
+MOSTLY = (
+    0.5  # of its busy time: a thread that waits so long for the world needs no core
+)
+FIRST_JUMP = 16  # times as many replicas, where they wait
+JUMP = 4
+LEAST_USE = 0.001  # of a core
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What may be changed: on so many cores, at these places and in these regions.
+
+    `barred` holds what is not to be tried: ports, and what `channels_of` and
+    `fewer_channels_of` name.
+    """
+
+    cores: int
+    places: frozenset[str]
+    regions: Mapping[str, tuple[str, ...]]  # region -> its operators
+    barred: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Move:
+    """A change to try: what it adds, what comes of it, and why.
+
+    `at` tells for each place that is changed the operator to measure at. One that `saves`
+    a thread is kept if nothing is lost by it.
+    """
+
+    what: str
+    why: str
+    to: Arrangement
+    at: Mapping[str, str]
+    promise: float
+    threads: int
+    saves: bool = False
+
+
+@dataclass(frozen=True)
+class Stay:
+    """Nothing to try, and why."""
+
+    why: str
+
+
+def channels_of(region: str) -> str:
+    """Return the place that stands for the replicas of a region."""
+    return f"replicas of {region}"
+
+
+def fewer_channels_of(region: str) -> str:
+    """Return the place that stands for one replica less of a region."""
+    return f"fewer replicas of {region}"
+
+
+def choose_move(
+    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+) -> Move | Stay:
+    """Return the change that promises most, or why there is none."""
+    chosen = _one_more(profile, arrangement, scope, settings)
+    if isinstance(chosen, Stay):
+        for region in scope.regions:
+            less = _one_channel_less(region, profile, arrangement, scope, settings)
+            if less is not None:
+                return less
+        return _one_port_less(profile, arrangement, scope, settings) or chosen
+    return chosen
+
+
+def _one_more(
+    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+) -> Move | Stay:
+    needy = select_bottlenecks(profile, settings.beta)
+    if not needy:
+        busiest = max((load.utilization for load in profile.threads), default=0.0)
+        return Stay(
+            f"no thread is a bottleneck; the busiest is at work {busiest:.0%} of the time"
+        )
+    free = scope.cores - profile.wanted_cores
+    if free < settings.least_free_cores:
+        return Stay(f"all {scope.cores} cores are busy")
+    if profile.locked * (1 + settings.least_promise) >= 1:
+        return Stay(
+            f"the interpreter's lock is taken {profile.locked:.0%} of the time; "
+            "further threads would wait for it"
+        )
+    ports = _one_more_port(profile, arrangement, scope, settings)
+    channels = [
+        _more_channels(region, needy, profile, arrangement, scope, settings)
+        for region in scope.regions
+        if channels_of(region) not in scope.barred
+    ]
+    moves = [
+        move
+        for move in (ports, *channels)
+        if move is not None and move.promise > 1 + settings.least_promise
+    ]
+    if not moves:
+        return Stay(
+            "no threaded port and no replica that is left to try promises a gain"
+        )
+    most = max(move.promise for move in moves)
+    return min(
+        (move for move in moves if move.promise > most * (1 - ALIKE)),
+        key=lambda move: move.threads,
+    )
+
+
+def _one_more_port(
+    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+) -> Move | None:
+    if _measure_barred_share(scope) > settings.alpha:
+        return None
+    found = _generous(profile, arrangement, scope, settings)
+    if found is None:
+        return None
+    loads = {load.thread: load for load in profile.threads}
+    helped = [loads[thread] for thread in found.places]
+    ports = sorted(found.ports)
+    return Move(
+        what=f"insert threaded ports at {', '.join(ports)}"
+        if len(ports) > 1
+        else f"insert a threaded port at {ports[0]}",
+        why=_why(helped, found.utility),
+        to=arrangement.with_ports(ports),
+        at={port: port for port in ports},
+        promise=_promise(helped, found.utility, profile, scope, profile.share),
+        threads=sum(
+            max(load.replicas for load in profile.sharing(port)) for port in ports
+        ),
+    )
+
+
+def _generous(
+    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+) -> Insertion | None:
+    """Return the optimizer's answer for all threads that would be bottlenecks.
+
+    A thread just below `beta` becomes the bottleneck once those above are helped, and
+    would cost a step of its own. So it is helped as well, as long as that leaves the
+    busiest thread with less.
+    """
+    seen = {port for load in profile.threads for port in load.ports}
+    excluded = (seen - scope.places) | scope.barred | arrangement.ports
+    best, least, beta = None, float("inf"), settings.beta
+    while True:
+        found = choose_ports(
+            profile,
+            beta=beta,
+            excluded=excluded,
+            pruning=settings.pruning,
+            sorting=settings.sorting,
+        )
+        if found is None:
+            return best
+        others = [load for load in profile.threads if load.thread not in found.places]
+        busiest = max([found.utility, *(load.utilization for load in others)])
+        if busiest >= least * (1 - ALIKE):
+            return best
+        best, least = found, busiest
+        next_in_line = [
+            load.wanted
+            for load in others
+            if found.utility < load.utilization and load.wanted < beta
+        ]
+        if not next_in_line:
+            return best
+        beta = min(next_in_line)
+
+
+def _more_channels(  # noqa: PLR0917 - the whole situation
+    region: str,
+    needy: Collection[ThreadLoad],
+    profile: Profile,
+    arrangement: Arrangement,
+    scope: Scope,
+    settings: ControlSettings,
+) -> Move | None:
+    operators, width = scope.regions[region], arrangement.degree(region)
+    inside = {
+        load.thread: sum(load.own.get(operator, 0.0) for operator in operators)
+        for load in needy
+    }
+    if not any(inside.values()):
+        return None
+    wider = _choose_width(inside, needy, width, profile, scope, settings)
+    # All replicas together do what they do now; what is not in the region stays.
+    after = max(
+        max(load.utilization - use, use * width / wider) if use else load.utilization
+        for load in needy
+        for use in (inside[load.thread],)
+    )
+    promise = _promise(needy, after, profile, scope, profile.share)
+    if region in profile.with_more:
+        promise = 1 / profile.with_more[region]
+    return Move(
+        what=f"{wider} replicas for {region}",
+        why=_why(needy, after),
+        to=arrangement.with_degree(region, wider),
+        at={channels_of(region): operators[0]},
+        promise=promise,
+        threads=wider - width if width > 1 else wider,
+    )
+
+
+def _choose_width(  # noqa: PLR0917 - the whole situation
+    inside: Mapping[str, float],
+    needy: Collection[ThreadLoad],
+    width: int,
+    profile: Profile,
+    scope: Scope,
+    settings: ControlSettings,
+) -> int:
+    """Return how many replicas to try: one more, or many where they wait for the world.
+
+    So many that they would keep the free cores busy; what is tried at once is measured
+    at once.
+    """
+    waiting = [load for load in needy if inside[load.thread] and load.blocked]
+    if not waiting or any(load.blocked < MOSTLY * load.utilization for load in waiting):
+        return width + 1
+    used = sum(load.on_core * load.replicas for load in waiting)
+    free = max(0.0, scope.cores - profile.busy_cores)
+    fitting = int(width * (1 + free / max(used, LEAST_USE)))
+    jump = FIRST_JUMP if width == 1 else JUMP
+    most = min(jump * width, fitting, max(width + 1, settings.most_replicas))
+    return max(width + 1, most)
+
+
+def _one_channel_less(
+    region: str,
+    profile: Profile,
+    arrangement: Arrangement,
+    scope: Scope,
+    settings: ControlSettings,
+) -> Move | None:
+    """Return whether a region could do with less, if finding out costs but little.
+
+    Only where parts of the program run one after the other: what it costs is then
+    known, and the rest of the time does not depend on the replicas.
+    """
+    width, place = arrangement.degree(region), fewer_channels_of(region)
+    if width == 1 or place in scope.barred or region not in profile.with_fewer:
+        return None
+    risk = profile.with_fewer[region] - 1
+    if risk > settings.most_risk:
+        return None
+    return Move(
+        what=f"{width - 1} replica{'s' * (width > 2)} for {region}",  # noqa: PLR2004
+        why=f"one less costs at most {max(0.0, risk):.0%}, and there is less to start and "
+        "to move",
+        to=arrangement.with_degree(region, width - 1),
+        at={place: scope.regions[region][0]},
+        promise=1 / (1 + risk),
+        threads=-1,
+    )
+
+
+def no_port_at(port: str) -> str:
+    """Return the place that stands for a threaded port less."""
+    return f"no port at {port}"
+
+
+def _one_port_less(
+    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+) -> Move | None:
+    """Return a port whose thread has hardly anything to do, if there is one.
+
+    Of several ports that were inserted at once, some may have helped and some not; and
+    the work may have moved on.
+    """
+    busy = {load.thread: load.wanted * load.replicas for load in profile.threads}
+    most = max(busy.values(), default=0.0)
+    idle = sorted(
+        (busy[port], port)
+        for port in arrangement.ports & busy.keys()
+        if no_port_at(port) not in scope.barred
+        and busy[port] <= settings.most_risk * most
+    )
+    if not idle:
+        return None
+    use, port = idle[0]
+    return Move(
+        what=f"remove the threaded port at {port}",
+        why=f"its thread is at work {use:.0%} of the time, the busiest {most:.0%}",
+        to=arrangement.without_ports({port}),
+        at={no_port_at(port): port},
+        promise=1.0,
+        threads=-1,
+        saves=True,
+    )
+
+
+def _measure_barred_share(scope: Scope) -> float:
+    """Return which share of the ports has been tried in vain."""
+    return len(scope.barred & scope.places) / max(1, len(scope.places))
+
+
+def _promise(
+    helped: Collection[ThreadLoad],
+    after: float,
+    profile: Profile,
+    scope: Scope,
+    share: float,
+) -> float:
+    """Return how much faster all would be, if so much of the time were."""
+    busiest = max(load.utilization for load in helped)
+    faster = min(
+        busiest / after if after > 0 else float(scope.cores),
+        scope.cores / max(profile.wanted_cores, LEAST_USE),
+        1 / profile.locked if profile.locked else float("inf"),
+    )
+    return 1 / (1 - share + share / faster)
+
+
+def _why(helped: Collection[ThreadLoad], after: float) -> str:
+    names = ", ".join(f"{load.thread} ({load.utilization:.0%})" for load in helped)
+    blocked = max((load.blocked for load in helped), default=0.0)
+    waits = f", {blocked:.0%} waiting for the world" if blocked else ""
+    return (
+        f"bottleneck: {names}{waits}; split, the busiest has {after:.0%} of a thread's "
+        "work"
+    )

@@ -1,0 +1,304 @@
+"""The only loop of the throughput goal: profile, decide, act, evaluate, keep or go back.
+
+The only loop: profile, decide, act, evaluate, keep or go back (section 5).
+
+The controller begins with what the program starts as and adds threads as long as each
+addition raises the throughput where it was made. What did not is taken back and not
+tried again. It halts when nothing promises a gain any more, and wakes up when the
+throughput has shifted, or the work from one operator to another: the paper leaves that
+open.
+
+Every decision is a pure function in a file of its own; waiting is the actuator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from anabranch.control.actuator import Actuator
+from anabranch.control.goals import ControlSettings
+from anabranch.control.throughput.together import Move, Scope, Stay, choose_move
+from anabranch.metrics.load import Profile
+from anabranch.metrics.rates import Gain, Rates, gain
+from anabranch.plan.plan import Arrangement
+
+
+class Blacklist:
+    """Places that did not help: for good, or only in the arrangement they were tried in.
+
+    Per arrangement the controller is less likely to get stuck at a local optimum, since
+    a port may help once others are there; but it tries more, and remembers more.
+
+    >>> listed, bare = Blacklist(per_arrangement=True), Arrangement()
+    >>> listed.add({"b"}, bare)
+    >>> sorted(listed.at(bare)), sorted(listed.at(bare.with_ports({"a"})))
+    (['b'], [])
+    """
+
+    def __init__(self, *, per_arrangement: bool = False) -> None:
+        self._per_arrangement = per_arrangement
+        self._listed: dict[Arrangement | None, frozenset[str]] = {}
+
+    def at(self, arrangement: Arrangement) -> frozenset[str]:
+        """Return what is not to be tried in an arrangement."""
+        return self._listed.get(self._key(arrangement), frozenset())
+
+    def add(self, places: Collection[str], arrangement: Arrangement) -> None:
+        """Note what did not help when it was tried in an arrangement."""
+        self._listed[self._key(arrangement)] = self.at(arrangement).union(places)
+
+    def clear(self) -> None:
+        """Forget everything: the workload is another one."""
+        self._listed.clear()
+
+    def _key(self, arrangement: Arrangement) -> Arrangement | None:
+        return arrangement if self._per_arrangement else None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the controller did: when, what, why, and what came of it."""
+
+    at_s: float
+    what: str
+    why: str
+    effect: str
+
+
+class Controller:
+    """Adapts one program.
+
+    `advance` does one round and tells whether the program still runs; `run` goes on
+    until it has ended. `history` may be read from other threads.
+    """
+
+    def __init__(
+        self, actuator: Actuator, settings: ControlSettings | None = None
+    ) -> None:
+        self.history: list[Step] = []
+        self.settled = False
+        self._actuator = actuator
+        self._settings = settings or ControlSettings()
+        self._blacklist = Blacklist(
+            per_arrangement=self._settings.blacklist_per_arrangement
+        )
+        self._first: Arrangement | None = None  # what it began with
+        self._known: Rates | None = None  # of the present arrangement, if measured
+        self._shifted = 0  # measurements in a row that were unlike those before
+        self._shares: Mapping[str, float] | None = None  # of operators, when it halted
+        self._rounds = 0  # since the last profile
+        self._begun = False
+
+    @property
+    def now_s(self) -> float:
+        """How long the program has run."""
+        return self._actuator.now_s
+
+    def run(self) -> None:
+        """Adapt the program until it ends."""
+        while self.advance():
+            pass
+
+    def advance(self) -> bool:
+        """Do one round; tell whether the program still runs."""
+        return self._watch() if self.settled else self._seek()
+
+    def _begin(self) -> bool | None:
+        """Help operators that wait for the world at once: a moment shows that they do.
+
+        None where they do not.
+        """
+        self._begun = True
+        seen = self._actuator.glance()
+        if seen is None:
+            return None
+        before, profile = seen
+        if not any(load.blocked >= self._settings.beta / 2 for load in profile.threads):
+            return None
+        arrangement = self._actuator.arrangement
+        move = choose_move(profile, arrangement, self._scope(), self._settings)
+        if isinstance(move, Stay):
+            return None
+        self._first = arrangement
+        return self._attempt(move, arrangement, before)
+
+    def _scope(self) -> Scope:
+        return Scope(
+            self._actuator.cores,
+            self._actuator.places,
+            self._actuator.regions,
+            self._blacklist.at(self._actuator.arrangement),
+        )
+
+    def _seek(self) -> bool:
+        helped = None if self._begun else self._begin()
+        if helped is not None:
+            return helped
+        before = self._known or self._actuator.rates()
+        profile = None if before is None else self._actuator.profile()
+        if before is None or profile is None:
+            return False
+        self._known = before
+        arrangement = self._actuator.arrangement
+        self._first = self._first or arrangement
+        match choose_move(profile, arrangement, self._scope(), self._settings):
+            case Stay(why=why):
+                self._note("halt", why, str(arrangement))
+                self.settled, self._shifted, self._rounds = True, 0, 0
+                self._shares = profile.shares()
+                return True
+            case Move() as move:
+                return self._attempt(move, arrangement, before)
+
+    def _attempt(self, move: Move, earlier: Arrangement, before: Rates) -> bool:
+        """Make a change, measure it, and keep what of it has helped."""
+        at_s = self._actuator.now_s
+        how = self._actuator.arrange(move.to)
+        after = None if how is None else self._measure(before, move.at.values())
+        if after is None:
+            if how is not None:
+                self._note(move.what, move.why, f"{how}; the program ended", at_s)
+            return False
+        gains = {
+            place: self._gain(before, after, operator)
+            for place, operator in move.at.items()
+        }
+        least = self._settings.least_gain
+        idle = {
+            place
+            for place, one in gains.items()
+            if not (one.ratio >= 1 - least if move.saves else one.exceeds(least))
+        }
+        measured = ", ".join(f"{one} at {place}" for place, one in gains.items())
+        self._note(move.what, move.why, f"{measured}; {how}", at_s)
+        if not idle:
+            self._known = after
+            return True
+        return self._take_back(move, idle, earlier, gains)
+
+    def _measure(self, before: Rates, operators: Collection[str]) -> Rates | None:
+        """Measure a change; longer, as long as what looks like a gain may be chance."""
+        least = self._settings.least_gain
+        after = self._actuator.rates()
+        for _ in range(self._settings.measurements - 1):
+            if after is None:
+                break
+            gains = [self._gain(before, after, operator) for operator in operators]
+            if not any(_in_doubt(one, least) for one in gains):
+                break
+            more = self._actuator.rates()
+            after = None if more is None else after + more
+        return after
+
+    def _take_back(
+        self,
+        move: Move,
+        idle: set[str],
+        earlier: Arrangement,
+        gains: Mapping[str, Gain],
+    ) -> bool:
+        kept = earlier
+        if idle != set(move.at):
+            kept = move.to.without_ports(idle)
+            self._known = None
+        self._blacklist.add(idle, earlier)
+        how = self._actuator.arrange(kept)
+        if how is None:
+            return False
+        names = ", ".join(sorted(idle))
+        why = "; ".join(f"throughput {gains[place]}" for place in sorted(idle))
+        self._note(f"take back {names}", why, f"blacklisted; {how}")
+        return True
+
+    def _watch(self) -> bool:
+        """Look whether the workload is still the one that was settled for."""
+        now = self._actuator.rates()
+        if now is None:
+            return False
+        before = self._known or now
+        why = self._find_shift(before, now)
+        if why is None:
+            self._rounds += 1
+            if self._rounds >= self._settings.rounds or self._shifted:
+                profile = self._actuator.profile()
+                if profile is None:
+                    return False
+                self._rounds = 0
+                why = self._find_other_work(profile)
+        if why is None:
+            self._shifted = 0
+            self._known = before
+            return True
+        self._shifted += 1
+        if self._shifted < self._settings.patience:
+            return True
+        self._note("wake up", why, "the blacklist is empty again")
+        self._blacklist.clear()
+        self.settled, self._known = False, now
+        return self._reconsider(now)
+
+    def _find_shift(self, before: Rates, now: Rates) -> str | None:
+        """Return where throughput is another one than it was, if anywhere."""
+        moved = {name: self._gain(before, now, name) for name in before.at}
+        most = max(moved, key=lambda name: abs(moved[name].ratio - 1), default=None)
+        if most is None or not _has_shifted(moved[most], self._settings.shift):
+            return None
+        return f"throughput at {most} has shifted: {moved[most]}"
+
+    def _find_other_work(self, profile: Profile) -> str | None:
+        """Return which operator has another share of the work than it had, if one has."""
+        before, now = self._shares or {}, profile.shares()
+        if not before or not now:
+            return None
+        moved = {n: now.get(n, 0.0) - before.get(n, 0.0) for n in {*before, *now}}
+        most = max(sorted(moved), key=lambda name: abs(moved[name]))
+        if sum(map(abs, moved.values())) / 2 <= self._settings.shift:
+            return None
+        return (
+            f"the work has moved: {most} has {now.get(most, 0.0):.0%} of it, before "
+            f"{before.get(most, 0.0):.0%}"
+        )
+
+    def _reconsider(self, before: Rates) -> bool:
+        """Try without all that was added: it was added for another workload."""
+        present = self._actuator.arrangement
+        if self._first in (None, present):
+            return True
+        at_s = self._actuator.now_s
+        how = self._actuator.arrange(self._first)
+        after = None if how is None else self._actuator.rates()
+        if after is None:
+            return False
+        compared = [self._gain(before, after, name) for name in before.at]
+        worst = min(compared, key=lambda one: one.ratio)
+        why = "it was added for another workload"
+        self._note("take back everything", why, f"throughput {worst}; {how}", at_s)
+        if worst.ratio >= 1:
+            self._known = after
+            return True
+        how = self._actuator.arrange(present)
+        if how is not None:
+            self._note("put it back", f"throughput was {worst} without it", how)
+        return how is not None
+
+    def _gain(self, before: Rates, after: Rates, operator: str) -> Gain:
+        return gain(
+            before.at.get(operator, (0.0,)),
+            after.at.get(operator, (0.0,)),
+            self._settings.sureness,
+        )
+
+    def _note(
+        self, what: str, why: str, effect: str, at_s: float | None = None
+    ) -> None:
+        when_s = self._actuator.now_s if at_s is None else at_s
+        self.history.append(Step(when_s, what, why, effect))
+
+
+def _in_doubt(seen: Gain, least: float) -> bool:
+    return seen.ratio - 1 > least and not seen.exceeds(least)
+
+
+def _has_shifted(moved: Gain, least: float) -> bool:
+    return abs(moved.ratio - 1) > max(least, moved.margin)

@@ -1,0 +1,229 @@
+"""Settings of the interpreter while a program runs: garbage collection and the lock.
+
+Has garbage looked for less often, where looking takes long and finds nothing.
+
+CPython looks for objects that only refer to each other whenever 700 more have been made
+than were freed. A stream program makes and keeps a lot of items, hardly any of them in a
+cycle: in one of the applications a third of the time went into looks that found nothing,
+in others 2 to 7%. Where that is so, looks become rarer; one that does find something makes
+them as frequent as before, so that what only a look can free does not pile up.
+
+Has the interpreter's lock handed over sooner, where threads let go of it anyway.
+
+A thread that wants the lock asks its holder for it only after an interval, 5 ms in
+CPython. Where operators call compiled code that lets go of the lock, two threads take
+turns thousands of times a second, each short enough that the one that waits is not
+awake before the lock is taken again. Asking sooner ends that. Threads of plain Python
+hold the lock all the time: for them every turn is lost time, and the interval stays as
+it is. So a watch finds out how often the lock is taken, for a moment now and then, the
+way the profiler does.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+from anabranch.runtime.profile import RUSAGE_THREAD, voluntary_switches
+
+RARER = 10  # times as many new objects between two looks
+WINDOW_S = 0.2
+MUCH = 0.02  # of the time
+NOTHING = 0.01  # of the objects that may be new when a look begins
+
+Tell = Callable[[str, str, str], object]  # what was done, why, with what effect
+
+
+class GarbageWatch:
+    """The watch of one program; where several run in a process, the first one's."""
+
+    _turn = threading.Lock()
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._state = threading.Lock()
+        self._watching = self._over = False
+        self._usual = gc.get_threshold()
+        self._before: float | None = None  # share of the time, until looks became rarer
+        self._told = False
+        self._began_s = 0.0
+        self._renew()
+
+    def start(self) -> None:
+        """Begin to watch, unless it is over, or somebody else does."""
+        with self._state:
+            if self._over or self._watching or not self._turn.acquire(blocking=False):
+                return
+            self._watching = True
+            self._usual = gc.get_threshold()
+            self._renew()
+            gc.callbacks.append(self._on)
+
+    def stop(self) -> None:
+        """Watch no more; looks are as frequent as before."""
+        with self._state:
+            self._over = True
+            if self._watching:
+                self._watching = False
+                gc.callbacks.remove(self._on)
+                self._as_usual()
+                self._turn.release()
+
+    def _renew(self) -> None:
+        self._since_s, self._spent_s = perf_counter(), 0.0
+        self._looks, self._found = 0, 0
+
+    def _on(self, phase: str, info: Mapping[str, Any]) -> None:
+        """Take note of a look; Python calls this before and after each."""
+        now_s = perf_counter()
+        if phase == "start":
+            self._began_s = now_s
+            return
+        found = info["collected"] + info["uncollectable"]
+        self._spent_s += now_s - self._began_s
+        self._looks += 1
+        self._found += found
+        seen_enough = now_s - self._since_s >= WINDOW_S
+        if self._before is None:
+            if seen_enough:
+                self._decide(now_s)
+        elif found > NOTHING * RARER * self._usual[0]:
+            # The first of the rarer looks also finds what is left of the beginning.
+            if self._looks > 1 and self._as_usual():
+                if not self._told:
+                    self._tell_effect(now_s)
+                self._tell("look for garbage as often as before", "there was some", "")
+        elif seen_enough and not self._told:
+            self._tell_effect(now_s)
+
+    def _decide(self, now_s: float) -> None:
+        share = self._spent_s / (now_s - self._since_s)
+        in_vain = self._found <= NOTHING * self._usual[0] * self._looks
+        self._renew()
+        if share > MUCH and in_vain:
+            self._before = share
+            first, *others = self._usual
+            gc.set_threshold(RARER * first, *others)
+
+    def _tell_effect(self, now_s: float) -> None:
+        self._told = True
+        after = self._spent_s / (now_s - self._since_s)
+        self._tell(
+            f"look for garbage after {RARER * self._usual[0]:,} new objects",
+            f"looking took {self._before:.0%} of the time and found nothing",
+            f"{after:.0%} of the time",
+        )
+
+    def _as_usual(self) -> bool:
+        """Undo what was done here, if it still is as it was left."""
+        first, *others = self._usual
+        rarer = gc.get_threshold() == (RARER * first, *others)
+        if rarer:
+            gc.set_threshold(*self._usual)
+        return rarer
+
+
+PROMPT_S = 0.0002
+EVERY_S = 2.0
+LOOKS = 50
+PAUSE_S = 0.002  # between two looks
+SELDOM = 0.8  # taken for less of the time: threads are to ask sooner
+OFTEN = 0.9  # taken for more: as usual again
+
+
+class LockWatch:
+    """The watch of one program; it looks as long as there are several threads."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self._over = False
+        self._several = False
+        self._prompt = False  # as it was found last
+        self._thread: threading.Thread | None = None
+
+    def attend(self, threads: int) -> None:
+        """Take note of how many threads the program has from now on."""
+        with self._news:
+            self._several = threads > 1 and RUSAGE_THREAD is not None
+            self._news.notify()
+            self._apply()
+            if self._several and self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="lock watch", daemon=True
+                )
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more; the interval is what it was."""
+        with self._news:
+            self._over, self._several = True, False
+            self._news.notify()
+            self._apply()
+
+    def _run(self) -> None:
+        while True:
+            with self._news:
+                while not (self._several or self._over):
+                    self._news.wait()
+                if self._over:
+                    return
+            taken = lock_share()
+            with self._news:
+                self._prompt = taken < (OFTEN if self._prompt else SELDOM)
+                self._apply()
+                if not self._over:
+                    self._news.wait(EVERY_S)
+
+    def _apply(self) -> None:
+        if self._several and self._prompt:
+            interval.prompt(self)
+        else:
+            interval.usual(self)
+
+
+class Interval:
+    """The interval of the interpreter, which all programs in a process share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanting: set[object] = set()
+        self._before_s = 0.0
+
+    def prompt(self, program: object) -> None:
+        """Make it short, for the sake of a program."""
+        with self._lock:
+            if not self._wanting:
+                self._before_s = sys.getswitchinterval()
+                sys.setswitchinterval(min(PROMPT_S, self._before_s))
+            self._wanting.add(program)
+
+    def usual(self, program: object) -> None:
+        """Make it what it was before, unless another program wants it short."""
+        with self._lock:
+            if program in self._wanting:
+                self._wanting.discard(program)
+                if not self._wanting:
+                    sys.setswitchinterval(self._before_s)
+
+
+interval = Interval()
+
+
+def lock_share(looks: int = LOOKS) -> float:
+    """Return in which share of the looks another thread held the interpreter's lock.
+
+    >>> 0.0 <= lock_share(looks=2) <= 1.0
+    True
+    """
+    taken, waited = 0, voluntary_switches()
+    for _ in range(looks):
+        time.sleep(PAUSE_S)
+        # To sleep is one switch; any further one is a wait for the lock.
+        before, waited = waited, voluntary_switches()
+        taken += waited > before + 1
+    return taken / looks

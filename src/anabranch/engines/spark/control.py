@@ -1,0 +1,346 @@
+"""What the controllers see of a program on Spark, and change from epoch to epoch.
+
+What the controller sees of a program on Spark, and changes from epoch to epoch.
+
+The levels of a program run one after the other, so threads compete for cores only with
+those of their level. What is shown to the controller is the level that takes longest,
+with its share of the epoch. All regions have the same number of replicas, as many as
+there are cores from the start; cuts are for what cannot be replicated.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from time import perf_counter, sleep
+from typing import Protocol
+
+from anabranch.epochs.layout import SparkLayout, behind_cut, parts_of, why_not_cut
+from anabranch.epochs.log import Arrivals, EpochLog, LevelTimes, Seen
+from anabranch.epochs.task import Report
+from anabranch.graph.graph import ancestors
+from anabranch.metrics.latency import sojourns
+from anabranch.metrics.load import Observed, Profile, RegionLoad, ThreadLoad, profile_of
+from anabranch.metrics.rates import Rates, RecentArrivals
+from anabranch.plan.plan import Arrangement
+
+EPOCHS = 3  # measured for one answer
+PROFILED = 1
+WARM_UP = 8  # epochs at most until the first measurement begins
+STEADY = 0.05  # how much faster an epoch may be than the one before it
+FULL = 0.75  # an epoch with less of the usual number of items is not compared
+FADING = 0.8  # so much of it remains usual if they become fewer
+REGIONS = "all regions"  # they have one degree
+
+
+class Adjustable(Protocol):
+    """A run whose epochs can be changed."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has run."""
+
+    @property
+    def ended(self) -> threading.Event:
+        """Set when it has ended, well or not."""
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+
+    @property
+    def degree(self) -> int:
+        """How many replicas regions have in the epochs that begin now."""
+
+    def set_degree(self, degree: int) -> None:
+        """Change the number of replicas, from the next epoch on."""
+
+    def set_cuts(self, operators: Collection[str]) -> None:
+        """Cut elements before these operators, from the next epoch on."""
+
+
+class SparkActuator:
+    """Watches and changes one program; used by one thread, its controller."""
+
+    def __init__(self, run: Adjustable, layout: SparkLayout, log: EpochLog) -> None:
+        self._run = run
+        self.layout = layout
+        self._log = log
+        self._ports: frozenset[str] = frozenset()
+        self._looked_at = 0  # the last epoch that was, or that is none of ours
+        self._warm = False
+        self._usual = 0.0  # items of an epoch
+
+    @property
+    def now_s(self) -> float:
+        return self._run.elapsed_s
+
+    @property
+    def cores(self) -> int:
+        return self._run.cores
+
+    @property
+    def places(self) -> frozenset[str]:
+        """Before which operators there can be a cut and is none."""
+        return self._possible - self._ports
+
+    @cached_property
+    def _possible(self) -> frozenset[str]:
+        return frozenset(
+            op.name
+            for op in self.layout.graph
+            if why_not_cut(self.layout, op.name) is None
+        )
+
+    @cached_property
+    def regions(self) -> Mapping[str, tuple[str, ...]]:
+        """All operators that are replicated, as one region: they have one degree.
+
+        The first is the one to measure at: all that most sources give comes by it.
+        """
+        inside = [
+            name
+            for unit in self.layout.units
+            if unit.replicated
+            for name in unit.operators
+        ]
+        inside.sort(key=lambda name: -len(self._leading[name]))
+        return {REGIONS: tuple(inside)} if inside else {}
+
+    @cached_property
+    def _leading(self) -> Mapping[str, frozenset[str]]:
+        """The sources that lead to each operator; a source leads to itself."""
+        graph = self.layout.graph
+        sources = frozenset(op.name for op in graph.sources)
+        return {
+            op.name: sources & {op.name, *ancestors(graph, op.name)} for op in graph
+        }
+
+    @property
+    def arrangement(self) -> Arrangement:
+        cut = Arrangement(self._ports)
+        return cut.with_degree(REGIONS, self._run.degree) if self.regions else cut
+
+    def arrange(self, arrangement: Arrangement) -> str | None:
+        if self._run.ended.is_set():
+            return None
+        self._run.set_cuts(arrangement.ports)
+        if self.regions and arrangement.degree(REGIONS) != self._run.degree:
+            self._run.set_degree(arrangement.degree(REGIONS))
+        self._ports = arrangement.ports
+        self._looked_at = self._log.started
+        return "from the next epoch on"
+
+    def glance(self) -> tuple[Rates, Profile] | None:
+        return None
+
+    def profile(self) -> Profile | None:
+        self._log.profiling = True
+        seen = self._log.next(PROFILED, self._run.ended)
+        self._log.profiling = False
+        self._looked_at = self._log.started
+        if seen is None:
+            return None
+        took_s = sum(one.seconds for one in seen)
+        return self.profile_from([r for one in seen for r in one.reports], took_s)
+
+    def profile_from(self, reports: Collection[Report], took_s: float) -> Profile:
+        """Return the profile of the level that took longest, of epochs that took so long."""
+        levels = LevelTimes(self.layout, reports, self.cores)
+        slowest = levels.slowest
+        profile = profile_of(
+            samples
+            for report in reports
+            if self.layout.units[report.unit].level == slowest
+            for samples in report.samples
+        )
+
+        degree = self._run.degree
+
+        def relative(other: int) -> dict[str, float]:
+            longer = 1.0
+            if took_s > 0 and levels.differ(other, degree):
+                longer += levels.longer_s(degree, other) / took_s
+            return dict.fromkeys(self.regions, longer)
+
+        fewer = degree > 1 and levels.differ(degree - 1, degree)
+        return replace(
+            profile,
+            threads=tuple(map(self._with_cuts, profile.threads)),
+            locked=0.0,  # every worker has a lock of its own
+            share=min(1.0, levels.longest_s / took_s) if took_s > 0 else 1.0,
+            with_more=relative(degree + 1),
+            with_fewer=relative(degree - 1) if fewer else {},
+        )
+
+    def _with_cuts(self, load: ThreadLoad) -> ThreadLoad:
+        """Return a load with what each cut would move: all of its part that is behind."""
+        unit = self.layout.unit_of[load.thread]
+        parts = parts_of(self.layout, unit, self._ports)
+        (inside,) = (p.operators for p in parts if load.thread in p.operators)
+        ports = {}
+        for name in inside:
+            if name in self.places:
+                behind = behind_cut(self.layout, unit, name).intersection(inside)
+                moved = sum(load.own.get(one, 0.0) for one in behind)
+                if moved > 0:
+                    ports[name] = moved
+        return replace(load, ports=ports, held_up=0.0)  # no lock in common
+
+    def rates(self) -> Rates | None:
+        seen = [] if self._warm else [self._first_warm()]
+        self._warm = True
+        while len(seen) < EPOCHS and None not in seen:
+            seen.append(self._next_full())
+        return self._rates_of([one for one in seen if one]) if all(seen) else None
+
+    def _first_warm(self) -> Seen | None:
+        """Return the first epoch that is not faster than the one before it.
+
+        What Java compiles in the first epochs would look like the gain of a change.
+        """
+        one = self._next_full()
+        for _ in range(WARM_UP):
+            before, one = one, self._next_full()
+            if (
+                before is None
+                or one is None
+                or one.speed <= before.speed * (1 + STEADY)
+            ):
+                break
+        return one
+
+    def _next_full(self) -> Seen | None:
+        """Return the next epoch that has enough items to be compared with others.
+
+        The costs that each epoch has once weigh more in a small one, which also means
+        that the program keeps up with its sources: nothing has to become faster.
+        """
+        while True:
+            seen = self._log.next(1, self._run.ended, self._looked_at)
+            if seen is None:
+                return None
+            self._looked_at = seen[0].started
+            items = seen[0].items
+            self._usual = max(items, FADING * self._usual)
+            if items >= FULL * self._usual:
+                return seen[0]
+
+    def _rates_of(self, seen: Sequence[Seen]) -> Rates:
+        read = [one.read() for one in seen]
+        return Rates(
+            {
+                name: tuple(
+                    sum(counts.get(source, 0) for source in leading) / one.seconds
+                    for counts, one in zip(read, seen, strict=True)
+                )
+                for name, leading in self._leading.items()
+            }
+        )
+
+
+LOOK_S = 0.02
+ALL_REGIONS = "all regions"  # they have one degree
+
+
+class Resizable(Protocol):
+    """A run whose epochs can be changed."""
+
+    epoch_items: int
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has run."""
+
+    @property
+    def ended(self) -> threading.Event:
+        """Set when it has ended, well or not."""
+
+    def set_degree(self, degree: int) -> None:
+        """Change the number of replicas, from the next epoch on."""
+
+
+class SparkLatencyActuator:
+    """Watches one program and changes its epochs; used by one thread.
+
+    A program begins with one replica.
+    """
+
+    def __init__(self, run: Resizable, layout: SparkLayout, arrivals: Arrivals) -> None:
+        self._run = run
+        self.layout = layout
+        self._arrivals = arrivals
+        self._seen = 0  # epochs
+        self._last = sojourns([arrivals.latencies])
+        self._recent = RecentArrivals()
+        self._degree = 1  # as was asked for
+        run.set_degree(1)
+
+    @property
+    def now_s(self) -> float:
+        return self._run.elapsed_s
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+        return self._run.cores
+
+    @property
+    def others(self) -> int:
+        return sum(not unit.replicated for unit in self.layout.units)
+
+    @property
+    def degrees(self) -> Mapping[str, int]:
+        if not any(unit.replicated for unit in self.layout.units):
+            return {}
+        return {ALL_REGIONS: self._degree}
+
+    @property
+    def epoch_items(self) -> int:
+        return self._run.epoch_items
+
+    def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
+        if self._run.ended.is_set():
+            return None
+        if ALL_REGIONS in degrees:
+            self._degree = degrees[ALL_REGIONS]
+            self._run.set_degree(self._degree)
+        if epoch_items is not None:
+            self._run.epoch_items = epoch_items
+        return "from the next epoch on"
+
+    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+        """Watch until an epoch has ended, or for so long; there is no earlier change."""
+        arrivals, started_s = self._arrivals, perf_counter()
+        while True:
+            if self._run.ended.wait(0):
+                return None
+            ran = arrivals.ran > self._seen
+            if ran or (perf_counter() - started_s >= seconds and self._seen):
+                break
+            sleep(LOOK_S)
+        seen = arrivals.ran
+        epochs = arrivals.epochs_since(self._seen)[: seen - self._seen]
+        self._seen = seen
+        now = sojourns([arrivals.latencies])
+        came_out, self._last = now.since(self._last), now
+        rates = self._recent.look(perf_counter(), arrivals.count_arrivals())
+        return Observed(
+            perf_counter() - started_s,
+            rates,
+            backlog=arrivals.count_backlog(),
+            sojourns=came_out,
+            regions={
+                name: RegionLoad(degree, 0.0, rates[-1])
+                for name, degree in self.degrees.items()
+            },
+            closed=not arrivals.live,
+            epochs=epochs,
+        )

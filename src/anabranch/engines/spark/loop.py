@@ -1,0 +1,614 @@
+"""What the tasks of an epoch are told, and the rows that they exchange."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import SparkSession
+
+from anabranch.connectors.files.arrow_items import form_of
+from anabranch.engines.spark.session import describe_python, row_by_row
+from anabranch.engines.spark.stage_plan import Run, StagePlans, StageShape
+from anabranch.engines.spark.worker import Runner, run_task
+from anabranch.engines.spark.workers import TRIES, Tasks, is_loss
+from anabranch.epochs.checkpoint.record import Begun, Record
+from anabranch.epochs.commit import Books, Done
+from anabranch.epochs.division import (
+    NOT_KNOWN,
+    Division,
+    Work,
+    as_told,
+    divide,
+    times,
+    widths,
+    work_of,
+)
+from anabranch.epochs.intake.intake import Piece
+from anabranch.epochs.layout import SparkLayout, why_not_cut
+from anabranch.epochs.pickle import Originals
+from anabranch.epochs.ship import pack
+from anabranch.epochs.shuffle import Row, TaskRows
+from anabranch.epochs.state.store import EMPTY, Stamp
+from anabranch.epochs.task import (
+    REPORT,
+    TO_DRIVER,
+    EpochAttempt,
+    EpochTask,
+    FinishOperators,
+    InjectOutputs,
+    Mode,
+    ProcessRows,
+    Report,
+    Share,
+    Spec,
+    TaskStage,
+    WarmUp,
+)
+from anabranch.epochs.wire import decode, in_order
+from anabranch.errors import AnabranchError, EngineError
+from anabranch.graph.graph import ancestors
+from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.keys import in_key_order
+from anabranch.runtime.positions import END
+from anabranch.runtime.verify.verifier import Refutation, Verifier
+
+NONE = range(0)  # levels of the stage behind the last
+
+
+class Epochs:
+    """Runs epochs; knows Spark, but not where items come from or go to."""
+
+    def __init__(
+        self, spark: SparkSession, spec: Spec, degree: int, books: Books, tasks: Tasks
+    ) -> None:
+        self.degree = degree
+        self.exactly = (
+            True  # as many replicas of every unit; else fewer where it is full
+        )
+        self.sparing = False  # no replicas for units that had little to do
+        self.cuts: frozenset[str] = frozenset()
+        self.profiling = False
+        self.reports: Sequence[Report] = ()  # of the last epoch
+        shipped, names = pack(spec)
+        in_driver = any(unit.in_driver for unit in spec.layout.units)
+        originals = Originals.of_driver() if in_driver else None
+        self.runner = Runner(spec, names, originals)
+        self._spark = spark
+        self._spec = spec
+        self._layout: SparkLayout = spec.layout
+        self._books = books
+        self._tasks = tasks
+        self.refuted: tuple[Refutation, ...] = ()  # by the last epoch
+        self._verifier = Verifier(self._layout.graph, spec.verdicts, spec.verify)
+        self._verifier.watch()
+        self._plans = StagePlans(
+            run_shipped(spec.job, spark.sparkContext.broadcast(shipped))
+        )
+        self._base = EMPTY
+        self._versions: Mapping[str, Mapping[int, Stamp]] = {}  # unit -> bucket -> one
+        self._turn = 0
+        self._ended = END
+        self._finished: set[str] = set()
+        self._snapshots: frozenset[tuple[str, int]] = frozenset()
+        self._begun: Mapping[str, Begun] = {}
+        self._last_division: Division | None = None
+        self._row_work: Work = NOT_KNOWN  # of a row, as it was
+
+    @property
+    def stamp(self) -> Stamp:
+        """The last epoch that was committed, and its turn."""
+        return self._base
+
+    @property
+    def channels(self) -> Mapping[str, int]:
+        """How many replicas each operator has in this epoch, or had in the last."""
+        channels = self._division.channels
+        units = self._layout.unit_of
+        return {name: channels[unit.number] for name, unit in units.items()}
+
+    @property
+    def finishing(self) -> bool:
+        """Whether operators have said their last words; no rows may follow them."""
+        return bool(self._finished)
+
+    def resume(self, record: Record | None, turn: int) -> None:
+        """Go on from a record of a checkpoint; turns are numbered from `turn` on."""
+        self._turn = turn
+        if record is not None:
+            self._base = record.stamp
+            self._versions = record.versions
+            self._ended = END if record.ended is None else record.ended
+            self._finished = set(record.finished)
+            self._begun = record.begun
+
+    def take_over(self, other: Epochs) -> None:
+        """Go on after the last commit of epochs that ran another layout."""
+        self.degree, self.exactly = other.degree, other.exactly
+        self.sparing, self.profiling = other.sparing, other.profiling
+        self._base, self._turn, self._ended = other._base, other._turn, other._ended
+
+    @property
+    def why_not_again(self) -> str | None:
+        """Why the last epoch cannot run again with another layout, or None."""
+        if self._in_driver_too:
+            return "what the driver has run of this epoch cannot be taken back"
+        if any(self._versions.values()) or self._begun or self._finished:
+            return "states of earlier epochs would have to move"
+        return None
+
+    def warm_up(self) -> None:
+        """Start the workers and have them load the program, before any data comes."""
+        task = self._task(WarmUp())
+        stages = self._division.stages
+        workers = [levels for levels in stages if not self._is_in_driver(levels)]
+        if workers:
+            try:
+                self._retry(lambda: self._job(workers[:1], task, {}))
+            except Exception as error:
+                described = describe_python(self._spark, error)
+                if described is not None:
+                    raise described from None
+                raise
+
+    def run(self, pieces: Mapping[str, list[Piece]]) -> None:
+        """Run the rows of one epoch through the program."""
+        taken = list(itertools.chain.from_iterable(pieces.values()))
+        rows = sum(piece.rows for piece in taken)
+        self._last_division = self._divide(times(rows, self._row_work))
+        shares: dict[tuple[int, int], Share] = {}
+        for source, parts in pieces.items():
+            unit = self._layout.unit_of[source]
+            channels = self._division.channels[unit.number]
+            for index, piece in enumerate(parts):
+                place = unit.number, index * channels // len(parts)
+                share = shares.get(place, Share())
+                shares[place] = replace(share, pieces=(*share.pieces, piece))
+        self._through(
+            shares,
+            first=min(piece.first for piece in taken),
+            end=max(piece.first + piece.rows for piece in taken),
+        )
+        self._row_work = NOT_KNOWN
+        if self.sparing and rows:
+            self._row_work = times(1 / rows, work_of(self.reports))
+
+    @property
+    def _division(self) -> Division:
+        """How this epoch is divided, or the last one was."""
+        if self._last_division is None:
+            self._last_division = self._divide(NOT_KNOWN)
+        return self._last_division
+
+    def _divide(self, work: Work) -> Division:
+        """Return how an epoch is divided that has so much work."""
+        exactly = self.exactly
+        channels = widths(self._layout, self.degree, exactly=exactly, work=work)
+        if exactly:
+            return as_told(self._layout, channels)
+        cores = self._spark.sparkContext.defaultParallelism
+        return divide(self._layout, channels, work, cores, self._cuts())
+
+    def finish(self, go_on: Callable[[], bool] = lambda: True) -> bool:
+        """End the stream: operators finish one by one, producers first.
+
+        All are asked at once what they have to say. When one of them has spoken, those
+        that hear it are asked again. Before each epoch it is asked whether to `go_on`;
+        tells whether all have finished.
+        """
+        waiting = [
+            name
+            for name in self._layout.graph.names
+            if name in self._layout.unit_of
+            and _may_finish(self._layout, name)
+            and name not in self._finished
+        ]
+        # In the driver, what an operator does when it is asked cannot be undone.
+        together = not self._in_driver_too
+        answers: dict[str, list[Report]] = {}
+        while waiting:
+            name, *others = waiting
+            if not go_on():
+                return False
+            if name not in answers:
+                found = self._ask(waiting if together else [name])
+                together = found is not None
+                if found is None:
+                    continue
+                answers = found
+            if self._inject(name, answers.pop(name)):
+                answers = {
+                    other: reports
+                    for other, reports in answers.items()
+                    if name not in ancestors(self._layout.graph, other)
+                }
+            waiting = others
+        return True
+
+    def _ask(self, names: Sequence[str]) -> dict[str, list[Report]] | None:
+        """Ask operators what they give at the end; return their reports.
+
+        None if of several one has failed: it may lack what others will give it.
+        """
+
+        def ask() -> list[Row]:
+            task = self._task(FinishOperators(tuple(names)))
+            levels = sorted({self._layout.unit_of[name].level for name in names})
+            here = range(levels[0], levels[-1] + 1)
+            if self._layout.unit_of[names[0]].in_driver:
+                return self._in_driver(_at(task, here), {}, [])
+            stages = [range(level, level + 1) for level in here]
+            return self._job(stages, task, {})
+
+        told = self._load(self._retry(ask))
+        self._refuse_refuted(told)
+        try:
+            reports = _without_errors(told)
+        except AnabranchError:
+            if len(names) == 1:
+                raise
+            return None
+        if len(names) > 1 and any(report.failures for report in reports):
+            return None
+        return {
+            name: [report for report in reports if name in report.finished]
+            for name in names
+        }
+
+    def _inject(self, name: str, reports: list[Report]) -> bool:
+        """Run what an operator gives at the end through the rest; tell whether it does.
+
+        Its outputs are numbered by key, over all its replicas.
+        """
+        found = {
+            key: (report.channel, outputs)
+            for report in reports
+            for key, outputs in report.finished[name]
+        }
+        failures = any(report.failures for report in reports)
+        if not found and not failures:
+            return False
+        placed: dict[int, list[tuple[int, Any]]] = {}
+        first = number = self._ended
+        for key in in_key_order(found):
+            channel, outputs = found[key]
+            for output in outputs:
+                placed.setdefault(channel, []).append((number, output))
+                number += 1
+        unit = self._layout.unit_of[name].number
+        width = self._layout.positions.after[name]
+        shares = {}
+        for channel, some in placed.items():
+            columns = [[number for number, _ in some]]
+            columns += [[0] * len(some) for _ in range(width - 1)]
+            items = [item for _, item in some]
+            injected = self.runner.pickler.dumps((items, columns))
+            shares[unit, channel] = Share(injected=injected)
+        self._ended = number
+        self._through(shares, first, number, after=name, asked=reports)
+        return True
+
+    def ask_state(self, name: str) -> Any:
+        """Return the state of an operator without a key, as of the last commit."""
+        answers = self._ask([name]) or {}
+        ((_, (state,)),) = (
+            one for told in answers[name] for one in told.finished[name]
+        )
+        return state
+
+    def _task(self, mode: Mode) -> EpochTask:
+        """Return the task of a new try of the next epoch."""
+        self._turn += 1
+        return EpochTask(
+            TaskStage(self._division.stages[0], self._division.channels),
+            EpochAttempt(
+                self._base,
+                self._turn,
+                versions=self._versions,
+                snapshots=self._snapshots,
+            ),
+            mode,
+            profiling=self.profiling,
+        )
+
+    def _cuts(self) -> dict[int, tuple[str, ...]]:
+        """Return the operators before which each unit is cut."""
+        found: dict[int, tuple[str, ...]] = {}
+        for name in self._layout.graph.names:
+            if name in self.cuts and why_not_cut(self._layout, name) is None:
+                unit = self._layout.unit_of[name].number
+                found[unit] = (*found.get(unit, ()), name)
+        return found
+
+    def _through(
+        self,
+        shares: dict[tuple[int, int], Share],
+        first: int,
+        end: int,
+        after: str | None = None,
+        asked: Sequence[Report] = (),
+    ) -> None:
+        """Run an epoch through all levels, and have it entered in the books."""
+
+        def go(until: tuple[int, ...] | None = None) -> list[Row]:
+            rows = range(first, end)
+            task = self._task(
+                ProcessRows(rows, self._begun, self._cuts(), until)
+                if after is None
+                else InjectOutputs(after, rows, self._begun)
+            )
+            directory = self._books.begin(task.attempt.stamp)
+            attempt = replace(task.attempt, parts_directory=directory)
+            return self._levels(replace(task, attempt=attempt), shares)
+
+        rows = self._retry(go)
+        self._tasks.refuse_if_abandoned()
+        told = self._load(rows)
+        self._refuse_refuted(told)
+        try:
+            ran = _without_errors(told)
+        except AnabranchError as error:
+            if after is not None:
+                raise
+            found = self._find_first(error, go)
+            raise found from found.__cause__
+        self._refuse_missing(ran)
+        self.reports = reports = [*asked, *ran]
+        units = self._layout.units
+        self._begun = {units[r.unit].name: r.begun for r in ran if r.begun is not None}
+        self._base = Stamp(self._base.epoch + 1, self._turn)
+        self._versions = self._with_new_versions(ran)
+        sunk = self._collect_sinks(rows)
+        done = Done(self._base, reports, sunk, after, self._ended, self._begun)
+        self._snapshots = self._books.took(done)
+
+    def _refuse_refuted(self, reports: Sequence[Report]) -> None:
+        """Raise `RefutedError` if the epoch has refuted a verdict; nothing is committed.
+
+        What has changed in this process was changed by a sink, or beside the program.
+        """
+        here = self._verifier.find()
+        found = {one.operator: one for report in reports for one in report.refuted}
+        self.refuted = () if here else tuple(found.values())
+        for one in (*here, *self.refuted):
+            raise one.error()
+
+    def find_sharing(self, found: Refutation) -> tuple[str, ...]:
+        """Return the operators that can reach what has changed."""
+        return self._verifier.find_sharing(found.what)
+
+    def _find_first(
+        self, error: AnabranchError, go: Callable[[tuple[int, ...]], list[Row]]
+    ) -> AnabranchError:
+        """Return the failure that one thread would have met first, in a failed epoch.
+
+        Tasks fail at the same time, and a task that fails hands nothing on, so another
+        item before may fail further on. The epoch runs again up to the failure, until
+        nothing fails before it; sinks in the driver then get what came before it.
+        Nothing runs again where units ran in the driver: others would notice.
+        """
+        while error.place is not None and not self._in_driver_too:
+            until = error.place
+            rows = self._retry(lambda: go(until))  # noqa: B023 - called at once
+            try:
+                self._reports(rows)
+            except AnabranchError as earlier:
+                if earlier.place is None or earlier.place >= until:
+                    return earlier
+                error = earlier
+                continue
+            self._books.deliver_before_failure(
+                self._base.epoch + 1, self._collect_sinks(rows)
+            )
+            break
+        return error
+
+    def _refuse_missing(self, reports: Sequence[Report]) -> None:
+        """Refuse an epoch unless each task has reported: once, or once for each part."""
+        layout, division, cut = self._layout, self._division, self._cuts()
+        stage = TaskStage(NONE, division.channels)
+        expected = {
+            (unit.number, channel)
+            for levels in division.stages
+            for places in stage.places(layout, levels)
+            for unit, channel in places
+        }
+        found = Counter((report.unit, report.channel) for report in reports)
+        if set(found) == expected and all(
+            count <= 1 + len(cut.get(unit, ())) for (unit, _), count in found.items()
+        ):
+            return
+        msg = (
+            f"each task must report once; of {sorted(expected)} (unit, replica) the "
+            f"reports were {dict(found)}; this is a fault of Anabranch, please report it"
+        )
+        raise EngineError(msg)
+
+    def _with_new_versions(
+        self, reports: Sequence[Report]
+    ) -> dict[str, Mapping[int, Stamp]]:
+        """Return the versions of buckets, with those that the reports name."""
+        versions = dict(self._versions)
+        for report in reports:
+            if report.versions:
+                unit = self._layout.units[report.unit].name
+                versions[unit] = {**versions.get(unit, {}), **report.versions}
+        return versions
+
+    def _retry(self, run: Callable[[], list[Row]]) -> list[Row]:
+        """Run something again if a process that it needs was lost meanwhile."""
+        for _ in range(TRIES - 1):
+            try:
+                return run()
+            except Exception as error:
+                # What a unit in the driver has done cannot be undone; and workers that
+                # were cancelled are not lost.
+                if self._in_driver_too or self._tasks.cancelled or not is_loss(error):
+                    raise
+        return run()
+
+    @property
+    def _in_driver_too(self) -> bool:
+        return any(unit.in_driver for unit in self._layout.units)
+
+    def _levels(
+        self, task: EpochTask, shares: dict[tuple[int, int], Share]
+    ) -> list[Row]:
+        """Run one try of an epoch through all levels."""
+        rows: list[Row] = []
+        stages = self._division.stages
+        for in_driver, some in itertools.groupby(stages, self._is_in_driver):
+            part = list(some)
+            if in_driver:
+                for levels in part:
+                    rows = self._in_driver(_at(task, levels), shares, rows)
+            else:
+                levels = range(part[0].start, part[-1].stop)
+                later = [row for row in rows if not self._is_at(row, levels)]
+                rows = later + self._job(part, task, self._hand_out(shares, rows))
+        return rows
+
+    def _is_in_driver(self, levels: range) -> bool:
+        return self._layout.levels[levels[0]][0].in_driver
+
+    def _hand_out(
+        self, shares: dict[tuple[int, int], Share], rows: list[Row]
+    ) -> dict[tuple[int, int], Share]:
+        """Return the shares of tasks, with what the driver has for them."""
+        handed = dict(shares)
+        for unit, channel, entry, payload in rows:
+            if unit >= 0:
+                share = handed.get((unit, channel), Share())
+                blobs = (*share.blobs, (entry, payload))
+                handed[unit, channel] = replace(share, blobs=blobs)
+        return handed
+
+    def _job(
+        self,
+        stages: Sequence[range],
+        task: EpochTask,
+        shares: dict[tuple[int, int], Share],
+    ) -> list[Row]:
+        """Run some stages as one Spark job and return the rows that come out."""
+        self._tasks.stages = stages
+        shapes, tasks = [], []
+        for levels, then in itertools.zip_longest(stages, stages[1:], fillvalue=NONE):
+            units = {u.number for level in levels for u in self._layout.levels[level]}
+            own = {place: share for place, share in shares.items() if place[0] in units}
+            versions = {
+                name: found
+                for name, found in task.attempt.versions.items()
+                if name in {self._layout.units[number].name for number in units}
+            }
+            attempt = replace(task.attempt, versions=versions)
+            stage = replace(task.stage, levels=levels, then=then)
+            tasks.append(replace(task, stage=stage, attempt=attempt, shares=own))
+            count = len(task.stage.places(self._layout, levels))
+            cuts = max(len(task.cuts.get(number, ())) for number in units)
+            shapes.append(StageShape(count, 1 + cuts))
+        spark = self._row_by_row if task.cuts else self._spark
+        return _rows(self._plans.collect(spark, shapes, tasks))
+
+    @cached_property
+    def _row_by_row(self) -> SparkSession:
+        return row_by_row(self._spark)
+
+    def _in_driver(
+        self,
+        task: EpochTask,
+        shares: dict[tuple[int, int], Share],
+        rows: list[Row],
+    ) -> list[Row]:
+        """Run the units of a level in this process."""
+        handed = self._hand_out(shares, rows)
+        passed = [row for row in rows if not self._is_at(row, task.stage.levels)]
+        for ((unit, channel),) in task.stage.places(self._layout, task.stage.levels):
+            match task.mode:
+                case FinishOperators(some) if not {*some}.intersection(unit.operators):
+                    continue
+            out = TaskRows()
+            share = handed.get((unit.number, channel), Share())
+            received: list[list[pa.Buffer]] = [[] for _ in unit.entries]
+            self.runner.run_unit(task, (unit, channel), share, received, out)
+            passed += out.list_rows()
+        return passed
+
+    def _is_at(self, row: Row, levels: range) -> bool:
+        """Tell whether a row is for a unit on one of these levels."""
+        return row[0] >= 0 and self._layout.units[row[0]].level in levels
+
+    def _reports(self, rows: list[Row]) -> list[Report]:
+        return _without_errors(self._load(rows))
+
+    def _load(self, rows: list[Row]) -> list[Report]:
+        loads = self.runner.pickler.loads
+        reports = [loads(payload) for unit, _, _, payload in rows if unit == REPORT]
+        return sorted(reports, key=lambda report: (report.unit, report.channel))
+
+    def _collect_sinks(self, rows: list[Row]) -> dict[str, list[Any]]:
+        """Return the items of the sinks that the driver serves, in order."""
+        graph, pickler = self._layout.graph, self.runner.pickler
+        found: dict[str, list[Any]] = {}
+        for unit, _, entry, payload in rows:
+            if unit == TO_DRIVER:
+                found.setdefault(graph.names[entry], []).append(payload)
+        sunk = {}
+        for sink, blobs in found.items():
+            kind = graph[graph[sink].inputs[0].operator].type
+            form = None if kind is None else form_of(kind)
+            batches = [decode(pa.py_buffer(blob), form, pickler) for blob in blobs]
+            sunk[sink] = in_order(batches).items
+        return sunk
+
+
+def run_shipped(job: str, shipped: Broadcast[bytes]) -> Run:
+    """Return what runs the tasks of a job in a worker."""
+
+    def run(
+        task: EpochTask, batches: Iterable[pa.RecordBatch]
+    ) -> Iterable[pa.RecordBatch]:
+        return run_task(job, shipped, task, batches)
+
+    return run
+
+
+def _at(task: EpochTask, levels: range) -> EpochTask:
+    """Return a task as units on other levels get it."""
+    return replace(task, stage=replace(task.stage, levels=levels))
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    return list(
+        zip(
+            table.column("unit").to_pylist(),
+            table.column("channel").to_pylist(),
+            table.column("entry").to_pylist(),
+            table.column("payload").to_pylist(),
+            strict=True,
+        )
+    )
+
+
+def _without_errors(reports: list[Report]) -> list[Report]:
+    """Return reports; raise the first error in them, by its place."""
+    errors = [report.error for report in reports if report.error is not None]
+    if errors:
+        raise min(errors, key=_place_of)
+    return reports
+
+
+def _place_of(error: BaseException) -> tuple[float, ...]:
+    place = error.place if isinstance(error, AnabranchError) else None
+    return (math.inf,) if place is None else place
+
+
+def _may_finish(layout: SparkLayout, name: str) -> bool:
+    op = layout.graph[name]
+    return bool(op.inputs) and kernel_of(op).finishes

@@ -1,0 +1,155 @@
+"""The plan of an epoch's Spark job: made once for each shape, told anew what to do.
+
+To build a stage takes some seventy calls into the JVM, more time than a small epoch's
+rows. What changes from epoch to epoch is only what tasks are told. So that goes with the
+job as one of its properties, which every attempt of its tasks gets from Spark, and the
+stages stay: as long as epochs have the same stages and the same number of tasks, their
+plan is the same. Where it would be too much for a property, the plan has it inside and is
+used once.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import cloudpickle
+import pyarrow as pa
+from pyspark import Broadcast, TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from anabranch.engines.spark.session import own_python
+from anabranch.epochs.task import ROW_ARROW, EpochTask
+
+ROW_SCHEMA = from_arrow_schema(ROW_ARROW)  # text would be parsed for every stage
+PROPERTY = "anabranch.tasks"
+MOST_BYTES = 1 << 17  # of a property: each task of a job gets it
+KEPT = 8  # plans
+
+Run: TypeAlias = Callable[
+    [EpochTask, Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]
+]
+
+
+@dataclass(frozen=True)
+class StageShape:
+    """How many tasks a stage has, and how many workers each of them."""
+
+    tasks: int
+    workers: int
+
+
+class StagePlans:
+    """The plans of a job's epochs; used by the thread that runs them."""
+
+    def __init__(self, run: Run) -> None:
+        """Have workers `run` what they are told."""
+        self._run = run
+        self._made: dict[Any, tuple[DataFrame, Sequence[Any]]] = {}
+
+    def collect(
+        self,
+        spark: SparkSession,
+        shapes: Sequence[StageShape],
+        tasks: Sequence[EpochTask],
+    ) -> pa.Table:
+        """Run a job that has these stages, whose tasks are told that; return its rows."""
+        told, shared = dump(tasks)
+        text = base64.b64encode(told).decode()
+        if len(text) > MOST_BYTES:
+            return self._build(spark, shapes, shared, told).toArrow()
+        # Who is kept has its number for itself.
+        key = id(spark), tuple(shapes), tuple(map(id, shared))
+        if key not in self._made:
+            if len(self._made) >= KEPT:
+                self._made.pop(next(iter(self._made)))
+            self._made[key] = self._build(spark, shapes, shared), (spark, *shared)
+        frame, _ = self._made[key]
+        spark.sparkContext.setLocalProperty(PROPERTY, text)
+        # Spark would take the rows that a plan has shuffled before for those of now.
+        return (frame.alias("again") if len(shapes) > 1 else frame).toArrow()
+
+    def _build(
+        self,
+        spark: SparkSession,
+        shapes: Sequence[StageShape],
+        shared: Sequence[Any],
+        told: bytes | None = None,
+    ) -> DataFrame:
+        first, *others = shapes
+        frame = spark.range(0, first.tasks, 1, first.tasks)
+        for number, shape in enumerate([first, *others]):
+            if number:
+                frame = frame.repartitionById(shape.tasks, "dest")
+            for part in range(shape.workers):
+                function = stage_function(self._run, number, part, shared, told)
+                with own_python(spark):
+                    frame = frame.mapInArrow(function, ROW_SCHEMA)
+        return frame
+
+
+def stage_function(
+    run: Run, number: int, part: int, shared: Sequence[Any], told: bytes | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """Return what one of the workers of a stage's tasks does."""
+
+    def run_stage(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        task = load(read_property() if told is None else told, shared)[number]
+        task = replace(task, stage=replace(task.stage, part=part))
+        return run(task, batches)
+
+    return run_stage
+
+
+def read_property() -> bytes:
+    """Return what the tasks of the job of this one are told."""
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - Spark calls us
+    text = context.getLocalProperty(PROPERTY)
+    assert text is not None  # noqa: S101 - see `collect`
+    return base64.b64decode(text)
+
+
+def dump(tasks: Sequence[EpochTask]) -> tuple[bytes, list[Any]]:
+    """Return what tasks are told as bytes, and the broadcasts that it refers to."""
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    pickler.dump(list(tasks))
+    return file.getvalue(), pickler.shared
+
+
+def load(told: bytes, shared: Sequence[Any]) -> list[EpochTask]:
+    """Return what `dump` was given."""
+    unpickler = _Unpickler(io.BytesIO(told))
+    unpickler.shared = shared
+    loaded: list[EpochTask] = unpickler.load()
+    return loaded
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """Leaves broadcasts to Spark, which sends them with the functions of a plan."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.shared: list[Any] = []
+
+    def persistent_id(self, obj: Any) -> int | None:
+        if not isinstance(obj, Broadcast):
+            return None
+        for number, one in enumerate(self.shared):
+            if one is obj:
+                return number
+        self.shared.append(obj)
+        return len(self.shared) - 1
+
+
+class _Unpickler(pickle.Unpickler):
+    shared: Sequence[Any] = ()
+
+    def persistent_load(self, number: int) -> Any:
+        return self.shared[number]

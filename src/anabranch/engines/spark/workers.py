@@ -1,0 +1,227 @@
+"""The Spark tasks of a job as a group: what they are at, how they are lost or cancelled.
+
+Tells a process that was lost from a program that failed.
+
+What was lost (a Python worker, an executor) can be run again: an epoch counts only when
+it is committed. What failed would fail again.
+
+The Spark tasks of a job as a group: what they are at, and how they are cancelled.
+
+A worker cannot be asked while it is in a function of the user's. So when a job is to
+stop, a file says so, and a thread in each worker of this host answers with the operator
+that the worker is in. Of workers elsewhere only the stage is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from anabranch.engines.engine import Places, operators_of
+from anabranch.epochs.intake.items import read_generated
+from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.unit.egress import Exits
+from anabranch.errors import AnabranchError, EngineError
+from anabranch.runtime.ports import AbortedError
+
+TRIES = 5  # of an epoch, before the loss counts as a failure
+
+_SIGNS = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "Python worker process terminated",
+    "Python daemon failed to launch worker",
+    "ClosedChannelException",
+    "ExecutorLostFailure",
+    "FetchFailed",
+    "MetadataFetchFailed",
+    "Connection reset",
+    "Broken pipe",
+    "java.io.EOFException",
+)
+
+
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+def is_loss(error: BaseException) -> bool:
+    """Tell whether a Spark job ended because one of its processes did.
+
+    >>> is_loss(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))
+    True
+    >>> is_loss(RuntimeError("ZeroDivisionError"))
+    False
+    """
+    text = str(error)
+    return any(sign in text for sign in _SIGNS)
+
+
+def engine_error(error: BaseException) -> EngineError | None:
+    """Return what to tell the user of a failure of Spark or of a disk.
+
+    None for any other error. The whole report of Spark stays the cause of the error.
+
+    >>> str(engine_error(OSError(28, "No space left on device"))).partition(";")[0]
+    'Spark must be able to run the tasks of a job'
+    >>> engine_error(ZeroDivisionError()) is None
+    True
+    """
+    text = str(error)
+    if isinstance(error, AnabranchError):
+        return None
+    full = any(sign in text for sign in _FULL)
+    if not (full or isinstance(error, OSError) or _is_sparks(error)):
+        return None
+    advice = "its __cause__ has the whole report of Spark"
+    if full:
+        advice = "free space in the temporary directory (TMPDIR, spark.local.dir)"
+    return EngineError(
+        f"Spark must be able to run the tasks of a job; it failed with: "
+        f"{telling_line(text)}; {advice}"
+    )
+
+
+def _is_sparks(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+
+
+_JAVA = re.compile(r"(?:Caused by: )?(?:java|org|scala|io|com)\.")
+_FRAME = re.compile(
+    r"[\w.$/]+\(.*\)"
+)  # of a stack: java.lang.Thread.run(Thread.java:840)
+_RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b")
+
+
+def telling_line(text: str) -> str:
+    r"""Return the line of a report of Spark that says what happened.
+
+    That is the last line of the worker's own traceback, or Java's last cause.
+
+    >>> telling_line("Traceback ...\nOSError: [Errno 28] full\n\tat org.X")
+    'OSError: [Errno 28] full'
+    >>> telling_line("org.X: aborted\n\tat org.X\nCaused by: java.io.IOException: full")
+    'java.io.IOException: full'
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    python = [n for n in lines if _RAISED.match(n) and not _JAVA.match(n)]
+    java = [n for n in lines if _JAVA.match(n) and not _FRAME.fullmatch(n)]
+    found = (python or java or lines or ["nothing was reported"])[-1]
+    return found.strip().removeprefix("Caused by: ")
+
+
+ASKED = "where"  # the file that asks
+ANSWERS = "at-*"
+ANSWER_S = 0.5  # between two looks whether somebody asks
+LATE_S = 3.0  # an answer that is older than that is of a worker that is gone
+PATIENCE_S = 3.0  # a busy machine may be late with its answers
+
+PLACES: Places = {
+    Exits.write.__code__: lambda frame: frame.f_locals["sink"],
+    read_generated.__code__: lambda frame: frame.f_locals["op"].name,
+}
+
+
+class Tasks:
+    """The tasks of a job, as the driver sees them."""
+
+    def __init__(
+        self, spark: SparkSession, layout: SparkLayout, directory: Path
+    ) -> None:
+        self._context = spark.sparkContext
+        self.layout = layout
+        self._directory = directory
+        self._group = f"anabranch-{directory.name}"
+        self.stages: Sequence[range] = ()  # of the Spark job that runs
+        self.cancelled = False
+        self.abandoned = False  # nobody waits any more for what runs in the driver
+
+    def join(self) -> None:
+        """Have the Spark jobs that this thread starts belong to the group."""
+        self._context.setJobGroup(self._group, "anabranch", interruptOnCancel=True)
+
+    def ask(self) -> None:
+        """Have the workers tell, from now on, which operator they are in."""
+        with contextlib.suppress(OSError):
+            (self._directory / ASKED).touch()
+
+    def operators(self) -> list[str]:
+        """Return the operators that workers say they are in, or those of the stage."""
+        until_s = time.monotonic() + PATIENCE_S
+        while not (named := self._read_answers() or self._in_running_stages()):
+            if time.monotonic() > until_s:
+                break
+            time.sleep(ANSWER_S)
+        return named
+
+    def _read_answers(self) -> list[str]:
+        found: dict[str, None] = {}
+        for path in self._directory.glob(ANSWERS):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime < LATE_S:
+                    found |= dict.fromkeys(path.read_text().split("\n"))
+        return [name for name in found if name in self.layout.graph]
+
+    def _in_running_stages(self) -> list[str]:
+        tracker = self._context.statusTracker()
+        for job in tracker.getJobIdsForGroup(self._group):
+            info = tracker.getJobInfo(job)
+            if info is None or info.status != "RUNNING":
+                continue
+            numbers = sorted(info.stageIds)
+            return [
+                name
+                for number, levels in zip(numbers, self.stages, strict=False)
+                if (stage := tracker.getStageInfo(number)) and stage.numActiveTasks
+                for level in levels
+                for unit in self.layout.levels[level]
+                for name in (*unit.operators, *unit.writes)
+            ]
+        return []
+
+    def cancel(self) -> None:
+        """Cancel what runs; Spark kills workers that do not let go of their task."""
+        self.cancelled = True
+        with contextlib.suppress(Exception):  # Spark may be gone already
+            self._context.cancelJobGroup(self._group)
+
+    def refuse_if_abandoned(self) -> None:
+        """Send the driver's thread home that comes back after the job was given up."""
+        if self.abandoned:
+            raise AbortedError
+
+
+_answering: set[str] = set()  # the directories that a thread of this process looks at
+
+
+def answer_in(directory: str) -> None:
+    """Have a thread of this worker tell where the main thread is, when it is asked."""
+    if directory in _answering:
+        return
+    _answering.clear()  # a worker serves one job at a time
+    _answering.add(directory)
+    threading.Thread(
+        target=_answer, args=(Path(directory),), name="where", daemon=True
+    ).start()
+
+
+def _answer(directory: Path) -> None:
+    path = directory / f"at-{os.getpid()}"
+    while str(directory) in _answering:
+        time.sleep(ANSWER_S)
+        with contextlib.suppress(OSError):
+            if not (directory / ASKED).exists():
+                continue
+            busy = operators_of([threading.main_thread()], PLACES)
+            if busy:
+                whole = directory / f"answer-{os.getpid()}"
+                whole.write_text("\n".join(busy))
+                whole.replace(path)  # a reader never sees half of it
+            else:
+                path.unlink(missing_ok=True)

@@ -1,0 +1,199 @@
+"""Looks into a checkpoint, without its program and without Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import pickle
+import re
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anabranch.epochs.checkpoint.directory import refuse_untrusted
+from anabranch.epochs.checkpoint.files import Entry, read_bucket
+from anabranch.epochs.checkpoint.record import (
+    Record,
+    find_epochs,
+    read_program,
+    read_record,
+)
+from anabranch.epochs.checkpoint.seal import Seal
+from anabranch.epochs.stable_names import MODULE, OBJECTS, find, old_name
+from anabranch.errors import CheckpointError
+
+
+class Held(NamedTuple):
+    """What a bucket of a unit holds."""
+
+    unit: str
+    bucket: int
+    keys: int
+    size: int
+
+
+class Contents:
+    """A checkpoint as it is on the disk."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._seal = Seal.from_environment()
+        refuse_untrusted(directory, self._seal)
+        described = read_program(directory, self._seal)
+        self.identity: str = described["identity"]
+        self.program: dict[str, Any] = described["program"]
+        self.record = Record()
+        for epoch in find_epochs(directory)[:1]:
+            self.record = read_record(directory, epoch, self._seal)
+
+    def buckets(self) -> list[Held]:
+        """Return what each bucket holds, without those that are empty."""
+        places = {(one.unit, one.bucket) for one in self.record.snapshots}
+        places |= {(log.unit, b) for log in self.record.logs for b in log.sizes}
+        found = []
+        for unit, bucket in sorted(places):
+            sizes = {key: len(key) + len(s) for key, s in self._entries(unit, bucket)}
+            found.append(Held(unit, bucket, len(sizes), sum(sizes.values())))
+        return found
+
+    def states(self, operator: str) -> Iterator[tuple[Any, Any]]:
+        """Return key and state of each key of `UNIT/OPERATOR`, or of an operator.
+
+        Both are plain data: a tuple of a type that the program names is a dictionary.
+        """
+        name = operator.rpartition("/")[2]
+        place = self.program["states"].get(name)
+        if place is None or operator not in (name, f"{place['unit']}/{name}"):
+            have = ", ".join(
+                f"{one['unit']}/{name}" for name, one in self.program["states"].items()
+            )
+            msg = f"there is no state of {operator!r} in {self.directory}; have: {have}"
+            raise CheckpointError(msg)
+        begun = self.record.begun.get(place["unit"])
+        if begun is not None:
+            yield [], plain(self._load_state(begun.states)[name])
+        prefix = b"%04d/" % place["number"]
+        for bucket in range(self.program["buckets"]):
+            held = dict(self._entries(place["unit"], bucket))
+            for raw in sorted(held):
+                if raw.startswith(prefix):
+                    key, state = self._load_state(held[raw])
+                    yield plain(key), plain(state)
+
+    def _entries(self, unit: str, bucket: int) -> Iterator[Entry]:
+        """Return all that was written of a bucket, oldest first."""
+        for held in self.record.files_of_bucket(unit, bucket):
+            path = self.directory / "state" / unit / held.file
+            yield from read_bucket(path, bucket, self._seal, held.digest)
+
+    def _load_state(self, state: bytes) -> Any:
+        types: list[str] = self.program["types"]
+        try:
+            return _Reader(io.BytesIO(state), [_stand_in(one) for one in types]).load()
+        except Exception as error:
+            msg = (
+                f"a checkpoint must be whole; a state in {self.directory} cannot be "
+                f"read: {error!r}; take another checkpoint"
+            )
+            raise CheckpointError(msg) from error
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can have it.
+
+    >>> plain((1, {"a": {2.5}}))
+    [1, {'a': [2.5]}]
+    """
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, dict):
+        return {str(plain(key)): plain(one) for key, one in value.items()}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, list | tuple | set | frozenset) or hasattr(value, "popleft"):
+        return [plain(one) for one in value]
+    if dataclasses.is_dataclass(value) or type(value).__module__ == __name__:
+        return plain(vars(value))
+    return repr(value)
+
+
+class Instance:
+    """Stands for an object of a class that is not at hand."""
+
+    def __init__(self, *values: Any) -> None:
+        if values:
+            self.values = values
+
+
+class _Reader(pickle.Unpickler):
+    """Reads states without the classes of their program."""
+
+    def __init__(self, file: io.BytesIO, classes: list[type]) -> None:
+        super().__init__(file)
+        self._classes = classes
+
+    def find_class(self, module: str, name: str) -> Any:
+        stable = name if module == MODULE else old_name(module, name)
+        if stable is not None:
+            return OBJECTS[stable] if stable in OBJECTS else self._find_function(stable)
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError):
+            return Instance
+
+    def _find_function(self, name: str) -> Any:
+        """Return what rebuilds objects here, where `pickling` cannot be imported."""
+        return {
+            "find": find,
+            "type": self._classes.__getitem__,
+            "tuple": _tuple_of,
+            "object": _object_of,
+            "named": lambda _: Instance,
+            "original": lambda _, make, arguments: make(*arguments),
+            "fill_original": _keep_state,
+            "member": lambda _, name: name,
+            "exception": lambda _, arguments: Instance(*arguments),
+            "cached": lambda function, _: function,
+        }[name]
+
+
+def _tuple_of(cls: type, values: tuple[Any, ...]) -> Any:
+    return cls(*values)
+
+
+def _object_of(_: type, attributes: dict[str, Any]) -> Any:
+    made = Instance()
+    vars(made).update(attributes)
+    return made
+
+
+def _stand_in(text: str) -> type:
+    """Return a tuple type with the attributes of one that was described.
+
+    >>> _stand_in("Trade(symbol: str, price: float)")("A", 1.5)
+    Trade(symbol='A', price=1.5)
+    """
+    name, _, inside = text.partition("(")
+    fields = re.findall(r"(\w+):", inside)
+    short, nothing = name.rpartition(".")[2], [None] * len(fields)
+    named: Any = namedtuple(short, fields, defaults=nothing)  # type: ignore[misc]  # noqa: PYI024
+    return type(short, (named,), {"__setstate__": _keep_state, "_asdict": _as_dict})
+
+
+def _keep_state(made: Any, state: Any) -> None:
+    """Take the attributes of an object that is no tuple; those of slots come second."""
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    if isinstance(state, list):  # as a dataclass with slots has it
+        attributes = dict(zip(made._fields, state, strict=False))
+    vars(made).update(attributes or {}, **(slots or {}))
+
+
+def _as_dict(made: Any) -> dict[str, Any]:
+    return {**dict(zip(made._fields, made, strict=True)), **vars(made)}
+
+
+def as_json(value: Any) -> str:
+    """Return plain data as one line."""
+    return json.dumps(value, ensure_ascii=False)

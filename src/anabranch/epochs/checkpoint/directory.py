@@ -1,0 +1,454 @@
+"""The checkpoint directory, as the driver uses it and tidies it up.
+
+Which buckets get a new snapshot, and which logs nobody needs any more.
+
+Each epoch writes about as many bytes of snapshots as of logs, oldest snapshot first.
+So the work is spread evenly, no epoch has to write everything, and the logs that are
+kept are about as large as the state itself.
+
+The checkpoint directory, as the driver uses it.
+
+::
+
+    DIR/program.json        whose checkpoint this is, and its identity
+    DIR/lock                held while a job runs
+    DIR/runs/7              the seventh run that used it
+    DIR/commits/N.json      the record of epoch N: it makes the epoch real
+    DIR/parts/N-TURN.json   the parts that file sinks had published by epoch N
+    DIR/deliveries/N.pickle what epoch N has for sinks in the driver, until they have it
+    DIR/state/UNIT/*.arrow  change logs and snapshots
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import uuid
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anabranch.epochs.checkpoint.files import checkpoint_errors, durably, epoch_of_file
+from anabranch.epochs.checkpoint.program import differences
+from anabranch.epochs.checkpoint.record import (
+    FORMAT,
+    Log,
+    PartList,
+    PartSum,
+    Record,
+    Snapshot,
+    find_epochs,
+    read_program,
+    read_record,
+    record_path,
+    to_json,
+)
+from anabranch.epochs.checkpoint.seal import KEY_VARIABLE, Seal, describe_damage
+from anabranch.epochs.faults import reach
+from anabranch.errors import CheckpointError
+from anabranch.private import why_not_private
+
+OLDEST = 48  # epochs that a log may wait, however small the logs are
+_LEAST = 1 << 18  # bytes: a smaller snapshot costs as much as one of this size
+
+Place = tuple[str, int]  # unit, bucket
+
+
+class Upkeep:
+    """Chooses the buckets that the next epoch has to write whole."""
+
+    def __init__(self) -> None:
+        self._allowed: dict[str, int] = {}  # unit -> bytes of snapshots, by its logs
+
+    def due(self, record: Record, new: Iterable[Log]) -> frozenset[Place]:
+        """Return what the epoch after `record` has to write; `new` are its logs."""
+        for log in new:
+            earned = sum(log.sizes.values())
+            self._allowed[log.unit] = self._allowed.get(log.unit, 0) + earned
+        chosen: set[Place] = set()
+        for unit, buckets in _find_logged(record).items():
+            by_age = sorted(buckets, key=lambda one: (buckets[one][0], one))
+            for rank, bucket in enumerate(by_age):
+                since, size = buckets[bucket]
+                cost = max(size, _LEAST)
+                aged = rank == 0 and record.epoch - since >= OLDEST
+                if self._allowed.get(unit, 0) < cost and not aged:
+                    break
+                chosen.add((unit, bucket))
+                self._allowed[unit] = max(0, self._allowed.get(unit, 0) - cost)
+        return frozenset(chosen)
+
+
+def _find_logged(record: Record) -> Mapping[str, dict[int, tuple[int, int]]]:
+    """Return buckets with changes since their snapshot: its epoch, and a likely size.
+
+    A state can at most be as large as its last snapshot and the changes since; the
+    larger of both is at least half of that.
+    """
+    snapshots = {(one.unit, one.bucket): one for one in record.snapshots}
+    logged: dict[Place, tuple[int, int]] = {}  # since when, how many bytes
+    for log in record.logs:
+        for bucket, size in log.sizes.items():
+            place = log.unit, bucket
+            since = snapshots[place].epoch if place in snapshots else 0
+            if log.epoch > since:
+                first, sum_ = logged.get(place, (since or log.epoch - 1, 0))
+                logged[place] = first, sum_ + size
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for (unit, bucket), (since, size) in logged.items():
+        held = snapshots.get((unit, bucket))
+        likely = size if held is None else max(size, held.size)
+        found.setdefault(unit, {})[bucket] = since, likely
+    return found
+
+
+def tidy(record: Record, snapshots: Iterable[Snapshot]) -> Record:
+    """Return a record with new snapshots and without what they replace.
+
+    >>> logs = (Log("u0", "a", 1, {0: 5}), Log("u0", "b", 2, {0: 5}))
+    >>> record = Record(2, logs=logs)
+    >>> [log.file for log in tidy(record, [Snapshot("u0", "s", 1, 0, 1, 5)]).logs]
+    ['b']
+    """
+    held = {(one.unit, one.bucket): one for one in record.snapshots}
+    held.update({(one.unit, one.bucket): one for one in snapshots})
+    epochs = {place: one.epoch for place, one in held.items()}
+    logs = tuple(
+        log
+        for log in record.logs
+        if any(log.epoch > epochs.get((log.unit, b), 0) for b in log.sizes)
+    )
+    return replace(record, snapshots=tuple(held.values()), logs=logs)
+
+
+def refuse_untrusted(directory: Path, seal: Seal) -> None:
+    """Refuse a checkpoint that others could have changed, unless a key protects it.
+
+    States are pickles: who can write them can run code in the job.
+    """
+    if seal.key is not None:
+        return
+    for path in (directory, *(directory / name for name in _FOLDERS)):
+        why = why_not_private(path) if path.exists() else None
+        if why is not None:
+            msg = (
+                f"a checkpoint is unpickled, so nobody but its user may be able to "
+                f"write to it; {path}: {why}; if you trust everybody who could, take "
+                f"their right away (chmod -R go-w {directory}); or set {KEY_VARIABLE} "
+                f"from the first run on"
+            )
+            raise CheckpointError(msg)
+
+
+TURNS = 10**12  # more than one run has; the numbers of later runs are larger
+_RECORDS = 2  # that are kept
+_SWEPT = 64  # epochs until files of attempts that do not count are looked for
+_OWN = {  # the names that are ours, by directory
+    "runs/*": re.compile(r"\d+"),
+    "commits/*": re.compile(r"\d+\.json"),
+    "deliveries/*": re.compile(r"\d+\.pickle"),
+    "parts/*": re.compile(r"\d+-\d+\.json"),
+    "state/*/*": re.compile(r".*\.arrow"),
+}
+
+
+_FOLDERS = ("runs", "commits", "deliveries", "parts", "state")
+_REPEATABLE = ("to_list", "for_each", "write_csv", "write_jsonl", "write_parquet")
+_LISTED = 128  # parts that a record names itself
+
+
+class Damage(NamedTuple):
+    """A committed epoch that cannot be read any more, and why."""
+
+    epoch: int
+    error: CheckpointError
+
+
+class Checkpoint:
+    """A checkpoint that is open for one run; `last` is the record to go on from.
+
+    That is the newest one that is whole, with all files that it names. `damage` tells
+    of those after it, which run again.
+    """
+
+    def __init__(self, directory: str, program: Mapping[str, Any]) -> None:
+        self.directory = Path(directory).resolve()
+        self.seal = Seal.from_environment()
+        self.damage: list[Damage] = []
+        with checkpoint_errors(self.directory):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            refuse_untrusted(self.directory, self.seal)
+            for name in _FOLDERS:
+                (self.directory / name).mkdir(mode=0o700, exist_ok=True)
+            self._lock: int | None = self._take_lock()
+        try:
+            with checkpoint_errors(self.directory):
+                self._refuse_foreign()
+                self.identity = self._check_program(program)
+                self.last, self._before = self._find_whole(program)
+                self.run = self._next_run()
+                self._sweep()
+        except BaseException:
+            self.close()
+            raise
+
+    def _find_whole(
+        self, program: Mapping[str, Any]
+    ) -> tuple[Record | None, Record | None]:
+        """Return the newest record that is whole, and the one before it, if any."""
+        whole: list[Record] = []
+        for epoch in find_epochs(self.directory):
+            try:
+                whole.append(self._read_whole(epoch))
+            except CheckpointError as error:
+                if not whole:
+                    self.damage.append(Damage(epoch, error))
+        if self.damage:
+            self._refuse_or_warn(program, whole[0] if whole else None)
+        last, before, *_ = (*whole, None, None)
+        return last, before
+
+    def _read_whole(self, epoch: int) -> Record:
+        """Return the record of an epoch; refuse it if a file that it names is damaged."""
+        record = read_record(self.directory, epoch, self.seal)
+        for held in record.held:
+            path = self.directory / "state" / held.unit / held.file
+            try:
+                self.seal.check(path, path.read_bytes(), held.digest)
+            except OSError as error:
+                raise describe_damage(path, error) from error
+        waiting = self.delivery(epoch)
+        if waiting.exists():
+            self.seal.check(waiting, waiting.read_bytes(), record.delivery)
+        self.list_published(record)
+        return record
+
+    def _refuse_or_warn(self, program: Mapping[str, Any], last: Record | None) -> None:
+        """Refuse to run epochs again that a sink outside has counted already."""
+        newest = self.damage[0]
+        if last is None:
+            raise newest.error
+        counting = [
+            f"{name!r} ({one['kind']})"
+            for name, one in program["operators"].items()
+            if one["role"] == "sink" and one["kind"] not in _REPEATABLE
+        ]
+        if counting:
+            msg = (
+                f"{newest.error}; the record of epoch {last.epoch} is whole, but the job "
+                f"cannot go back to it: {', '.join(counting)} may have epoch "
+                f"{newest.epoch} already"
+            )
+            raise CheckpointError(msg)
+        causes = "; ".join(str(one.error).split(";")[1].strip() for one in self.damage)
+        warnings.warn(
+            f"{self.directory} is damaged and goes back to epoch {last.epoch}: {causes}. "
+            f"Lost: what was recorded of epochs {last.epoch + 1} to {newest.epoch}. They "
+            f"run again: file sinks get their rows once, for_each gets theirs again.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def set_damage_aside(self) -> None:
+        """Hide the records of damaged epochs; they are made anew."""
+        for epoch, _ in self.damage:
+            path = record_path(self.directory, epoch)
+            path.replace(path.with_name(f".{path.name}.damaged"))
+        self.damage = []
+
+    def list_published(self, record: Record) -> Iterator[PartSum]:
+        """Return the parts of file sinks that a record and the files before it list."""
+        parts = list(record.sums)
+        listed = record.listed
+        while listed is not None:
+            path = self.directory / "parts" / listed.file
+            try:
+                data = path.read_bytes()
+                self.seal.check(path, data, listed.digest)
+                found = json.loads(data)
+                parts += [PartSum(*one) for one in found["parts"]]
+                listed = None if found["before"] is None else PartList(*found["before"])
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise describe_damage(path, error) from error
+        return iter(parts)
+
+    def list_parts(self, record: Record) -> Record:
+        """Move the parts that a record names to a file of their own, if it has many."""
+        if len(record.sums) < _LISTED:
+            return record
+        file = f"{record.epoch:09}-{record.turn}.json"
+        data = json.dumps({"before": record.listed, "parts": record.sums}).encode()
+        with (
+            checkpoint_errors(self.directory),
+            durably(self.directory / "parts" / file) as out,
+        ):
+            out.write(data)
+        return replace(record, sums=(), listed=PartList(file, self.seal.digest(data)))
+
+    def _take_lock(self) -> int:
+        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            msg = (
+                f"only one job at a time may use a checkpoint; another one is using "
+                f"{self.directory}; wait for its end, or take another directory"
+            )
+            raise CheckpointError(msg) from error
+        return descriptor
+
+    def _refuse_foreign(self) -> None:
+        """Refuse files that no job has put here; hidden ones are left alone."""
+        for directory, name in _OWN.items():
+            for path in self.directory.glob(directory):
+                if path.name.startswith(".") or name.fullmatch(path.name):
+                    continue
+                msg = (
+                    f"a checkpoint must hold nothing but its own files; {path} is none "
+                    f"of them; move it elsewhere, or take another directory"
+                )
+                raise CheckpointError(msg)
+
+    def _check_program(self, program: Mapping[str, Any]) -> str:
+        """Return the identity; refuse a checkpoint of another program."""
+        path = self.directory / "program.json"
+        if not path.exists():
+            if find_epochs(self.directory):
+                msg = (
+                    f"a checkpoint must say of which program it is; {path} is missing; "
+                    f"put it back, or start anew with an empty directory"
+                )
+                raise CheckpointError(msg)
+            identity = uuid.uuid4().hex[:12]
+            made = {"format": FORMAT, "identity": identity, "program": program}
+            self._describe(made)
+            return identity
+        found = read_program(self.directory, self.seal)
+        try:
+            changed = differences(found["program"], json.loads(json.dumps(program)))
+        except (KeyError, TypeError, AttributeError) as error:
+            msg = (
+                f"a checkpoint must be whole; {path} is damaged ({error!r}); start anew "
+                f"with an empty directory, or put the file back"
+            )
+            raise CheckpointError(msg) from error
+        if changed:
+            lines = "\n".join(f"  {line}" for line in changed)
+            msg = (
+                f"a checkpoint can only be used by the program that made it; "
+                f"{self.directory} was made by another one:\n{lines}\n"
+                f"take these changes back, or start anew with an empty directory"
+            )
+            raise CheckpointError(msg)
+        if found["format"] != FORMAT:  # what this run adds, older releases cannot read
+            self._describe({**found, "format": FORMAT})
+        return str(found["identity"])
+
+    def _describe(self, described: Mapping[str, Any]) -> None:
+        with durably(self.directory / "program.json") as file:
+            file.write(self.seal.attach(json.dumps(described, indent=1).encode()))
+
+    def _next_run(self) -> int:
+        """Return the number of this run, which no other run has or will have."""
+        runs = self.directory / "runs"
+        while True:
+            number = 1 + self._latest_run()
+            try:
+                (runs / str(number)).touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            for run in self._runs():
+                if run < number:
+                    (runs / str(run)).unlink(missing_ok=True)
+            return number
+
+    def _runs(self) -> list[int]:
+        names = (path.name for path in (self.directory / "runs").iterdir())
+        return [int(name) for name in names if name.isdecimal()]
+
+    def _latest_run(self) -> int:
+        return max(self._runs(), default=0)
+
+    def _describe_other_job(self) -> CheckpointError:
+        return CheckpointError(
+            f"only one job at a time may use a checkpoint; another one has gone on "
+            f"with {self.directory}; this one ends"
+        )
+
+    def _sweep(self) -> None:
+        """Remove what runs that were killed have left."""
+        needed = self._find_needed()
+        for path in (self.directory / "state").glob("*/*"):
+            ours = path.suffix in (".arrow", ".tmp")
+            if ours and (path.parent.name, path.name) not in needed:
+                path.unlink(missing_ok=True)
+        for path in self.directory.glob("*/.*.tmp"):
+            path.unlink(missing_ok=True)
+        epoch = 0 if self.last is None else self.last.epoch
+        for path in (self.directory / "deliveries").glob("*.pickle"):
+            if path != self.delivery(epoch):
+                path.unlink()
+
+    def _find_needed(self) -> frozenset[tuple[str, str]]:
+        """Return the files of state that the last record or the one before it names."""
+        kept = (self.last, self._before)
+        return frozenset().union(*(one.files for one in kept if one is not None))
+
+    def delivery(self, epoch: int) -> Path:
+        """Return where the items of an epoch wait for the sinks in the driver."""
+        return self.directory / "deliveries" / f"{epoch:09}.pickle"
+
+    def commit(self, record: Record, delivery: bytes | None) -> None:
+        """Make an epoch real: from now on it has happened, and will not run again."""
+        with checkpoint_errors(self.directory):
+            self._commit(record, delivery)
+
+    def _commit(self, record: Record, delivery: bytes | None) -> None:
+        if delivery is not None:
+            record = replace(record, delivery=self.seal.digest(delivery))
+            with durably(self.delivery(record.epoch)) as file:
+                file.write(delivery)
+        if self._latest_run() > self.run:
+            raise self._describe_other_job()
+        try:
+            with durably(record_path(self.directory, record.epoch), new=True) as file:
+                file.write(self.seal.attach(to_json(record)))
+                reach("half-recorded", record.epoch)
+        except FileExistsError as error:
+            raise self._describe_other_job() from error
+        oldest, self._before, self.last = self._before, self.last, record
+        self._forget(oldest, record)
+
+    def _forget(self, oldest: Record | None, record: Record) -> None:
+        """Remove what neither this record nor the one before it needs.
+
+        The one before is kept whole: it is what the job goes back to, should this one
+        be damaged.
+        """
+        if oldest is not None:
+            for unit, file in oldest.files - self._find_needed():
+                (self.directory / "state" / unit / file).unlink(missing_ok=True)
+        old = record_path(self.directory, record.epoch - _RECORDS)
+        old.unlink(missing_ok=True)
+        if record.epoch % _SWEPT == 0:
+            self._forget_attempts(record)
+
+    def _forget_attempts(self, record: Record) -> None:
+        """Remove what was written for committed epochs by attempts that do not count."""
+        needed = self._find_needed()
+        for path in (self.directory / "state").glob("*/*"):
+            epoch = epoch_of_file(path.name)
+            over = epoch is not None and epoch <= record.epoch
+            if over and (path.parent.name, path.name) not in needed:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let others use the checkpoint."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

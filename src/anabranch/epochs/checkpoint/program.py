@@ -1,0 +1,235 @@
+"""Whose checkpoint it is: what of a program its states and positions depend on.
+
+The code inside functions may change between two runs, and operators without state may
+come and go. What must stay: the sources, the sinks, the operators with state (their
+kind, parameters, key and what feeds them), where states are kept, and the tuple types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from anabranch.connectors import base as connectors
+from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.state.states import BUCKETS
+from anabranch.errors import CheckpointError
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.types import fields_of
+from anabranch.plan.plan import Plan
+from anabranch.runtime.interpreter import kernel_of
+
+# Parameters that only matter for what is to come, or are none of a file's business.
+_FREE = ("initial", "items", "dsn", "options", "patience_s", "site")
+
+
+def program_of(layout: SparkLayout) -> dict[str, Any]:
+    """Return what a checkpoint records of a program, as plain data."""
+    kept = [op for op in layout.graph if _role(op) is not None]
+    return {
+        "buckets": BUCKETS,
+        "operators": {op.name: _describe_operator(layout.graph, op) for op in kept},
+        "states": {
+            name: _place(unit, number)
+            for unit in layout.units
+            for number, name in enumerate(stateful_operators(layout, unit.operators))
+        },
+        "types": [_type_text(one) for one in Pickler(layout.graph).classes],
+    }
+
+
+def _place(unit: Unit, number: int) -> dict[str, Any]:
+    """Return where the state of an operator is; what groups leave is in the records."""
+    place = {"unit": unit.name, "number": number, "region_key": list(unit.key)}
+    return place if unit.period == 1 else {**place, "period": unit.period}
+
+
+def stateful_operators(layout: SparkLayout, operators: tuple[str, ...]) -> list[str]:
+    """Return those of some operators that keep a state, in the order of the graph."""
+    inside = set(operators)
+    return [
+        op.name
+        for op in layout.graph
+        if op.name in inside and op.inputs and kernel_of(op).stateful
+    ]
+
+
+def _role(op: Op) -> str | None:
+    if isinstance(op.kind, SourceKind):
+        return "source"
+    if isinstance(op.kind, SinkKind):
+        return "sink"
+    return "state" if kernel_of(op).stateful else None
+
+
+def _describe_operator(graph: Graph, op: Op) -> dict[str, Any]:
+    return {
+        "role": _role(op),
+        "kind": op.kind.label,
+        "key": list(op.key),
+        "type": _type_text(op.type),
+        "fed by": [sorted(_origins(graph, out.operator)) for out in op.inputs],
+        "parameters": dict(_parameters(op.kind)),
+        "line": str(op.site),
+    }
+
+
+def _origins(graph: Graph, name: str) -> set[str]:
+    """Return the sources and operators with state that a stream comes from."""
+    if _role(graph[name]) is not None:
+        return {name}
+    inputs = graph[name].inputs
+    return set().union(*(_origins(graph, out.operator) for out in inputs))
+
+
+def _parameters(kind: Any) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(kind):
+        value = getattr(kind, field.name)
+        if isinstance(value, connectors.Source | connectors.Sink):
+            yield "class", type(value).__qualname__
+            if dataclasses.is_dataclass(value):
+                yield from _parameters(value)
+        elif field.name == "path" and isinstance(value, str):
+            yield field.name, str(Path(value).absolute())
+        elif field.name not in _FREE and (plain := _plain(value)) is not None:
+            yield field.name, plain
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as plain data; None for code and whatever else it may be."""
+    match value:
+        case bool() | int() | float() | str():
+            return value
+        case tuple() | list():
+            return [_plain(one) for one in value]
+        case type():
+            return _type_text(value)
+    if dataclasses.is_dataclass(value):
+        return dict(_parameters(value))
+    return None
+
+
+def _type_text(kind: Any) -> str | None:
+    """Return a tuple type with its attributes.
+
+    >>> _type_text(int), _type_text(None)
+    ('int', None)
+    """
+    if kind is None:
+        return None
+    name = getattr(kind, "__qualname__", str(kind))
+    fields = fields_of(kind)
+    if fields is None:
+        return name
+    inside = ", ".join(f"{one}: {_type_text(t)}" for one, t in fields.items())
+    return f"{name}({inside})"
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return what keeps a program from using a checkpoint of an earlier one.
+
+    >>> old = {"buckets": 16, "operators": {}, "states": {}, "types": ["A(x: int)"]}
+    >>> differences(old, old)
+    []
+    >>> differences(old, old | {"types": ["A(x: str)"]})
+    ['tuple types: were A(x: int); are A(x: str)']
+    """
+    found = []
+    was, now = old["operators"], new["operators"]
+    for name in [*was, *(name for name in now if name not in was)]:
+        one = now.get(name, was.get(name))
+        what = f"{one['role'] if one['role'] != 'state' else 'operator'} {name!r}"
+        what = f"{what} ({one['kind']}, {one['line']})"
+        if name not in now:
+            found.append(f"{what} is gone")
+        elif name not in was:
+            found.append(f"{what} is new")
+        else:
+            found += [
+                f"{what}: {field} was {_format_value(was[name][field])}; "
+                f"is {_format_value(now[name][field])}"
+                for field in was[name]
+                if field != "line"
+                and not _is_same(_without_sites(was[name][field]), now[name].get(field))
+            ]
+    if found:
+        return found
+    found = [
+        f"operator {name!r}: its state was kept in {_format_value(place)}; "
+        f"is kept in {_format_value(new['states'].get(name))}"
+        for name, place in old["states"].items()
+        if place != new["states"].get(name)
+    ]
+    if old["types"] != new["types"]:
+        were, are = ", ".join(old["types"]), ", ".join(new["types"])
+        found.append(f"tuple types: were {were}; are {are}")
+    if old["buckets"] != new["buckets"]:
+        found.append(f"buckets: were {old['buckets']}; are {new['buckets']}")
+    return found
+
+
+def _is_same(was: Any, now: Any) -> bool:
+    """Tell whether two descriptions mean the same.
+
+    An option that an earlier release did not have, and that is off, changes nothing.
+
+    >>> _is_same({"count": 3}, {"count": 3, "clocked": False})
+    True
+    >>> _is_same({"count": 3}, {"count": 3, "clocked": True})
+    False
+    """
+    if isinstance(was, dict) and isinstance(now, dict):
+        new = [now[name] for name in now if name not in was]
+        return all(one is False for one in new) and all(
+            name in now and _is_same(one, now[name]) for name, one in was.items()
+        )
+    if isinstance(was, list) and isinstance(now, list):
+        return len(was) == len(now) and all(map(_is_same, was, now))
+    return bool(was == now)
+
+
+def _without_sites(value: Any) -> Any:
+    """Return a description without lines of code, which formats 2 and 3 had in some.
+
+    >>> _without_sites({"ops": [{"name": "map", "site": {"line": 7}}]})
+    {'ops': [{'name': 'map'}]}
+    """
+    if isinstance(value, dict):
+        return {k: _without_sites(one) for k, one in value.items() if k != "site"}
+    if isinstance(value, list):
+        return [_without_sites(one) for one in value]
+    return value
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_format_value(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return f"({', '.join(map(_format_value, value))})"
+    return "unknown" if value is None else str(value)
+
+
+def refuse_hidden_state(layout: SparkLayout, plan: Plan) -> None:
+    """Refuse operators that remember things where no checkpoint can find them."""
+    planned = {op.name: op for op in plan.operators}
+    faults = []
+    for unit in layout.units:
+        for name in unit.operators if unit.in_driver else ():
+            if not planned[name].effects:
+                continue
+            why = next((r for r in planned[name].reasons if r.trait == "state"), None)
+            told = "" if why is None else f": {why.text} ({why.file}:{why.line})"
+            faults.append(f"  operator {name!r} ({layout.graph[name].site}){told}")
+    if faults:
+        lines = "\n".join(faults)
+        msg = (
+            f"with a checkpoint, what an operator remembers must be in its state; "
+            f"these may remember or do something elsewhere:\n{lines}\n"
+            f"keep it in a scan or an Operator; or, if nothing of it matters, say so "
+            f'with @ab.declare(state="stateless"); or run without a checkpoint'
+        )
+        raise CheckpointError(msg)

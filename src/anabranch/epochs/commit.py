@@ -1,0 +1,252 @@
+"""The books of a job: what each epoch has done, entered in an order that survives kills.
+
+An epoch that has run is committed (one record, then it has happened), its parts are
+published, and then the sinks in the driver get their items. A run that finds the books
+of a killed one first does what was left to do of the last epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from anabranch.epochs.checkpoint.directory import Checkpoint, Place, Upkeep, tidy
+from anabranch.epochs.checkpoint.record import Begun, PartSum, Record
+from anabranch.epochs.faults import reach
+from anabranch.epochs.intake.connectors import latest
+from anabranch.epochs.intake.intake import Reached
+from anabranch.epochs.outputs import SparkOutputs, stage_of
+from anabranch.epochs.pickle import Names, Pickler
+from anabranch.epochs.state.store import Stamp
+from anabranch.epochs.task import Report
+from anabranch.errors import CheckpointError
+from anabranch.graph.graph import Graph
+from anabranch.runtime.failures import Failure, OnError, stop
+
+
+@dataclass(frozen=True)
+class Done:
+    """An epoch that has run: what its tasks report, and items for sinks in the driver.
+
+    `finished` is the operator whose last words it carried, if any, and `ended` the
+    number that the next such words begin with. `begun` are the groups, by unit, that
+    it leaves incomplete.
+    """
+
+    stamp: Stamp
+    reports: list[Report]
+    sunk: dict[str, list[Any]]
+    finished: str | None
+    ended: int
+    begun: Mapping[str, Begun] = field(default_factory=dict)
+
+
+class Books:
+    """Commits, publishes and delivers; without a checkpoint there is less to do.
+
+    `positions` tells where each source stands behind the epoch that runs.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        on_error: OnError,
+        outputs: SparkOutputs,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self._on_error = on_error
+        self._outputs = outputs
+        self._checkpoint = checkpoint
+        self._upkeep = Upkeep()
+        self._pickler = Pickler(graph, Names(own=True), lasting=True)
+        self.read = {op.name: 0 for op in graph.sources}
+        self.positions: dict[str, Any] = {}
+        self.not_read: list[Failure] = []  # by sources, in the epoch that runs
+
+    def could_not_read(self, failure: Failure) -> None:
+        """Take note of a row that the driver could not read."""
+        if self._on_error is stop:
+            stop(failure)
+        self.not_read.append(failure)
+
+    def tell_the_rest(self) -> None:
+        """Report the rows behind the last epoch that the driver could not read."""
+        failures, self.not_read = self.not_read, []
+        for failure in failures:
+            self._on_error(failure)
+
+    def begin(self, stamp: Stamp) -> str:
+        """Get ready for a try of an epoch; return the stage where its parts go."""
+        stage = stage_of(stamp)
+        self._outputs.begin(stage)
+        return stage
+
+    def took(self, done: Done) -> frozenset[Place]:
+        """Take over an epoch that has run; return the buckets to write whole next."""
+        for report in done.reports:
+            for source, count in report.read.items():
+                self.read[source] += count
+        for source, reached in find_reached(done.reports).items():
+            position = self.positions[source]
+            partitions = {name: vars(one) for name, one in reached.items()}
+            merged = {**position["partitions"], **partitions}
+            self.positions[source] = {**position, "partitions": merged}
+        self._outputs.count(done.reports)
+        failed = [failure for report in done.reports for failure in report.failures]
+        failures, self.not_read = [*self.not_read, *failed], []
+        due: frozenset[Place] = frozenset()
+        if self._checkpoint is None:
+            self._outputs.publish(stage_of(done.stamp), parts_of(done.reports))
+        else:
+            reach("ran", done.stamp.epoch)
+            record = self._checkpoint.list_parts(self._record(done))
+            waiting = bool(failures) or any(done.sunk.values())
+            delivery = None
+            if waiting:
+                delivery = self._pickler.dumps_state((failures, done.sunk))
+            self._checkpoint.commit(record, delivery)
+            reach("committed", record.epoch)
+            self._outputs.note(sums_of(done.reports))
+            self._outputs.publish(stage_of(done.stamp), record.parts)
+            reach("published", record.epoch)
+            new = (log for report in done.reports for log in report.logs)
+            due = self._upkeep.due(record, new)
+        self._deliver(done.stamp.epoch, failures, done.sunk)
+        return due
+
+    def deliver_before_failure(self, epoch: int, sunk: dict[str, list[Any]]) -> None:
+        """Hand over what a failed epoch has for sinks in the driver, up to its failure.
+
+        Not with a checkpoint: the next run goes on with the whole epoch.
+        """
+        if self._checkpoint is None:
+            self._outputs.deliver(epoch, sunk)
+
+    def _deliver(
+        self, epoch: int, failures: Iterable[Failure], sunk: dict[str, list[Any]]
+    ) -> None:
+        for failure in failures:
+            self._on_error(failure)
+        self._outputs.deliver(epoch, sunk)
+        reach("delivered", epoch)
+        if self._checkpoint is not None:
+            self._checkpoint.delivery(epoch).unlink(missing_ok=True)
+
+    def _record(self, done: Done) -> Record:
+        """Return the record of an epoch: that of the one before, and what is new."""
+        assert self._checkpoint is not None  # noqa: S101
+        last = self._checkpoint.last or Record()
+        parts = parts_of(done.reports)
+        counts = dict(last.part_counts)
+        for sink, names in parts.items():
+            counts[sink] = counts.get(sink, 0) + len(names)
+        delivered = dict(self._outputs.delivered)
+        for sink, items in done.sunk.items():
+            delivered[sink] += len(items)
+        finished = (
+            last.finished
+            if done.finished is None
+            else (
+                *last.finished,
+                done.finished,
+            )
+        )
+        record = Record(
+            epoch=done.stamp.epoch,
+            turn=done.stamp.turn,
+            positions=dict(self.positions),
+            ended=done.ended,
+            finished=finished,
+            read=dict(self.read),
+            delivered=delivered,
+            parts=parts,
+            part_counts=counts,
+            logs=last.logs
+            + tuple(log for report in done.reports for log in report.logs),
+            snapshots=last.snapshots,
+            begun=done.begun,
+            sums=(*last.sums, *sums_of(done.reports)),
+            listed=last.listed,
+        )
+        return tidy(record, (s for report in done.reports for s in report.snapshots))
+
+    def resume(self) -> Record | None:
+        """Do what was left to do of the last epoch, and return its record."""
+        if self._checkpoint is None:
+            return None
+        record = self._checkpoint.last
+        if record is None:
+            self._outputs.check({}, self._checkpoint.seal)
+            return None
+        self.read.update(record.read)
+        self.positions = dict(record.positions)
+        self._outputs.delivered.update(record.delivered)
+        if self._checkpoint.damage:
+            self._outputs.take_back(record.epoch)
+            self._checkpoint.set_damage_aside()
+        self._outputs.note(self._checkpoint.list_published(record))
+        if any(record.parts.values()):
+            self._outputs.publish(stage_of(record.stamp), record.parts)
+        self._outputs.check(record.part_counts, self._checkpoint.seal)
+        waiting = self._checkpoint.delivery(record.epoch)
+        if waiting.exists():
+            failures, sunk = self._load_delivery(waiting)
+            for sink, items in sunk.items():
+                self._outputs.delivered[sink] -= len(items)
+            self._deliver(record.epoch, failures, sunk)
+        return record
+
+    def _load_delivery(self, path: Path) -> tuple[list[Failure], dict[str, list[Any]]]:
+        """Return what the last epoch has for sinks in the driver."""
+        try:
+            failures, sunk = self._pickler.loads(path.read_bytes())
+        except Exception as error:
+            msg = (
+                f"a checkpoint must be whole; {path} cannot be read: {error!r}; start "
+                f"anew with an empty directory, or put the file back"
+            )
+            raise CheckpointError(msg) from error
+        return failures, sunk
+
+    def finish(self, stamp: Stamp) -> None:
+        """Enter the end of the job."""
+        if self._checkpoint is None:
+            return
+        last = self._checkpoint.last or Record()
+        epoch = stamp.epoch + 1
+        reach("finished", epoch)
+        end = replace(
+            last, epoch=epoch, turn=stamp.turn, complete=True, parts={}, delivery=None
+        )
+        self._checkpoint.commit(end, None)
+        reach("completed", epoch)
+
+
+def find_reached(reports: Iterable[Report]) -> dict[str, dict[str, Reached]]:
+    """Return how far workers have read the partitions of each source."""
+    found: dict[str, list[tuple[str, Reached]]] = {}
+    for report in reports:
+        for source, reached in report.reached.items():
+            found.setdefault(source, []).extend(reached)
+    return {source: latest(reached) for source, reached in found.items()}
+
+
+def sums_of(reports: Iterable[Report]) -> tuple[PartSum, ...]:
+    """Return the sums of all parts that reports name."""
+    return tuple(one for report in reports for one in report.sums)
+
+
+def parts_of(reports: Iterable[Report]) -> dict[str, tuple[str, ...]]:
+    """Return the parts of each sink that reports name.
+
+    >>> reports = [Report(0, n, parts={"out": f"7.part-{n}.csv"}) for n in range(2)]
+    >>> parts_of(reports)
+    {'out': ('7.part-0.csv', '7.part-1.csv')}
+    """
+    parts: dict[str, tuple[str, ...]] = {}
+    for report in reports:
+        for sink, part in report.parts.items():
+            parts[sink] = (*parts.get(sink, ()), part)
+    return parts

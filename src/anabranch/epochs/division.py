@@ -1,0 +1,166 @@
+"""How an epoch is divided: the replicas of units, and the levels that share a stage.
+
+How an epoch is divided: the replicas of units, and the levels that share a stage.
+
+Between two stages Spark starts tasks and moves rows. Where units hand items to nobody
+but each other, nothing is gained by that: one task runs them one after the other. It
+can even be quicker to give a unit one replica than to begin a stage for several.
+
+How many replicas each unit has in an epoch.
+
+A level with many units keeps all cores busy without any replica, and every task costs
+something to start. So where nobody has said how many replicas there should be, a level
+gets no more than a few tasks for each core, and a unit no more replicas than have
+enough to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.task import Report
+
+STAGE_S = 0.03  # until its tasks run and have their rows
+TASK_S = 0.005  # for each further task
+UNKNOWN_S = 1.0  # work of a unit that has not run yet
+MOST = 16  # levels of a stage
+
+
+@dataclass(frozen=True)
+class Division:
+    """The replicas of each unit, and the levels of each stage."""
+
+    channels: tuple[int, ...]
+    stages: tuple[range, ...]
+
+
+def as_told(layout: SparkLayout, channels: Sequence[int]) -> Division:
+    """Return the division with just these replicas: each level has a stage."""
+    stages = (range(level, level + 1) for level in range(len(layout.levels)))
+    return Division(tuple(channels), tuple(stages))
+
+
+def divide(
+    layout: SparkLayout,
+    channels: Sequence[int],
+    work: Mapping[int, float],
+    cores: int,
+    apart: Collection[int] = (),
+) -> Division:
+    """Return the quickest division with these replicas for units, or one.
+
+    It goes by the `work` of units, in seconds. Of all ways to a level, only the
+    quickest can be part of it. Units in `apart` have a stage for their level.
+    """
+    ways = [_Way(), *(_Way(math.inf) for _ in layout.levels)]
+    for start in range(len(layout.levels)):
+        for stage in _stages_from(layout, start, apart):
+            took_s = _seconds(layout, stage, channels, work, cores)
+            way = ways[start].then(stage, took_s)
+            ways[stage.stop] = min(ways[stage.stop], way, key=attrgetter("seconds"))
+    stages = ways[-1].stages
+    narrow = {
+        unit.number
+        for stage in stages
+        if len(stage) > 1
+        for level in stage
+        for unit in layout.levels[level]
+    }
+    width = (1 if n in narrow else width for n, width in enumerate(channels))
+    return Division(tuple(width), stages)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way through the first levels."""
+
+    seconds: float = 0.0
+    stages: tuple[range, ...] = ()
+
+    def then(self, stage: range, took_s: float) -> _Way:
+        return _Way(self.seconds + took_s, (*self.stages, stage))
+
+
+def _stages_from(
+    layout: SparkLayout, start: int, apart: Collection[int]
+) -> Iterator[range]:
+    """Return the stages that may begin at a level."""
+    yield range(start, start + 1)
+    for level in range(start, min(len(layout.levels), start + MOST)):
+        if any(unit.in_driver or unit.number in apart for unit in layout.levels[level]):
+            return
+        if level > start:
+            yield range(start, level + 1)
+
+
+def _seconds(
+    layout: SparkLayout,
+    stage: range,
+    channels: Sequence[int],
+    work: Mapping[int, float],
+    cores: int,
+) -> float:
+    """Return how long a stage takes: not less than its longest task, or all cores."""
+    tasks: list[float] = []
+    for units in layout.together(stage):
+        width = channels[units[0].number] if len(stage) == 1 else 1
+        took_s = sum(work.get(unit.number, UNKNOWN_S) for unit in units)
+        tasks += [took_s / width] * width
+    started_s = STAGE_S + TASK_S * (len(tasks) - 1)
+    return started_s + max(*tasks, sum(tasks) / cores)
+
+
+TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
+WORTH_S = 0.01  # of work for each replica; at half of it nothing is gained
+SHARED_S = 0.1  # the same for each unit of a level whose units keep all cores busy
+
+Work = Mapping[
+    int, float
+]  # by unit, seconds in an epoch; units not in it are not known
+NOT_KNOWN: Work = {}
+
+
+def widths(
+    layout: SparkLayout, degree: int, *, exactly: bool, work: Work = NOT_KNOWN
+) -> tuple[int, ...]:
+    """Return the number of replicas of each unit: `degree`, or fewer unless `exactly`.
+
+    Where there are as many units beside each other as cores, further replicas can only
+    make up for unequal ones, so that more work is wanted for each.
+    """
+    found = []
+    for unit in layout.units:
+        width = degree if unit.replicated else 1
+        if unit.replicated and not exactly:
+            beside = len(layout.levels[unit.level])
+            width = min(degree, -(-TASKS * degree // beside))
+            if unit.number in work:
+                least_s = WORTH_S if beside < degree else SHARED_S * beside
+                width = max(1, min(width, int(work[unit.number] / least_s)))
+        found.append(width)
+    return tuple(found)
+
+
+def work_of(reports: Iterable[Report]) -> Work:
+    """Return what each unit had to do, all its replicas together.
+
+    >>> work_of([Report(0, 0, seconds=0.25), Report(0, 1, seconds=0.5)])
+    {0: 0.75}
+    """
+    found: dict[int, float] = {}
+    for report in reports:
+        found[report.unit] = found.get(report.unit, 0.0) + report.seconds
+    return found
+
+
+def times(factor: float, work: Work) -> Work:
+    """Return the work of so many times as many rows.
+
+    >>> times(0.5, {0: 3.0, 1: 1.0})
+    {0: 1.5, 1: 0.5}
+    """
+    return {unit: factor * seconds for unit, seconds in work.items()}

@@ -1,0 +1,63 @@
+"""How many items an epoch takes when nobody has said.
+
+Every epoch has a cost that does not depend on what it takes; a long one keeps whoever
+stops the job, watches it or tunes it waiting. Nobody knows beforehand what an item costs,
+a microsecond or a second. So the first epoch takes a few items, whose results come at
+once, and shows what an item and what an epoch costs. From then on epochs are as long as
+is worth their fixed cost, within bounds. Their sizes double and halve, in order that most
+epochs have the same size and can be compared with each other.
+"""
+
+from __future__ import annotations
+
+import math
+
+FIRST_ITEMS = 16
+MOST_ITEMS = 1 << 20  # tasks hold them in memory
+LEAST_ITEMS = 4
+GROWTH = 256  # a few items tell little about many
+SHORT_S, LONG_S = 1.25, 2.5  # bounds of how long epochs may take at least to grow
+WORTH = 16  # as long as so many times their fixed cost
+_FILLED = 0.75  # of what an epoch was to take; less says little about its size
+
+
+class EpochSize:
+    """The size of the next epoch, from what the ones before took.
+
+    >>> size = EpochSize()
+    >>> size.items
+    16
+    >>> size.note(16, seconds=0.15, work_s=0.05)  # a tenth of a second for nothing
+    >>> size.items
+    256
+    >>> size.note(100, seconds=0.5, work_s=0.4)  # the source had no more
+    >>> size.items
+    256
+    """
+
+    def __init__(self, items: int = FIRST_ITEMS) -> None:
+        self.items = items
+        self.settled = False  # whether the last epoch has left it as it was
+        self._fixed_s = math.inf
+
+    def note(self, taken: int, seconds: float, work_s: float) -> None:
+        """Take note of an epoch: its items, and how long its tasks worked of its time."""
+        if taken < _FILLED * self.items:
+            return
+        before = self.items
+        self._fixed_s = min(self._fixed_s, max(0.0, seconds - work_s))
+        item_s = max(0.0, seconds - self._fixed_s) / taken
+        enough_s = min(max(SHORT_S, WORTH * self._fixed_s), LONG_S)
+        most = min(MOST_ITEMS, GROWTH * self.items)
+        while self.items < most and self._takes_s(2 * self.items, item_s) <= enough_s:
+            self.items *= 2
+        while (
+            self.items > LEAST_ITEMS
+            and self._takes_s(self.items, item_s) > 2 * enough_s
+            and self.items * item_s > SHORT_S
+        ):
+            self.items //= 2
+        self.settled = self.items == before
+
+    def _takes_s(self, items: int, item_s: float) -> float:
+        return self._fixed_s + items * item_s

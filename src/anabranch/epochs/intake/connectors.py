@@ -1,0 +1,331 @@
+"""What an epoch takes in of an `ab.Source`.
+
+Workers read the partitions of a bounded source themselves, a block of each at a time,
+and report how far they came. The driver reads what has one partition, is live or cannot
+travel; it ships the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from anabranch.connectors.base import Malformed
+from anabranch.connectors.partitions import (
+    BlockOrder,
+    Cursor,
+    LivePartitions,
+    Segment,
+    block_of,
+    call,
+    partitions_of,
+    refusal_of,
+    rows_of,
+    source_of,
+)
+from anabranch.epochs.intake.intake import Intake, Piece, Reached, cut
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.ship import travels
+from anabranch.errors import CheckpointError, InputError
+from anabranch.graph.graph import Op
+from anabranch.graph.kind import Kind
+from anabranch.runtime.failures import OnError, name_error
+
+
+@dataclass(frozen=True)
+class SourcePiece(Piece):
+    """Rows of a partition, from row `index` on; `known` is a position before that."""
+
+    partition: str
+    index: int
+    known: Reached
+
+    def before(self, end: float) -> SourcePiece:
+        return replace(self, rows=max(0, int(min(self.rows, end - self.first))))
+
+
+@dataclass(frozen=True)
+class RowsPiece(Piece):
+    """Rows that the driver read, pickled, and their numbers; some may be malformed."""
+
+    items: bytes
+    numbers: bytes
+
+
+class BoundedIntake(Intake):
+    """The blocks of a bounded source: where each partition stands, and what is next."""
+
+    def __init__(self, op: Op, partitions: Sequence[str]) -> None:
+        self._op = op
+        self._partitions = list(partitions)
+        self._order = BlockOrder(len(partitions), block_of(op))
+        self._reached = [Reached()] * len(partitions)
+        self._next = 1  # the number of the next row
+        self.ended = not partitions
+
+    def position(self) -> Any:
+        partitions = {
+            name: vars(reached)
+            for name, reached in zip(self._partitions, self._reached, strict=True)
+        }
+        block = self._order.block
+        return {"next": self._next, "block": block, "partitions": partitions}
+
+    def seek(self, position: Any) -> None:
+        found = position["partitions"]
+        self._refuse_change("partitions", list(found), self._partitions)
+        self._refuse_change("block", position["block"], self._order.block)
+        self._next = position["next"]
+        self._go_to([Reached(**one) for one in found.values()])
+
+    def close(self) -> None:
+        call(self._op, "close", source_of(self._op).close)
+
+    def _refuse_change(self, what: str, before: Any, now: Any) -> None:
+        """Refuse a source that would give its rows in another order."""
+        if before != now:
+            msg = (
+                f"a source must have the same {what} in every run of a job; "
+                f"{self._op.name} ({type(source_of(self._op)).__name__}, "
+                f"{self._op.site}) had {before} and has {now}; put it back as it was, "
+                f"or start with an empty checkpoint"
+            )
+            raise CheckpointError(msg)
+
+    def _go_to(self, reached: list[Reached]) -> None:
+        self._reached = reached
+        self.ended = all(one.ended for one in reached)
+
+    def _segments(
+        self, rows: int, end_of_turn: float, *, exactly: bool
+    ) -> list[Segment]:
+        """Return the next rows, without those of partitions that have ended."""
+        first = self._next
+        while not self.ended:
+            end = first + rows if exactly else min(first + rows, end_of_turn)
+            segments = [
+                segment
+                for segment in self._order.segments(first, end)
+                if not self._reached[segment.partition].ended
+            ]
+            self._next = first = int(end)
+            if segments or exactly:
+                return segments
+            end_of_turn = self._order.end_of_turn(first)
+        return []
+
+
+class WorkerIntake(BoundedIntake):
+    """Workers read the partitions; an epoch has a block of each of them at most."""
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        end = self._order.end_of_turn(self._next) if self._partitions else 1
+        return [
+            SourcePiece(
+                self._op.name,
+                segment.first,
+                segment.count,
+                self._partitions[segment.partition],
+                segment.index,
+                self._reached[segment.partition],
+            )
+            for segment in self._segments(rows, end, exactly=exactly)
+        ]
+
+    def advance(self, reached: Mapping[str, Reached]) -> None:
+        pairs = zip(self._partitions, self._reached, strict=True)
+        self._go_to([reached.get(name, before) for name, before in pairs])
+
+
+class DriverIntake(BoundedIntake):
+    """The driver reads the partitions and ships their rows."""
+
+    def __init__(self, op: Op, partitions: Sequence[str], pickler: Pickler) -> None:
+        super().__init__(op, partitions)
+        self._pickler = pickler
+        self._cursors: dict[int, Cursor] = {}
+        self._failure: InputError | None = None
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        if self._failure is not None:
+            raise self._failure
+        taken: list[tuple[Any, int]] = []
+        try:
+            for segment in self._segments(rows, math.inf, exactly=exactly):
+                self._read(segment, taken)
+        except InputError as error:
+            if not taken:
+                raise
+            self._failure = error  # is raised behind the rows before it
+            (self._next,) = error.place or (self._next,)
+        self._go_to(self._reached)
+        return ship(self._op.name, taken, parts, self._pickler)
+
+    def close(self) -> None:
+        for cursor in self._cursors.values():
+            cursor.close()
+        super().close()
+
+    def _read(self, segment: Segment, taken: list[tuple[Any, int]]) -> None:
+        """Add the rows of a segment to those that have been taken."""
+        number = segment.partition
+        if number not in self._cursors:
+            known = self._reached[number]
+            name = self._partitions[number]
+            self._cursors[number] = Cursor(self._op, name, known.position, known.index)
+        cursor = self._cursors[number]
+        if not cursor.ended:
+            try:
+                for row in rows_of(cursor, segment):
+                    taken.append(row)  # noqa: PERF402 - an error may end it
+            finally:
+                self._reached[number] = _find_reached(cursor)
+
+
+class LiveIntake(Intake):
+    """The driver reads what has arrived and ships it."""
+
+    live = True
+
+    def __init__(self, op: Op, pickler: Pickler) -> None:
+        self._op = op
+        self._pickler = pickler
+        self._partitions = LivePartitions(op)
+        self._next = 1
+        self._born_s: Sequence[float] | None = None
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        taken = self._partitions.take(rows)
+        self.ended = self._partitions.ended
+        items = [row for row in taken if not isinstance(row, Malformed)]
+        self._born_s = self._partitions.born_s(items)
+        numbered = list(enumerate(taken, self._next))
+        self._next += len(taken)
+        pairs = [(row, number) for number, row in numbered]
+        return ship(self._op.name, pairs, parts, self._pickler)
+
+    def born_s(self) -> Sequence[float] | None:
+        return self._born_s
+
+    def waiting(self) -> int | None:
+        return self._partitions.count_waiting()
+
+    def position(self) -> Any:
+        return {"next": self._next, "partitions": self._partitions.positions}
+
+    def seek(self, position: Any) -> None:
+        self._next = position["next"]
+        self._partitions = LivePartitions(self._op, position["partitions"])
+
+    def close(self) -> None:
+        self._partitions.close()
+
+
+def intake_of_source(op: Op, pickler: Pickler) -> Intake:
+    """Return the intake of an `ab.Source`."""
+    source = source_of(op)
+    if source.live:
+        return LiveIntake(op, pickler)
+    partitions = partitions_of(op)
+    if len(partitions) > 1 and travels(source):
+        return WorkerIntake(op, partitions)
+    return DriverIntake(op, partitions, pickler)
+
+
+def ship(
+    source: str, rows: Sequence[tuple[Any, int]], parts: int, pickler: Pickler
+) -> list[Piece]:
+    """Return numbered rows in about `parts` pieces."""
+    pieces: list[Piece] = []
+    for start, stop in cut(0, len(rows), parts):
+        chosen = rows[start:stop]
+        numbers = np.array([number for _, number in chosen], np.int64)
+        pieces.append(
+            RowsPiece(
+                source,
+                int(numbers[0]),
+                int(numbers[-1] - numbers[0]) + 1,
+                pickler.dumps([_travelling(row, pickler) for row, _ in chosen]),
+                numbers.tobytes(),
+            )
+        )
+    return pieces
+
+
+def _travelling(row: Any, pickler: Pickler) -> Any:
+    """Return a row; a malformed one that cannot be pickled, in words."""
+    if not isinstance(row, Malformed) or pickler.takes(row):
+        return row
+    reason = row.reason
+    text = (
+        reason if isinstance(reason, str) else f"cannot be read: {name_error(reason)}"
+    )
+    raw = row.raw if pickler.takes(row.raw) else repr(row.raw)
+    return replace(row, raw=raw, reason=text)
+
+
+def read_shipped(
+    piece: RowsPiece, op: Op, pickler: Pickler, on_error: OnError
+) -> list[tuple[Any, int]]:
+    """Return the items that the driver has shipped."""
+    numbers = np.frombuffer(piece.numbers, np.int64).tolist()
+    rows = zip(pickler.loads(piece.items), numbers, strict=True)
+    return list(_without_malformed(rows, op, on_error))
+
+
+def read_partition(
+    piece: SourcePiece, op: Op, on_error: OnError
+) -> tuple[list[tuple[Any, int]], Reached]:
+    """Return the items of a piece, and how far the partition has then been read."""
+    cursor = _cursor_at(piece, op)
+    segment = Segment(0, piece.index, piece.rows, piece.first)
+    rows = list(rows_of(cursor, segment))
+    return list(_without_malformed(rows, op, on_error)), _find_reached(cursor)
+
+
+def latest(reached: Iterable[tuple[str, Reached]]) -> dict[str, Reached]:
+    """Return how far each partition has been read in all.
+
+    >>> latest([("a", Reached(7, 2)), ("a", Reached(9, 3)), ("b", Reached(1, 1))])["a"]
+    Reached(position=9, index=3, ended=False)
+    """
+    found: dict[str, Reached] = {}
+    for partition, one in reached:
+        if partition not in found or found[partition].index <= one.index:
+            found[partition] = one
+    return found
+
+
+def _without_malformed(
+    rows: Iterable[tuple[Any, int]], op: Op, on_error: OnError
+) -> Iterable[tuple[Any, int]]:
+    for row, number in rows:
+        if isinstance(row, Malformed):
+            on_error(refusal_of(op, row, number))
+        else:
+            yield row, number
+
+
+def _find_reached(cursor: Cursor) -> Reached:
+    return Reached(cursor.position, cursor.index, cursor.ended)
+
+
+_cursors: WeakKeyDictionary[Kind, dict[str, Cursor]] = WeakKeyDictionary()
+
+
+def _cursor_at(piece: SourcePiece, op: Op) -> Cursor:
+    """Return a cursor that stands before a piece; one that has come so far is kept."""
+    kept = _cursors.setdefault(op.kind, {})
+    cursor = kept.pop(piece.partition, None)
+    if cursor is None or not piece.known.index <= cursor.index <= piece.index:
+        known = piece.known
+        cursor = Cursor(op, piece.partition, known.position, known.index)
+    for _ in cursor.rows(piece.index - cursor.index):
+        pass
+    kept[piece.partition] = cursor
+    return cursor

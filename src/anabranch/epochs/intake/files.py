@@ -1,0 +1,386 @@
+"""What an epoch takes in of files: ranges that tasks read themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.connectors.files.input_digest import (
+    FileLook,
+    InputDigest,
+    PassedFiles,
+    check_look,
+)
+from anabranch.connectors.files.listing import (
+    input_errors,
+    is_compressed,
+    let_go,
+    read_range,
+    why_no_file,
+)
+from anabranch.connectors.files.opening import Opening, opening_of, why_left_out
+from anabranch.connectors.files.parquet import count_parquet_rows
+from anabranch.connectors.files.splits import (
+    RowFormat,
+    count_rows,
+    first_rows,
+    last_row_end,
+    layout_of,
+)
+from anabranch.epochs.intake.intake import (
+    FilePiece,
+    Intake,
+    ParquetPiece,
+    Piece,
+    cut,
+    shrunk,
+)
+from anabranch.errors import CheckpointError, InputError
+from anabranch.operators.sources import ReadFiles
+
+_ENOUGH_BYTES = 1 << 26  # of long rows, for one epoch: tasks hold them in memory
+_SAMPLE_BYTES = 1 << 16  # tells how long the rows are, before any were read
+
+
+LeaveOut: TypeAlias = Callable[[Path, InputError], None]  # returns to go on without
+
+
+def refuse_to_leave_out(_: Path, why: InputError) -> None:
+    """Raise what is wrong with a name among the inputs that is not a file."""
+    raise why
+
+
+class FileIntake(Intake):
+    """Ranges of text files that begin and end with a row."""
+
+    def __init__(
+        self,
+        source: str,
+        kind: ReadFiles,
+        files: Sequence[Path],
+        leave_out: LeaveOut = refuse_to_leave_out,
+    ) -> None:
+        self._source = source
+        self._kind = kind
+        self._layout: RowFormat = layout_of(kind)
+        self._files = list(files)
+        self._leave_out = leave_out
+        self.any_time = _are_files(files)
+        self._sizes = [_size_of(path) for path in files]
+        self._row_bytes = 0.0
+        self._number = 1
+        self._passed: PassedFiles | None = PassedFiles()  # None: not known
+        self._go_to_file(0)
+
+    def _go_to_file(self, file: int) -> None:
+        """Stand before a file; it is opened when its rows are asked for."""
+        self._file = file
+        self._opening: Opening | None = None
+        self._print: InputDigest | None = None  # None: of an older format
+        self._offset, self._line, self._row = 0, 1, 1
+        self.ended = file >= len(self._files)
+
+    def _leave_file(self) -> None:
+        """Stand before the next file, and take note of this one."""
+        self._passed = _add_file(self._passed, self._print)
+        self._go_to_file(self._file + 1)
+
+    def _why_left_out(self, path: Path) -> InputError | None:
+        return why_left_out(self._kind, path, len(self._files))
+
+    def _is_no_file(self) -> bool:
+        path = self._files[self._file]
+        return self._opening is None and self._why_left_out(path) is not None
+
+    def _open_file(self) -> None:
+        """Find out how the file begins, as every engine does, and go to its rows."""
+        path = self._files[self._file]
+        if (why := self._why_left_out(path)) is not None:
+            self._leave_out(path, why)
+            self._go_to_file(self._file + 1)
+            return
+        self._opening = opening_of(self._kind, path)
+        if not self._offset:  # else it is a position that was sought
+            self._offset, self._line = self._opening.offset, self._opening.line
+            self._print = InputDigest(path)
+            self._print.feed(read_range(path, 0, self._offset))
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        if self._print is not None:
+            self._print.look_again()
+        pieces: list[Piece] = []
+        missing = rows
+        while missing > 0 and not self.ended:
+            if pieces and not exactly and self._is_no_file():
+                break  # so that it is reported behind the rows before it
+            try:
+                if self._opening is None:
+                    self._open_file()
+                    continue
+                data = self._read(missing)
+            except InputError:
+                if pieces:  # which were whole; the next take comes by here again
+                    break
+                raise
+            if not data:
+                self._leave_file()
+                continue
+            if exactly:
+                data = first_rows(data, missing, self._layout)
+            taken = self._cut(data, max(1, round(parts * missing / rows)))
+            pieces += taken
+            missing -= sum(piece.rows for piece in taken)
+            if not exactly and (missing < rows // 4 or len(data) > _ENOUGH_BYTES):
+                break
+        return pieces
+
+    def waiting(self) -> int | None:
+        if self.ended:
+            return 0
+        if not self._row_bytes or any(map(is_compressed, self._files)):
+            return None
+        left = sum(self._sizes[self._file :]) - self._offset
+        return max(0, int(left / self._row_bytes))
+
+    def position(self) -> Any:
+        return {
+            "file": self._file,
+            "path": None if self.ended else str(self._files[self._file]),
+            "offset": self._offset,
+            "line": self._line,
+            "row": self._row,
+            "number": self._number,
+            "print": None if self._print is None else self._print.position(),
+            "passed": None if self._passed is None else vars(self._passed),
+        }
+
+    def seek(self, position: Any) -> None:
+        self._go_to_file(position["file"])
+        path = None if self.ended else self._files[self._file]
+        if position["path"] not in (None, str(path)):
+            raise _describe_move(self._source, position["path"], path)
+        if path is not None and not is_compressed(path):
+            with input_errors(path):
+                size = path.stat().st_size
+            if size < position["offset"]:
+                raise shrunk(str(path), position["offset"], size, "bytes")
+        passed = self._files[: self._file]
+        read = [one for one in passed if self._why_left_out(one) is None]
+        self._passed = _resume_passed(position, read, by_content=True)
+        if path is not None and position.get("print") is not None:
+            sought = position["offset"], position["print"]
+            self._print = InputDigest.resume(path, *sought)
+        self._offset, self._line = position["offset"], position["line"]
+        self._row, self._number = position["row"], position["number"]
+
+    def close(self) -> None:
+        let_go(self._files)
+
+    def _read(self, rows: int) -> bytes:
+        """Return about so many whole rows from where the intake stands."""
+        if not self._row_bytes:
+            sample = self._bytes(0, _SAMPLE_BYTES)
+            self._row_bytes = len(sample) / max(1, count_rows(sample, self._layout))
+        size = min(max(1, int(rows * self._row_bytes)), 2 * _ENOUGH_BYTES)
+        data = b""
+        while True:
+            try:
+                block = self._bytes(len(data), size)
+            except InputError:
+                if end := last_row_end(data, self._layout):
+                    return data[:end]  # what comes before the damage
+                raise
+            if not block:
+                return data
+            data += block
+            if len(block) == size and (end := last_row_end(data, self._layout)):
+                return data[:end]
+
+    def _bytes(self, ahead: int, size: int) -> bytes:
+        return read_range(self._files[self._file], self._offset + ahead, size)
+
+    def _cut(self, data: bytes, parts: int) -> list[FilePiece]:
+        """Cut whole rows into pieces and move on behind them."""
+        pieces = []
+        start = 0
+        for part in range(1, parts + 1):
+            end = len(data)
+            if part < parts:
+                end = start + last_row_end(
+                    data[start : end * part // parts], self._layout
+                )
+            chunk = data[start:end]
+            if rows := count_rows(chunk, self._layout):
+                pieces.append(self._piece(len(chunk), rows))
+            self._offset += len(chunk)
+            self._line += chunk.count(b"\n")
+            self._row += rows
+            self._number += rows
+            start = end
+        if self._print is not None:
+            self._print.feed(data)
+        if counted := sum(piece.rows for piece in pieces):
+            self._row_bytes = len(data) / counted
+        return pieces
+
+    def _piece(self, size: int, rows: int) -> FilePiece:
+        return FilePiece(
+            self._source,
+            self._number,
+            rows,
+            str(self._files[self._file]),
+            self._offset,
+            self._offset + size,
+            self._row,
+            self._line,
+            None if self._opening is None else self._opening.columns,
+        )
+
+
+class ParquetIntake(Intake):
+    """Rows of Parquet files, counted by their metadata."""
+
+    def __init__(
+        self,
+        source: str,
+        kind: ReadFiles,
+        files: Sequence[Path],
+        leave_out: LeaveOut = refuse_to_leave_out,
+    ) -> None:
+        self._source = source
+        self._kind = kind
+        self._files = list(files)
+        self._leave_out = leave_out
+        self.any_time = _are_files(files)
+        self._lengths = [_length_of(path) for path in files]
+        self._rows: int | None = None  # of the file; None: it has not been opened
+        self._look: FileLook | None = None  # of the file, when it was opened
+        self._passed: PassedFiles | None = PassedFiles()  # None: not known
+        self._file = 0
+        self._at = 0
+        self._number = 1
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        pieces: list[Piece] = []
+        missing = rows
+        while missing and not self.ended:
+            if pieces and not exactly and self._is_no_file():
+                break  # so that it is reported behind the rows before it
+            try:
+                length = self._length()
+            except InputError:
+                if pieces:  # which were whole; the next take comes by here again
+                    break
+                raise
+            end = min(length, self._at + missing)
+            path = str(self._files[self._file])
+            for start, stop in cut(self._at, end, parts):
+                count = stop - start
+                pieces.append(
+                    ParquetPiece(self._source, self._number, count, path, start)
+                )
+                self._number += count
+            missing -= end - self._at
+            self._at = end
+            if end == length:
+                if self._passed is not None and self._look is not None:
+                    self._passed = self._passed.with_file(Path(path), self._look, "")
+                self._file, self._at, self._rows = self._file + 1, 0, None
+                self._look = None
+            self.ended = self._file >= len(self._files)
+        return pieces
+
+    def _is_no_file(self) -> bool:
+        path = self._files[self._file]
+        return self._rows is None and why_no_file(path) is not None
+
+    def _length(self) -> int:
+        """Return the number of rows of the file; it is opened as every engine does."""
+        if self._rows is None:
+            path = self._files[self._file]
+            if (why := why_no_file(path)) is not None:
+                self._leave_out(path, why)
+                return self._at
+            self._look = FileLook.at(path)
+            self._rows = count_parquet_rows(path, self._kind.type)
+        return self._rows
+
+    def waiting(self) -> int:
+        return max(0, sum(self._lengths[self._file :]) - self._at)
+
+    def position(self) -> Any:
+        return {
+            "file": self._file,
+            "at": self._at,
+            "number": self._number,
+            "look": None if self._look is None else vars(self._look),
+            "passed": None if self._passed is None else vars(self._passed),
+        }
+
+    def seek(self, position: Any) -> None:
+        self._file, self._at = position["file"], position["at"]
+        self._number = position["number"]
+        self.ended = self._file >= len(self._files)
+        passed = self._files[: self._file]
+        read = [one for one in passed if why_no_file(one) is None]
+        self._passed = _resume_passed(position, read, by_content=False)
+        if self._at and not self.ended and position.get("look") is not None:
+            check_look(self._files[self._file], position["look"])
+        if self._at and not self.ended and self._length() < self._at:
+            raise shrunk(str(self._files[self._file]), self._at, self._length(), "rows")
+
+
+def _add_file(
+    passed: PassedFiles | None, read: InputDigest | None
+) -> PassedFiles | None:
+    """Return the files that were read with one more; None if it is not known."""
+    if passed is None or read is None:
+        return None
+    return passed.with_file(read.path, read.look, read.content)
+
+
+def _resume_passed(
+    position: Any, paths: Sequence[Path], *, by_content: bool
+) -> PassedFiles | None:
+    """Return what a position knows of files that were read, if they are still so."""
+    if position.get("passed") is None:  # of an older format
+        return None if paths else PassedFiles()
+    passed = PassedFiles(**position["passed"])
+    passed.check(paths, by_content=by_content)
+    return passed
+
+
+def _are_files(paths: Sequence[Path]) -> bool:
+    """Tell whether all can be read, so that there is nothing to tell of them."""
+    return all(os.path.isfile(path) for path in paths)  # noqa: PTH113 - never raises
+
+
+def _length_of(path: Path) -> int:
+    """Return the rows of a Parquet file, as far as it is one: for estimates only."""
+    try:
+        rows: int = pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError):
+        return 0
+    return rows
+
+
+def _size_of(path: Path) -> int:
+    """Return the bytes of a file, as far as it is there: for estimates only."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _describe_move(source: str, wanted: str, found: Path | None) -> CheckpointError:
+    there = "nothing" if found is None else found
+    return CheckpointError(
+        f"a source must have its files in the same order; {source} was reading "
+        f"{wanted}, where {there} is now; put the files back, or start with an empty "
+        f"checkpoint",
+    )

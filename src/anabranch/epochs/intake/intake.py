@@ -1,0 +1,257 @@
+"""What an epoch takes in: each source is cut into pieces that tasks read themselves.
+
+What an epoch takes in of an `ab.Source`.
+
+Workers read the partitions of a bounded source themselves, a block of each at a time,
+and report how far they came. The driver reads what has one partition, is live or cannot
+travel; it ships the rows.
+
+What an epoch takes in: each source is cut into pieces that tasks read themselves.
+
+The driver decides which rows belong to an epoch, and hands out descriptors: a range
+of a file, of the numbers of items, of offsets. Only what tasks cannot reach (the rows
+of a query, lines that arrive at the driver) is read here and shipped.
+
+Takes in what an epoch runs on, where possible while the epoch before it still runs.
+
+Finding out which bytes of a file are the next rows costs the driver some hundredths of
+a second, in which the tasks would have nothing to do. What can be read at any time is
+therefore taken one epoch ahead; what arrives by itself is taken when it is needed, so
+that nothing waits longer than it has to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from anabranch.errors import CheckpointError
+from anabranch.runtime.ambient import Ambient
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a partition has been read: the position behind its last row.
+
+    `index` counts the rows before that.
+    """
+
+    position: Any = None
+    index: int = 0
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a source, numbered from `first`; `rows` counts bad ones too."""
+
+    source: str
+    first: int
+    rows: int
+
+    def before(self, end: float) -> Piece:
+        """Return it without rows from the number `end` on, if it is cheaper to read."""
+        return self
+
+
+@dataclass(frozen=True)
+class ShippedPiece(Piece):
+    """Items that the driver has, pickled; their numbers are in a row."""
+
+    items: bytes
+
+
+@dataclass(frozen=True)
+class FilePiece(Piece):
+    """The bytes `start` to `end` of a file; its first row is `row` of that file.
+
+    Those of a compressed file are counted as they are when unpacked.
+    """
+
+    path: str
+    start: int
+    end: int
+    row: int
+    line: int
+    columns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class ParquetPiece(Piece):
+    """`rows` rows of a Parquet file from `start` on."""
+
+    path: str
+    start: int
+
+
+class Intake(ABC):
+    """Hands out the rows of a source, in order.
+
+    A `live` source has rows that arrived before they were asked for.
+    """
+
+    ended = False
+    any_time = False  # whether the same rows can be taken at any time, without a word
+    live = False
+
+    @abstractmethod
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        """Return the next rows in about `parts` pieces; nothing at the end.
+
+        Where the sources of a program take turns, it must be `exactly` so many rows.
+        """
+
+    @abstractmethod
+    def position(self) -> Any:
+        """Return where the intake stands, as plain data for a checkpoint."""
+
+    @abstractmethod
+    def seek(self, position: Any) -> None:
+        """Go on from where another intake of the same source stood."""
+
+    def gave(self, items: int) -> None:  # noqa: B027 - most know it beforehand
+        """Take note of how many items there were in what was last taken."""
+
+    def advance(self, reached: Mapping[str, Any]) -> None:  # noqa: B027 - as above
+        """Take note of how far workers have read each partition."""
+
+    def waiting(self) -> int | None:
+        """Return about how many rows are there to be taken; None: nobody knows."""
+        return None
+
+    def born_s(self) -> Sequence[float] | npt.NDArray[np.float64] | None:
+        """Return when each row that was last taken came into being, where that is known.
+
+        What only tasks can tell, they report.
+        """
+        return None
+
+    def count_arrivals(self) -> int | None:
+        """Return how many rows have arrived, taken or not, where that is known."""
+        return None
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+        """Let go of connections; nothing is taken any more."""
+
+
+def shrunk(what: str, wanted: int, found: int, noun: str) -> CheckpointError:
+    return CheckpointError(
+        f"a source must still have what was read from it; {what} was read up to "
+        f"{wanted} {noun} and has {found}; put it back, or start with an empty "
+        f"checkpoint",
+    )
+
+
+def cut(start: int, end: int, parts: int) -> Iterator[tuple[int, int]]:
+    """Cut a range into about equal parts, without empty ones.
+
+    >>> list(cut(0, 10, 3))
+    [(0, 3), (3, 6), (6, 10)]
+    >>> list(cut(0, 1, 3))
+    [(0, 1)]
+    """
+    ends = (start + (end - start) * part // parts for part in range(parts + 1))
+    return (pair for pair in itertools.pairwise(ends) if pair[0] < pair[1])
+
+
+THREAD = "anabranch-taking"  # the name of the thread that takes ahead
+CLOSING_S = 5.0  # how long a job that ends waits for what it had begun to take
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The rows of an epoch; where each source stands behind them; what is left there.
+
+    `asked` is how many rows of each source were asked for.
+    """
+
+    asked: int
+    pieces: Mapping[str, list[Piece]]
+    positions: Mapping[str, Any]
+    waiting: int | None
+
+
+class _Asked(NamedTuple):
+    taken: Future[Taken]
+    take: Callable[[], Taken]
+
+
+class Taking:
+    """Takes from all sources in turn; used by one thread."""
+
+    def __init__(
+        self, intakes: Mapping[str, Intake], begin: Callable[[], None] | None = None
+    ) -> None:
+        """Take from these; `begin` is called first in the thread that takes ahead."""
+        self._intakes = intakes
+        self._early = all(intake.any_time for intake in intakes.values())
+        self._begin = begin
+        self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._next: Future[Taken] | None = None
+        # Not one of a pool: a process does not end before the threads of its pools do,
+        # and this one may be in an iterator of the user's that does not return.
+        self._thread = threading.Thread(
+            target=self._take_ahead, name=THREAD, daemon=True
+        )
+        self._thread.start()
+
+    def take(self, rows: int, parts: int) -> Taken:
+        """Return the next rows, as far as they have arrived."""
+        if self._next is not None:
+            taken, self._next = self._next.result(), None
+            return taken
+        return self._take(rows, parts)
+
+    def prepare(self, rows: int, parts: int) -> None:
+        """Begin to take the rows after those, beside whatever else goes on."""
+        if self._early:
+            self._next = Future()
+            # A source may be a function of the user's.
+            take = Ambient().bind(self._take)
+            self._asked.put(_Asked(self._next, partial(take, rows, parts)))
+
+    def close(self) -> None:
+        """Take no more."""
+        self._asked.put(None)
+        if self._next is not None:
+            wait([self._next], CLOSING_S)
+
+    def _take_ahead(self) -> None:
+        if self._begin is not None:
+            self._begin()
+        while (asked := self._asked.get()) is not None:
+            try:
+                asked.taken.set_result(asked.take())
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+                asked.taken.set_exception(error)
+
+    def _take(self, rows: int, parts: int) -> Taken:
+        exactly = len(self._intakes) > 1
+        pieces = {
+            name: self._take_from(name, rows, parts, exactly=exactly)
+            for name, intake in self._intakes.items()
+            if not intake.ended
+        }
+        known = [intake.waiting() for intake in self._intakes.values()]
+        counts = [count for count in known if count is not None]
+        return Taken(
+            rows,
+            {name: found for name, found in pieces.items() if found},
+            {name: intake.position() for name, intake in self._intakes.items()},
+            sum(counts) if counts else None,
+        )
+
+    def _take_from(
+        self, name: str, rows: int, parts: int, *, exactly: bool
+    ) -> list[Piece]:
+        return self._intakes[name].take(rows, parts, exactly=exactly)

@@ -1,0 +1,492 @@
+"""From the plan to what runs where in an epoch: units, their levels, and their cuts.
+
+From the plan to what runs where on Spark.
+
+A *unit* is an element without its sinks: one fused program, run by one task or by
+several. Units stand on *levels*; an epoch goes through the levels one after another,
+and between two levels rows move to the partition of the unit that they are for. So
+any graph becomes one straight chain of stages, and nothing is computed twice.
+
+A unit whose code has effects that only this process can keep (a counter in a closure,
+a file that it writes) runs in the driver, between two Spark jobs.
+
+Replicas of a region without a key have contiguous ranges of the stream; what comes out of
+those of a keyed one is sorted by position. A plan that asks for another order is refused.
+
+Cuts: a unit run by two Python workers of one task, one behind the other.
+
+A threaded port of the paper is, on Spark, a cut between two chained `mapInArrow`: the
+first worker runs the operators before it and hands each chunk on at once, so that the
+two overlap. Behind the cut are an operator and all that it leads to; where several
+streams lead there, what a chunk gave on them is put in order by position. Only the second one saves states: it gets the changes of the first with
+the last row, and writes both in one transaction, as if there had been no cut.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import attrgetter
+from typing import Literal
+
+from anabranch.epochs.lift import lift_states
+from anabranch.errors import PlanError
+from anabranch.graph.graph import Edge, Graph, Input, Output
+from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.sinks import WriteFiles
+from anabranch.operators.sources import FromIterable, Generate
+from anabranch.plan.integrity import check, check_orders
+from anabranch.plan.plan import FirstJoint, LastJoint, Order, Ordering, Plan, Region
+from anabranch.runtime.codegen import Entry
+from anabranch.runtime.compiled.program import NOTHING, CompileChoice, choice_of
+from anabranch.runtime.positions import Positions, positions_of
+
+How = Literal["key", "range", "group", "one", "write", "driver"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A fused program and where it runs; `writes` are the file sinks that it fills.
+
+    A unit of a region has replicas, whose outputs are put in order by `ordering`. One
+    with blocks gets its items `period` at a time.
+    """
+
+    name: str
+    number: int
+    level: int
+    operators: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    key: tuple[str, ...] = ()
+    region: str | None = None
+    ordering: Ordering | None = None
+    in_driver: bool = False
+    writes: tuple[str, ...] = ()
+    period: int = 1
+
+    @property
+    def replicated(self) -> bool:
+        """Whether it may have several replicas."""
+        return self.ordering is not None
+
+
+@dataclass(frozen=True)
+class UnitRoute:
+    """Where a stream that leaves a unit goes, and how it is divided on the way.
+
+    By `key` to the replica that has the key's state; by `range` of positions, or by
+    range but in whole groups; to the `one` task of a unit; to files that are written on
+    the spot; or to the `driver`.
+    """
+
+    how: How
+    unit: int = -1
+    entry: int = 0
+
+
+@dataclass(frozen=True)
+class SparkLayout:
+    """The units of a program, the streams between them, and the form of positions."""
+
+    graph: Graph
+    positions: Positions
+    units: tuple[Unit, ...]
+    routes: Mapping[Edge, UnitRoute]
+    one_to_one: frozenset[str]  # operators with exactly one output for each item
+    choice: CompileChoice = NOTHING
+
+    @cached_property
+    def levels(self) -> tuple[tuple[Unit, ...], ...]:
+        """The units by level."""
+        count = 1 + max((unit.level for unit in self.units), default=-1)
+        return tuple(
+            tuple(unit for unit in self.units if unit.level == level)
+            for level in range(count)
+        )
+
+    @cached_property
+    def feeding(self) -> Mapping[int, frozenset[int]]:
+        """The units that each unit takes items from."""
+        found: dict[int, set[int]] = {unit.number: set() for unit in self.units}
+        for edge, route in self.routes.items():
+            if route.unit in found:
+                found[route.unit].add(self.unit_of[edge.producer.operator].number)
+        return {number: frozenset(units) for number, units in found.items()}
+
+    def together(self, levels: range) -> list[list[Unit]]:
+        """Return the units of some levels, those together that hand each other items."""
+        if levels not in self._together:
+            self._together[levels] = self._group(levels)
+        return self._together[levels]
+
+    @cached_property
+    def _together(self) -> dict[range, list[list[Unit]]]:
+        return {}
+
+    def _group(self, levels: range) -> list[list[Unit]]:
+        group_of: dict[int, list[Unit]] = {}
+        for level in levels:
+            for unit in self.levels[level]:
+                before = self.feeding[unit.number] & group_of.keys()
+                groups = {id(group_of[n]): group_of[n] for n in before}
+                joined = [*itertools.chain(*groups.values()), unit]
+                group_of |= dict.fromkeys((one.number for one in joined), joined)
+        found = {id(group): group for group in group_of.values()}
+        return [sorted(group, key=attrgetter("number")) for group in found.values()]
+
+    @cached_property
+    def orders(self) -> Mapping[str, Order]:
+        """How the order of each region is kept."""
+        return {
+            unit.region: Order(unit.ordering, self._first(unit), self._last(unit))
+            for unit in self.units
+            if unit.region is not None and unit.ordering is not None
+        }
+
+    def _first(self, unit: Unit) -> FirstJoint:
+        if any(isinstance(entry, str) for entry in unit.entries):
+            return "parallel_source"
+        before = (self.units[number] for number in self.feeding[unit.number])
+        return "shuffle" if any(one.replicated for one in before) else "split"
+
+    def _last(self, unit: Unit) -> LastJoint:
+        """Return what happens at the end of a region; it has one stream out at most."""
+        if unit.writes:
+            return _end_in_files(self.graph, unit.writes[0])
+        name = unit.operators[-1]
+        for edge in self.graph.out_edges(name):
+            after = self.routes[edge].unit
+            if after < 0 or not self.units[after].replicated:
+                return "merge"
+            writes = self.units[after].writes
+            if not self.units[after].operators and writes:
+                written = _end_in_files(self.graph, writes[0])
+                return "shuffle" if written == "parallel_sink" else "merge"
+        return "shuffle"
+
+    @cached_property
+    def unit_of(self) -> Mapping[str, Unit]:
+        """The unit of each operator that is not a sink."""
+        return {name: unit for unit in self.units for name in unit.operators}
+
+
+def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> SparkLayout:
+    """Return the layout of a plan; refuse one that asks for something else.
+
+    `resilient` programs go on after errors, so that items may be missing anywhere.
+    """
+    check(graph, plan)
+    graph = lift_states(graph, plan)
+    _refuse_regions(plan, resilient=resilient)
+    planned = {op.name: op for op in plan.operators}
+    prolific = frozenset(
+        op.name
+        for op in plan.operators
+        if graph[op.name].inputs and (op.push.most is None or op.push.most > 1)
+    )
+    regions = {region.name: region for region in plan.regions}
+    drafts: list[_Draft] = []
+    for element in plan.elements:
+        inside = tuple(n for n in element.operators if not _is_sink(graph, n))
+        if not inside:
+            continue
+        region = regions.get(element.region) if element.region else None
+        drafts.append(
+            _Draft(
+                inside,
+                key=region.key if region else (),
+                region=region.name if region else None,
+                ordering=region.ordering if region else None,
+                in_driver=any(
+                    planned[n].effects for n in inside if _runs_here(graph, n)
+                ),
+                period=region.period if region else 1,
+            )
+        )
+    one_to_one = frozenset(
+        op.name for op in plan.operators if op.push == (1, 1) and op.pop == 1
+    )
+    region_of = {
+        name: region.name for region in plan.regions for name in region.operators
+    }
+    made = _connect(graph, drafts, region_of, positions_of(graph, prolific), one_to_one)
+    check_orders(plan, made.orders, "spark")
+    # What fails runs again from the states that the epoch began with, so whatever a
+    # program has given by then is of no use.
+    return replace(made, choice=replace(choice_of(plan), repeatable=None))
+
+
+def _refuse_regions(plan: Plan, *, resilient: bool) -> None:
+    """Raise `PlanError` for a region that cannot run here the way the plan says."""
+    for region in plan.regions:
+        why = _why_not_run(region, resilient=resilient)
+        if why is not None:
+            msg = (
+                f"the Spark engine must be able to run region {region.name} as planned, "
+                f"ordered by {region.ordering}; {why}; compile the program with "
+                f"on='spark' and the on_error of the run"
+            )
+            raise PlanError(msg)
+
+
+def _why_not_run(region: Region, *, resilient: bool) -> str | None:
+    """Return why a region cannot run here the way the plan says, or None."""
+    if resilient and region.period > 1:
+        return "an item that fails would shift the groups of all others"
+    if region.key and region.first_joint == "parallel_source":
+        return "a source is cut into ranges, whatever the keys in them"
+    if region.key and region.ordering != "position":
+        return "what is divided by key can only be sorted by position"
+    if not region.key and region.ordering != "contiguous":
+        return "what has no key is cut into contiguous ranges"
+    return None
+
+
+def _runs_here(graph: Graph, name: str) -> bool:
+    """Tell whether the effects of an operator are the driver's to run.
+
+    A list or a generator is read by its intake; a row becomes an item, by a constructor
+    of the user's, in the unit of its source.
+    """
+    return not isinstance(graph[name].kind, FromIterable | Generate)
+
+
+@dataclass
+class _Draft:
+    operators: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    region: str | None = None
+    ordering: Ordering | None = None
+    in_driver: bool = False
+    writes: tuple[str, ...] = ()
+    period: int = 1
+    edge: Edge | None = None  # of a unit that only writes files
+    level: int = 0
+
+
+def _connect(
+    graph: Graph,
+    drafts: list[_Draft],
+    region_of: Mapping[str, str],
+    positions: Positions,
+    one_to_one: frozenset[str],
+) -> SparkLayout:
+    """Find the streams between units, add units that write, and set the levels."""
+    owner = {name: draft for draft in drafts for name in draft.operators}
+    entries: dict[int, list[Entry]] = {id(draft): [] for draft in drafts}
+    hows: dict[Edge, tuple[How, _Draft | None]] = {}
+    for op in graph:
+        if isinstance(op.kind, SourceKind):
+            entries[id(owner[op.name])].append(op.name)
+    for edge in graph.edges:
+        producer = owner[edge.producer.operator]
+        consumer = owner.get(edge.consumer.operator)
+        if consumer is producer:
+            continue
+        if consumer is None:
+            how, consumer = _to_sink(graph, edge, producer, region_of)
+            if consumer is not None:
+                drafts.append(consumer)
+                entries[id(consumer)] = []
+        else:
+            how = _to_unit(consumer)
+        hows[edge] = how, consumer
+        if consumer is not None:
+            entries[id(consumer)].append(edge)
+    ordered = _set_levels(drafts, hows, owner)
+    number = {id(draft): index for index, draft in enumerate(ordered)}
+    units = tuple(
+        Unit(
+            name=f"u{index}",
+            number=index,
+            level=draft.level,
+            operators=draft.operators,
+            entries=tuple(entries[id(draft)]),
+            key=draft.key,
+            region=draft.region,
+            ordering=draft.ordering,
+            in_driver=draft.in_driver,
+            writes=draft.writes,
+            period=draft.period,
+        )
+        for index, draft in enumerate(ordered)
+    )
+    routes = {
+        edge: UnitRoute(how)
+        if consumer is None
+        else UnitRoute(how, number[id(consumer)], entries[id(consumer)].index(edge))
+        for edge, (how, consumer) in hows.items()
+    }
+    return SparkLayout(graph, positions, units, routes, one_to_one)
+
+
+def _to_unit(consumer: _Draft) -> How:
+    match consumer.ordering:
+        case None:
+            return "one"
+        case "position":
+            return "key"
+        case _:
+            return "group" if consumer.period > 1 else "range"
+
+
+def _to_sink(
+    graph: Graph, edge: Edge, producer: _Draft, region_of: Mapping[str, str]
+) -> tuple[How, _Draft | None]:
+    """Return how items reach a sink, with a new unit if that takes one.
+
+    Tasks that hold a contiguous range of the stream write it where they are; what
+    comes out of a keyed unit is first put in order, range by range.
+    """
+    sink = edge.consumer.operator
+    if not isinstance(graph[sink].kind, WriteFiles):
+        return "driver", None
+    if not producer.key and not producer.in_driver:
+        producer.writes += (sink,)
+        return "write", None
+    region = region_of.get(sink)
+    return "range", _Draft(
+        (), region=region, ordering="contiguous", writes=(sink,), edge=edge
+    )
+
+
+def _end_in_files(graph: Graph, sink: str) -> LastJoint:
+    """Return how files end a region: a single one is put together from parts."""
+    kind = graph[sink].kind
+    single = isinstance(kind, WriteFiles) and kind.single
+    return "merge" if single else "parallel_sink"
+
+
+def _set_levels(
+    drafts: list[_Draft],
+    hows: Mapping[Edge, tuple[How, _Draft | None]],
+    owner: Mapping[str, _Draft],
+) -> list[_Draft]:
+    """Put each unit behind what it reads; a level is all workers or all driver."""
+    before: dict[int, list[_Draft]] = {id(draft): [] for draft in drafts}
+    for edge, (_, consumer) in hows.items():
+        if consumer is not None:
+            before[id(consumer)].append(owner[edge.producer.operator])
+    in_driver: dict[int, bool] = {}
+    done: set[int] = set()
+    waiting = list(drafts)
+    ordered: list[_Draft] = []
+    while waiting:
+        ready = [d for d in waiting if all(id(p) in done for p in before[id(d)])]
+        for draft in ready:
+            draft.level = max((p.level + 1 for p in before[id(draft)]), default=0)
+            while in_driver.setdefault(draft.level, draft.in_driver) != draft.in_driver:
+                draft.level += 1
+            done.add(id(draft))
+            ordered.append(draft)
+        waiting = [draft for draft in waiting if id(draft) not in done]
+    return _without_gaps(ordered)
+
+
+def _without_gaps(drafts: list[_Draft]) -> list[_Draft]:
+    used = sorted({draft.level for draft in drafts})
+    for draft in drafts:
+        draft.level = used.index(draft.level)
+    return sorted(drafts, key=lambda draft: draft.level)
+
+
+def _is_sink(graph: Graph, name: str) -> bool:
+    return isinstance(graph[name].kind, SinkKind)
+
+
+def sink_edge(graph: Graph, sink: str) -> Edge:
+    """Return the stream that a sink reads."""
+    (output,) = graph[sink].inputs
+    return Edge(Output(*output), Input(sink, 0))
+
+
+@dataclass(frozen=True)
+class CutPart:
+    """The operators between two cuts of a unit: one worker of a task runs them.
+
+    `received` are the streams that cross the cut before it and `sent` those that cross
+    the cut behind it; some of them only pass by.
+    """
+
+    operators: tuple[str, ...]
+    received: tuple[Edge, ...]
+    sent: tuple[Edge, ...]
+
+    @property
+    def entries(self) -> tuple[Edge, ...]:
+        """The streams from other parts that operators of this one read."""
+        inside = self.operators
+        return tuple(e for e in self.received if e.consumer.operator in inside)
+
+
+def parts_of(
+    layout: SparkLayout, unit: Unit, cuts: Collection[str]
+) -> tuple[CutPart, ...]:
+    """Return the parts of a unit that is cut before some operators, first to last.
+
+    What is behind a cut is in a later part, so that every stream goes forwards.
+    """
+    graph = layout.graph
+    number = dict.fromkeys(unit.operators, 0)
+    ordered = [name for name in unit.operators if name in cuts]
+    behind: set[str] = set()
+    for name in reversed(ordered):
+        behind |= behind_cut(layout, unit, name)
+        for one in behind:
+            number[one] += 1
+    inner = [
+        edge
+        for name in unit.operators
+        for edge in graph.out_edges(name)
+        if edge.consumer.operator in number
+    ]
+
+    def crossing(cut: int) -> tuple[Edge, ...]:
+        return tuple(
+            edge
+            for edge in inner
+            if number[edge.producer.operator] < cut <= number[edge.consumer.operator]
+        )
+
+    return tuple(
+        CutPart(
+            tuple(name for name in unit.operators if number[name] == part),
+            crossing(part) if part else (),
+            crossing(part + 1),
+        )
+        for part in range(len(ordered) + 1)
+    )
+
+
+def why_not_cut(layout: SparkLayout, operator: str) -> str | None:
+    """Return why there can be no cut before an operator, or None."""
+    unit = layout.unit_of.get(operator)
+    if unit is None:
+        return f"there is no operator {operator} that runs in a worker"
+    if unit.in_driver:
+        return f"{operator} runs in the driver"
+    if unit.period > 1:
+        return f"{operator} is in an element that takes {unit.period} items at a time"
+    graph = layout.graph
+    if not set(graph.producers(operator)).intersection(unit.operators):
+        return f"{operator} begins its element: there is nothing before it"
+    behind = behind_cut(layout, unit, operator)
+    for edge in graph.edges:
+        producer = edge.producer.operator
+        if edge.consumer.operator in behind and producer not in {
+            *behind,
+            *unit.operators,
+        }:
+            return f"{operator} and what follows it also read {producer} elsewhere"
+    return None
+
+
+def behind_cut(layout: SparkLayout, unit: Unit, operator: str) -> set[str]:
+    """Return what would be behind a cut: an operator and all that it leads to within its unit."""
+    behind = {operator}
+    for name in unit.operators:
+        if behind.intersection(layout.graph.producers(name)):
+            behind.add(name)
+    return behind

@@ -1,0 +1,317 @@
+"""What each epoch took, when its rows arrived, and how long its levels were.
+
+When the rows of an epoch arrived, and how long they were on their way.
+
+A row of a source that can be read at any time is on its way from when the epoch takes
+it. One that arrived by itself has waited since the epoch before, unless its source
+knows better.
+
+How long the levels of an epoch took, and would take with other degrees.
+
+The tasks of a level run side by side: it is over when the longest is, and not before
+all cores together have done the work. Every stage costs something to begin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from anabranch.epochs.division import STAGE_S, Division, divide, widths
+from anabranch.epochs.intake.intake import Intake, Piece
+from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.task import Report
+from anabranch.metrics.latency import Latencies
+from anabranch.metrics.load import Epoch
+from anabranch.runtime.births import Births, births_of, on_this_clock
+
+MOST_EPOCHS = 1000  # whose times are kept
+
+
+class Arrivals:
+    """Written by the thread that runs epochs; any may look."""
+
+    def __init__(self) -> None:
+        self.latencies = Latencies()  # from birth
+        self.from_reading = Latencies()
+        self.epochs: deque[Epoch] = deque(maxlen=MOST_EPOCHS)
+        self.ran = 0  # epochs so far
+        self.degree: int | None = None  # of the epoch that runs, or ran last
+        self.taken_items = 0
+        self._epoch_items = 0
+        self._began_s = 0.0
+        self._intakes: Mapping[str, Intake] = {}
+        self._before: dict[str, int] = {}  # rows taken of each source
+        self._left: dict[str, int] = {}  # rows that waited when some were last taken
+        self._asked_s: dict[str, float] = {}
+        self._born: dict[str, tuple[float, int]] = {}  # when, and how many rows
+        self._each: list[npt.NDArray[np.float64]] = []
+
+    def count_arrivals(self) -> int:
+        """Return how many items have arrived: what was taken, and what waits if known."""
+        intakes = dict(self._intakes)
+        known = {name: intake.count_arrivals() for name, intake in intakes.items()}
+        return sum(
+            max(taken + self._left.get(name, 0), known.get(name) or 0)
+            for name, taken in dict(self._before).items()
+        )
+
+    def count_backlog(self) -> int:
+        """Return how many items have arrived and were not taken."""
+        return max(0, self.count_arrivals() - self.taken_items)
+
+    def note_intake(
+        self,
+        intakes: Mapping[str, Intake],
+        pieces: Mapping[str, Sequence[Piece]],
+        degree: int,
+    ) -> None:
+        """Take note of what an epoch takes in."""
+        now_s = self._began_s = time.perf_counter()
+        self.degree, self._intakes, self._epoch_items = degree, intakes, 0
+        self._born, self._each = {}, []
+        for name, parts in pieces.items():
+            rows = sum(piece.rows for piece in parts)
+            self._before[name] = self._before.get(name, 0) + rows
+            self.taken_items += rows
+            self._epoch_items += rows
+            if intakes[name].live:
+                self._left[name] = intakes[name].waiting() or 0
+            born_s = intakes[name].born_s()
+            if born_s is not None:
+                self._each.append(np.minimum(born_s, now_s))
+            elif intakes[name].live:
+                self._born[name] = self._asked_s.get(name, now_s), rows
+            else:
+                self._born[name] = now_s, rows
+        self._asked_s.update(dict.fromkeys(intakes, now_s))
+
+    def note_delivery(
+        self,
+        work_s: float,
+        longest_s: float,
+        births: Mapping[str, Births] | None = None,
+    ) -> None:
+        """Take note that all of the epoch has come out, and of what its tasks did.
+
+        `births` are those that the tasks found, since 1970.
+        """
+        now_s = time.perf_counter()
+        for name, (born_s, rows) in self._born.items():
+            oldest_s, youngest_s = born_s, born_s
+            if births and name in births:
+                oldest_s, youngest_s = on_this_clock(births[name])
+            self.latencies.record_between(
+                now_s - oldest_s, now_s - youngest_s, rows, at_s=now_s
+            )
+        for each in self._each:
+            self.latencies.record_each(now_s - each)
+        self.from_reading.record(now_s - self._began_s, self._epoch_items, at_s=now_s)
+        seconds = now_s - self._began_s
+        degree = self.degree or 1
+        self.epochs.append(Epoch(self._epoch_items, seconds, degree, work_s, longest_s))
+        self.ran += 1
+
+    def epochs_since(self, ran: int) -> tuple[Epoch, ...]:
+        """Return the epochs behind so many, as far as they are kept."""
+        epochs = tuple(self.epochs)
+        new = self.ran - ran
+        return epochs[-new:] if new > 0 else ()
+
+    @property
+    def live(self) -> bool:
+        """Whether rows arrive by themselves at some source."""
+        return any(intake.live for intake in dict(self._intakes).values())
+
+
+def tasks_of(layout: SparkLayout, reports: Iterable[Report]) -> tuple[float, float]:
+    """Return what all replicas did, and how long the longest tasks of all levels took."""
+    work_s, longest_s = 0.0, dict.fromkeys(range(len(layout.levels)), 0.0)
+    for report in reports:
+        unit = layout.units[report.unit]
+        longest_s[unit.level] = max(longest_s[unit.level], report.seconds)
+        if unit.replicated:
+            work_s += report.seconds
+    return work_s, sum(longest_s.values())
+
+
+def births_in(reports: Iterable[Report]) -> dict[str, Births]:
+    """Return the births of each source's items that tasks have found, since 1970."""
+    found: dict[str, Births] = {}
+    for report in reports:
+        for name, births in report.births.items():
+            found[name] = births_of([*found.get(name, births), *births]) or births
+    return found
+
+
+KEPT = 16  # epochs that a slow reader can still get
+
+
+class Reporting(Protocol):
+    """What runs epochs."""
+
+    profiling: bool
+
+    @property
+    def reports(self) -> Sequence[Report]:
+        """What the tasks of the last epoch have to say."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An epoch that has run; `started` is how often one had begun until then."""
+
+    started: int
+    seconds: float
+    profiled: bool
+    reports: Sequence[Report]
+
+    @property
+    def items(self) -> int:
+        """How many items all sources gave."""
+        return sum(self.read().values())
+
+    @property
+    def speed(self) -> float:
+        """How many of them a second."""
+        return self.items / self.seconds
+
+    def read(self) -> Mapping[str, int]:
+        """Return how many items each source gave."""
+        counts: dict[str, int] = {}
+        for report in self.reports:
+            for source, count in report.read.items():
+                counts[source] = counts.get(source, 0) + count
+        return counts
+
+
+class EpochLog:
+    """Written by the thread that runs epochs, waited for by the controller."""
+
+    def __init__(self) -> None:
+        self.seconds: deque[float] = deque(maxlen=MOST_EPOCHS)
+        self.items: deque[int] = deque(maxlen=MOST_EPOCHS)
+        self.ran = 0  # epochs so far
+        self.started = 0
+        self.profiling = False  # asks for a profile of the epochs that begin
+        self._news = threading.Condition()
+        self._recent: deque[Seen] = deque(maxlen=KEPT)
+
+    def begin(self) -> None:
+        """Note that an epoch begins; what it is to be like is looked up only then.
+
+        So whoever changes that and then waits for epochs that begin gets none of before.
+        """
+        with self._news:
+            self.started += 1
+
+    @contextlib.contextmanager
+    def epoch(self, epochs: Reporting, *, usual: bool = True) -> Iterator[None]:
+        """Note what runs in the block: the epoch that began last.
+
+        One that is not of the `usual` size is nothing to compare others with.
+        """
+        began_s = time.monotonic()
+        yield
+        seconds = time.monotonic() - began_s
+        seen = Seen(self.started, seconds, epochs.profiling, epochs.reports)
+        self.seconds.append(seconds)
+        self.items.append(seen.items)
+        self.ran += 1
+        if not usual:
+            return
+        with self._news:
+            self._recent.append(seen)
+            self._news.notify_all()
+
+    def next(
+        self, count: int, over: threading.Event, after: int | None = None
+    ) -> list[Seen] | None:
+        """Wait for so many epochs; None if it is over before.
+
+        Those that begin from now on, or after a number of `started`.
+        """
+        with self._news:
+            since = self.started if after is None else after
+            while True:
+                found = [seen for seen in self._recent if seen.started > since]
+                if len(found) >= count:
+                    return found[:count]
+                if over.is_set():
+                    return None
+                self._news.wait(0.1)  # nobody tells when it is over
+
+
+class LevelTimes:
+    """The levels of profiled epochs, from what their workers have seen."""
+
+    def __init__(
+        self, layout: SparkLayout, reports: Collection[Report], cores: int
+    ) -> None:
+        self._layout = layout
+        self._cores = cores
+        self._took: dict[int, float] = {}  # unit -> its longest task
+        self._work: dict[int, float] = {}  # unit -> what all its tasks did
+        for report in reports:
+            for seen in report.samples:
+                unit = report.unit
+                self._took[unit] = max(self._took.get(unit, 0.0), seen.elapsed_s)
+                self._work[unit] = self._work.get(unit, 0.0) + seen.cpu_s
+
+    @property
+    def slowest(self) -> int:
+        """The level that took longest."""
+        times = self._times(self._took)
+        return max(times, key=lambda level: times[level], default=0)
+
+    @property
+    def longest_s(self) -> float:
+        """How long that level took."""
+        return max(self._times(self._took).values(), default=0.0)
+
+    @property
+    def now_s(self) -> float:
+        """How long all levels took."""
+        return sum(self._times(self._took).values())
+
+    def with_degree(self, degree: int) -> float:
+        """Return how long all levels would take with so many replicas for regions."""
+        width = self._divide(degree).channels
+        took = {
+            unit: self._work[unit] / width[unit]
+            if self._layout.units[unit].replicated
+            else took_s
+            for unit, took_s in self._took.items()
+        }
+        return sum(self._times(took).values())
+
+    def longer_s(self, degree: int, other: int) -> float:
+        """Return how much longer an epoch would take with another degree than this."""
+        stages, now = (len(self._divide(d).stages) for d in (other, degree))
+        return self.with_degree(other) - self.now_s + STAGE_S * (stages - now)
+
+    def differ(self, degree: int, other: int) -> bool:
+        """Return whether it makes a difference: units with little to do get one replica."""
+        return self._divide(degree) != self._divide(other)
+
+    def _divide(self, degree: int) -> Division:
+        width = widths(self._layout, degree, exactly=False, work=self._work)
+        return divide(self._layout, width, self._work, self._cores)
+
+    def _times(self, took: dict[int, float]) -> dict[int, float]:
+        """Return how long each level takes, from how long its units do."""
+        found: dict[int, float] = {}
+        work: dict[int, float] = {}
+        for unit, took_s in took.items():
+            level = self._layout.units[unit].level
+            found[level] = max(found.get(level, 0.0), took_s)
+            work[level] = work.get(level, 0.0) + self._work[unit]
+        return {level: max(s, work[level] / self._cores) for level, s in found.items()}

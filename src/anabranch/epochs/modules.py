@@ -1,0 +1,127 @@
+"""Modules whose code is sent to the workers, since workers cannot import them.
+
+A program that was loaded from a file exists under its name in this process only. An
+engine with other processes sends such code by value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import site
+import sys
+import sysconfig
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from types import FunctionType, ModuleType
+
+_OURS = __name__.partition(".")[0]
+_modules: dict[str, ModuleType] = {}
+
+
+def send_by_value(*modules: ModuleType) -> None:
+    """Have the code of modules sent along with every program from now on.
+
+    >>> import sys, types
+    >>> my_job = sys.modules["my_job"] = types.ModuleType("my_job")
+    >>> send_by_value(my_job)
+    >>> my_job in find_modules_by_value()
+    True
+    >>> del sys.modules["my_job"]
+    >>> my_job in find_modules_by_value()
+    False
+    """
+    _modules.update({module.__name__: module for module in modules})
+
+
+def find_modules_by_value() -> tuple[ModuleType, ...]:
+    """Return the modules whose code is sent along, as far as they are still loaded."""
+    return tuple(
+        module for name, module in _modules.items() if sys.modules.get(name) is module
+    )
+
+
+def not_importable() -> tuple[ModuleType, ...]:
+    """Return the loaded modules that another process would not find on this path.
+
+    They were loaded from a file by hand, or made of nothing. Installed modules are
+    taken to be importable, and so is what belongs to a package that is.
+
+    >>> import sys, types
+    >>> made = sys.modules["made_up"] = types.ModuleType("made_up")
+    >>> exec("def double(x): return 2 * x", vars(made))
+    >>> made in not_importable(), sys in not_importable()
+    (True, False)
+    >>> del sys.modules["made_up"]
+    """
+    return tuple(
+        module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ModuleType)
+        and name == module.__name__ != "__main__"
+        and not _is_installed(name, module)
+        and not _is_found(name, module)
+        and _has_code(module)
+    )
+
+
+def _is_installed(name: str, module: ModuleType) -> bool:
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names or top == _OURS:
+        return True
+    file = getattr(module, "__file__", None)
+    if file is None and top != name:  # made by the package that it is in
+        package = sys.modules.get(top)
+        return package is not None and _is_installed(top, package)
+    return file is not None and os.path.abspath(file).startswith(_find_sites())  # noqa: PTH100
+
+
+@lru_cache(maxsize=1)
+def _find_sites() -> tuple[str, ...]:
+    """Return the folders that installed modules lie in."""
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders.update(site.getsitepackages())
+    folders.add(site.getusersitepackages())
+    return tuple(folder + os.sep for folder in folders)
+
+
+def _has_code(module: ModuleType) -> bool:
+    """Tell whether a module has code in Python; that of extensions is no text."""
+    mine = [v for v in vars(module).values() if _module_of(v) == module.__name__]
+    inside = [part for v in mine if isinstance(v, type) for part in vars(v).values()]
+    return any(isinstance(value, FunctionType) for value in (*mine, *inside))
+
+
+def _module_of(value: object) -> object:
+    return getattr(value, "__module__", None)
+
+
+def _is_found(name: str, module: ModuleType) -> bool:
+    """Tell whether an import in another process would find this very file."""
+    parent, _, _ = name.rpartition(".")
+    path = None
+    if parent:
+        package = sys.modules.get(parent)
+        path = getattr(package, "__path__", None)
+        if package is None or path is None or not _is_found(parent, package):
+            return False
+    file = getattr(module, "__file__", None)
+    spec = _spec(name, path)
+    if spec is None:
+        return False
+    if file is None:  # a package without a file of its own
+        return spec.submodule_search_locations is not None
+    return spec.origin is not None and os.path.realpath(spec.origin) == (
+        os.path.realpath(file)
+    )
+
+
+def _spec(name: str, path: object) -> ModuleSpec | None:
+    for finder in sys.meta_path:
+        found = None
+        with contextlib.suppress(Exception):  # a finder of somebody else's
+            found = finder.find_spec(name, path)  # type: ignore[arg-type]
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,517 @@
+"""The sinks of a program, as the driver sees them: files, functions, and systems outside.
+
+How the parts of a file sink become visible: all at the end, or epoch by epoch.
+
+Tasks write parts to a *stage*, a hidden directory for each try of an epoch. When the
+epoch counts, the driver moves the parts that reports name to their place and removes
+the stage with all others. Without a checkpoint that place is hidden too, and the output
+appears whole when the job has ended well. With one, the parts of an epoch can be seen
+when it has been committed; whoever is killed on the way, the next run finishes the move.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.connectors.external import External, Refuse
+from anabranch.connectors.files.arrow_items import form_of, to_table
+from anabranch.connectors.files.columns import columns_of
+from anabranch.connectors.files.parquet import arrow_types, table_of
+from anabranch.connectors.files.writer import (
+    SUCCESS,
+    OutputPlace,
+    output_errors,
+    why_occupied,
+)
+from anabranch.connectors.open import open_external
+from anabranch.epochs.checkpoint.files import sync
+from anabranch.epochs.checkpoint.record import PartSum
+from anabranch.epochs.checkpoint.seal import Seal
+from anabranch.epochs.faults import reach
+from anabranch.epochs.state.store import Stamp
+from anabranch.epochs.task import Report
+from anabranch.epochs.unit.egress import name_published_part, write_part
+from anabranch.epochs.wire import WireBatch
+from anabranch.errors import AnabranchError, CheckpointError, OutputError
+from anabranch.graph.graph import Graph, Op
+from anabranch.operators.sinks import EpochSink, ForEach, ToList, ToSpark, WriteFiles
+from anabranch.runtime.failures import OnError, failure_of, stop
+from anabranch.runtime.ports import AbortedError
+
+
+class FileOutput(ABC):
+    """The output of one file sink; tasks write to the stages in `directory`."""
+
+    directory: Path
+    _parts: Path  # where the parts are that count
+
+    def __init__(self, op: Op, item_type: Any, on_error: OnError) -> None:
+        assert isinstance(op.kind, WriteFiles)  # noqa: S101
+        self.op = op
+        self.kind = op.kind
+        self._item_type = item_type
+        self._on_error = on_error
+        self._begun: list[str] = []  # stages that are still there
+
+    def begin(self, stage: str) -> None:
+        """Get ready for the parts of a try of an epoch."""
+        with output_errors(Path(self.kind.path)):
+            (self.directory / stage).mkdir(exist_ok=True)
+        self._begun.append(stage)
+
+    def publish(self, stage: str, parts: Sequence[str]) -> None:
+        """Move the parts that reports name to their place; may be repeated.
+
+        Stages go, with the parts of attempts that do not count; an attempt that still
+        runs cannot write there any more.
+        """
+        with output_errors(Path(self.kind.path)):
+            self._publish(stage, parts)
+
+    def _publish(self, stage: str, parts: Sequence[str]) -> None:
+        staged = self.directory / stage
+        for part in parts:
+            place = self._parts / name_published_part(part)
+            try:
+                (staged / part).replace(place)
+            except FileNotFoundError as error:
+                if not place.exists():
+                    raise self._missing(staged / part) from error
+            reach("half-published", int(stage.partition("-")[0]))
+        for begun in {stage, *self._begun}:
+            shutil.rmtree(self.directory / begun, ignore_errors=True)
+        self._begun = []
+
+    @abstractmethod
+    def _missing(self, part: Path) -> AnabranchError:
+        """Return what to tell the user when a part that was written is not there."""
+
+    def _remove(self) -> None:
+        """Remove the stages, under another name: tasks may still write to this one."""
+        done = self.directory.with_suffix(".done")
+        if self.directory.exists():
+            self.directory.replace(done)
+        shutil.rmtree(done, ignore_errors=True)
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Round the output off at the end of the job; may be repeated."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Leave nothing behind that the next run would stumble over."""
+
+    def parts_in(self, directory: Path) -> list[Path]:
+        """Return the parts in a directory, in order; one without items if none is."""
+        parts = sorted(directory.glob(f"part-*.{self.kind.format}"))
+        if not parts:  # an empty output has its columns, if they are known
+            parts = [directory / f"part-000000-0000.{self.kind.format}"]
+            empty = WireBatch([], None, None, [])
+            write_part(self.op, self._item_type, empty, parts[0], self._on_error)
+        return parts
+
+
+class WholeOutput(FileOutput):
+    """An output that appears at the end of the job."""
+
+    def __init__(self, op: Op, item_type: Any, on_error: OnError) -> None:
+        super().__init__(op, item_type, on_error)
+        self._output = OutputPlace(self.kind)
+        hidden = self._output.hidden
+        self.directory = hidden.with_suffix(".stages")
+        self._parts = self.directory / "parts" if self.kind.single else hidden
+        try:
+            with output_errors(self._output.path):
+                self.directory.mkdir()
+                self._parts.mkdir(exist_ok=True)
+        except OutputError:
+            self.abort()
+            raise
+
+    def _missing(self, part: Path) -> AnabranchError:
+        return OutputError(
+            f"tasks and driver must see the same files; {part} was written by a task "
+            f"and is not there; write to a directory that all hosts share"
+        )
+
+    def complete(self) -> None:
+        with output_errors(self._output.path):
+            parts = self.parts_in(self._parts)
+            if self.kind.single:
+                put_together(self.kind, parts, self._output.hidden)
+        self._output.commit()
+        self._remove()
+
+    def abort(self) -> None:
+        self._remove()
+        self._output.abort()
+
+
+class StagedOutput(FileOutput):
+    """An output that grows with every epoch that is committed.
+
+    `identity` is that of the checkpoint. A new job refuses a place that is taken; one
+    that goes on finds the `count` parts that it has left there.
+    """
+
+    def __init__(
+        self, op: Op, item_type: Any, on_error: OnError, identity: str, *, new: bool
+    ) -> None:
+        super().__init__(op, item_type, on_error)
+        self.path = Path(self.kind.path)
+        self.directory = self.path.with_name(f".{self.path.name}.{identity}.stages")
+        self._parts = self.directory / "parts" if self.kind.single else self.path
+        self._sums: dict[str, PartSum] = {}
+        self._count = 0  # of parts, when the run began
+        self._seal = Seal()
+        occupied = why_occupied(self.path) if new else None
+        if occupied is not None:
+            msg = (
+                f"an output must not exist yet when a checkpoint is new; {self.path} "
+                f"is {occupied}; remove it, or write to another path"
+            )
+            raise OutputError(msg)
+
+    def _open(self) -> None:
+        with output_errors(self.path):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._parts.mkdir(exist_ok=True)
+
+    def begin(self, stage: str) -> None:
+        if not self._parts.is_dir() or not self.directory.is_dir():
+            self._open()
+        super().begin(stage)
+
+    def _missing(self, part: Path) -> AnabranchError:
+        return self._incomplete()
+
+    def note(self, part: PartSum) -> None:
+        """Take note of what a part must be, from now on."""
+        self._sums[part.part] = part
+
+    def take_back(self, epoch: int) -> None:
+        """Remove the parts of epochs after this one, which run again."""
+        for path in self._parts.glob(f"part-*.{self.kind.format}"):
+            if int(path.name.split("-")[1]) > epoch:
+                path.unlink()
+
+    def check(self, count: int, seal: Seal) -> None:
+        """Refuse to go on with an output that is not as it was left."""
+        self._seal, self._count = seal, count
+        for path in self.directory.glob("[0-9]*"):  # of tries that nobody waits for
+            shutil.rmtree(path, ignore_errors=True)
+        found = len(list(self._parts.glob(f"part-*.{self.kind.format}")))
+        if found != count and not self._is_complete():
+            raise self._incomplete()
+        if not (self.kind.single and self._is_complete()):
+            self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Refuse parts that are not what was written."""
+        for one in self._sums.values():
+            path = self._parts / one.part
+            with output_errors(path):
+                why: str | None = self._why_other_size(path, one)
+                if why is None:
+                    why = self._seal.why_not_digest(one.digest)
+                if why is None:
+                    found = self._seal.digest_file(path)
+                    why = self._seal.why_other(one.digest, found)
+            if why is not None:
+                raise self._describe_part(path, why)
+
+    def _why_other_size(self, path: Path, one: PartSum) -> str | None:
+        size = path.stat().st_size
+        if size == one.size:
+            return None
+        return f"it was written with {one.size} bytes and has {size}"
+
+    def _describe_part(self, path: Path, why: str) -> CheckpointError:
+        return CheckpointError(
+            f"an output must stay as it was written; {path} of {self.op.name!r} "
+            f"({self.op.site}) is damaged: {why}; put it back, or start anew with an "
+            f"empty checkpoint and another output"
+        )
+
+    def _is_complete(self) -> bool:
+        if not self.kind.single:
+            return (self.path / SUCCESS).exists()
+        # Parts go all at once. A driver that was taken over and does not know it yet
+        # may have made their directory again.
+        gone = self._count > 0 and not any(self._parts.glob("part-*"))
+        return self.path.exists() and (gone or not self.directory.exists())
+
+    def _check_sizes(self) -> None:
+        """Refuse to call an output complete with a part that was cut off or lost."""
+        for one in self._sums.values():
+            path = self._parts / one.part
+            if (why := self._why_other_size(path, one)) is not None:
+                raise self._describe_part(path, why)
+
+    def _incomplete(self) -> CheckpointError:
+        return CheckpointError(
+            f"an output must stay as it is while its job can go on; parts of "
+            f"{self.path} are missing; put them back, or start anew with an empty "
+            f"checkpoint and another output"
+        )
+
+    def complete(self) -> None:
+        with output_errors(self.path):
+            self._complete()
+
+    def _complete(self) -> None:
+        if not self._is_complete():
+            self._open()
+            if self.kind.single:
+                self._check_parts()
+            else:
+                self._check_sizes()
+            parts = self.parts_in(self._parts)
+            if self.kind.single:
+                whole = self.directory / "whole"
+                put_together(self.kind, parts, whole)
+                sync(whole)
+                whole.replace(self.path)
+                reach("half-completed", 0)
+            else:
+                (self.path / SUCCESS).touch()
+                sync(self.path)
+            sync(self.path.parent)  # before the parts go
+        self._remove()  # at once: half of the parts must not be found
+
+    def abort(self) -> None:
+        pass  # what was committed stays; the next run goes on from it
+
+
+def stage_of(stamp: Stamp) -> str:
+    """Return the name of the stage of a try of an epoch.
+
+    >>> stage_of(Stamp(3, 7))
+    '3-7'
+    """
+    return f"{stamp.epoch}-{stamp.turn}"
+
+
+def put_together(kind: WriteFiles, parts: Sequence[Path], whole: Path) -> None:
+    """Make one file of parts; only the first one's header stays."""
+    if kind.format == "parquet":
+        with pq.ParquetWriter(whole, pq.read_schema(parts[0])) as writer:
+            for part in parts:
+                writer.write_table(pq.read_table(part).cast(writer.schema))
+        return
+    with whole.open("wb") as file:
+        for number, part in enumerate(parts):
+            with part.open("rb") as source:
+                if number and kind.format == "csv":
+                    source.readline()
+                shutil.copyfileobj(source, file, 1 << 20)
+
+
+MakeFrame = Callable[[pa.Table], Any]  # a DataFrame of the engine
+
+
+class Deliveries:
+    """The sinks outside; `job` is the same for all runs of one job, or `new`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        on_error: OnError,
+        job: str,
+        make_frame: MakeFrame,
+        *,
+        new: bool,
+    ) -> None:
+        self._on_error = on_error
+        self._sinks: dict[str, External] = {}
+        try:
+            for op in graph.sinks:
+                kind = graph[op.inputs[0].operator].type
+                if isinstance(op.kind, ToSpark):
+                    self._sinks[op.name] = FrameSink(op, kind, make_frame)
+                elif isinstance(op.kind, EpochSink):
+                    self._sinks[op.name] = open_external(op, kind, job, new=new)
+        except BaseException:
+            self.close()
+            raise
+
+    def deliver(self, op: Op, epoch: int, items: Sequence[Any]) -> int:
+        """Hand over the items of an epoch; return how many were taken."""
+
+        def refuse(item: Any, error: Exception) -> None:
+            where = f"an item of epoch {epoch}, sink {op.name}"
+            self._on_error(failure_of(op, item, where, error))
+
+        return self._sinks[op.name].write(epoch, items, refuse) if items else 0
+
+    def close(self) -> None:
+        """Let go of connections."""
+        with contextlib.ExitStack() as closing:  # all of them, whichever fails
+            for sink in self._sinks.values():
+                closing.callback(sink.close)
+
+
+class FrameSink(External):
+    """Calls a function of the user's with a DataFrame for each epoch."""
+
+    def __init__(self, op: Op, item_type: Any, make_frame: MakeFrame) -> None:
+        assert isinstance(op.kind, ToSpark)  # noqa: S101
+        self._op = op
+        self._function = op.kind.function
+        self._type = item_type
+        self._make_frame = make_frame
+
+    def write(self, epoch: int, items: Sequence[Any], refuse: Refuse) -> int:
+        table = self._table(items, refuse)
+        frame = self._make_frame(table)
+        try:
+            self._function(frame, epoch)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            # An epoch cannot be left out, whatever is done about items.
+            stop(failure_of(self._op, f"epoch {epoch}", f"epoch {epoch}", error))
+        return len(table)
+
+    def close(self) -> None:
+        """There is nothing to let go of: the session is the user's."""
+
+    def _table(self, items: Sequence[Any], refuse: Refuse) -> pa.Table:
+        form = None if self._type is None else form_of(self._type)
+        made = None if form is None else to_table(items, form)
+        if made is not None:
+            return made
+        names, types = columns_of(self._type), arrow_types(self._type)
+        fitting = []
+        for item in items:
+            try:
+                table_of([item], names, types)
+                fitting.append(item)
+            except OutputError as error:
+                refuse(item, error)
+        return table_of(fitting, names, types)
+
+
+class SparkOutputs:
+    """Delivers what comes to the driver, and makes written parts visible.
+
+    `identity` is that of the checkpoint, if there is one; `new` tells whether it is.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        on_error: OnError,
+        make_frame: MakeFrame,
+        identity: str | None = None,
+        *,
+        new: bool = True,
+    ) -> None:
+        job = identity or uuid.uuid4().hex[:12]
+        self._outside = Deliveries(graph, on_error, job, make_frame, new=new)
+        self._graph = graph
+        self._on_error = on_error
+        self.abandoned = False  # nothing may be delivered any more
+        self.delivered = {op.name: 0 for op in graph.sinks}
+        self._files: dict[str, FileOutput] = {}
+        for op in graph.sinks:
+            match op.kind:
+                case ToList(items=items):
+                    items.clear()
+                case WriteFiles():
+                    kind = graph[op.inputs[0].operator].type
+                    self._files[op.name] = (
+                        WholeOutput(op, kind, on_error)
+                        if identity is None
+                        else StagedOutput(op, kind, on_error, identity, new=new)
+                    )
+
+    @property
+    def directories(self) -> dict[str, str]:
+        """Where tasks write the parts of each file sink."""
+        return {name: str(file.directory) for name, file in self._files.items()}
+
+    def begin(self, stage: str) -> None:
+        """Get ready for the parts of a try of an epoch."""
+        for file in self._files.values():
+            file.begin(stage)
+
+    def publish(self, stage: str, parts: Mapping[str, Sequence[str]]) -> None:
+        """Show the parts of an epoch that has been committed."""
+        for name, file in self._files.items():
+            file.publish(stage, parts.get(name, ()))
+
+    def note(self, parts: Iterable[PartSum]) -> None:
+        """Take note of what parts must be that are published, or will be."""
+        for part in parts:
+            file = self._files[part.sink]
+            if isinstance(file, StagedOutput):
+                file.note(part)
+
+    def take_back(self, epoch: int) -> None:
+        """Remove the parts of epochs after this one, which run again."""
+        for file in self._files.values():
+            if isinstance(file, StagedOutput):
+                file.take_back(epoch)
+
+    def check(self, part_counts: Mapping[str, int], seal: Seal) -> None:
+        """Refuse to go on with outputs that are not as the last run left them."""
+        for name, file in self._files.items():
+            if isinstance(file, StagedOutput):
+                file.check(part_counts.get(name, 0), seal)
+
+    def count(self, reports: Iterable[Report]) -> None:
+        """Count what tasks have written."""
+        for report in reports:
+            for sink, count in report.written.items():
+                self.delivered[sink] += count
+
+    def deliver(self, epoch: int, sunk: Mapping[str, list[Any]]) -> None:
+        """Hand over what an epoch has for sinks in the driver.
+
+        After a kill an epoch may come again; its number tells.
+        """
+        for op in self._graph.sinks:
+            items = sunk.get(op.name, [])
+            match op.kind:
+                case ToList(items=collected):
+                    collected.extend(items)
+                    self.delivered[op.name] += len(items)
+                case ForEach():
+                    self._call(op, op.kind, items)
+                case EpochSink():
+                    taken = self._outside.deliver(op, epoch, items)
+                    self.delivered[op.name] += taken
+
+    def _call(self, op: Op, kind: ForEach, items: list[Any]) -> None:
+        for item in items:
+            if self.abandoned:
+                raise AbortedError
+            number = self.delivered[op.name] + 1
+            try:
+                kind.function(item)
+            except Exception as error:  # noqa: BLE001 - the user's code
+                where = f"item {number} of sink {op.name}"
+                self._on_error(failure_of(op, item, where, error))
+            self.delivered[op.name] += 1
+
+    def complete(self) -> None:
+        """Round the files off at the end of the job."""
+        for file in self._files.values():
+            file.complete()
+
+    def abort(self) -> None:
+        """Leave nothing behind that the next run would stumble over."""
+        for file in self._files.values():
+            file.abort()
+
+    def close(self) -> None:
+        """Let go of the sinks outside."""
+        self._outside.close()

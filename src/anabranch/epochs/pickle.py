@@ -1,0 +1,708 @@
+"""How values travel between processes: by name, by value, and back as the same objects.
+
+Objects that come back to the driver are the ones that it sent, not copies.
+
+An object whose class has no `__eq__` equals itself alone. An operator that compares
+such items, by `is`, `in` or as keys of a table, stays in the driver; but the items may
+have come through workers. So the driver gives each such object a number as it leaves,
+the workers pass the number on, and the driver takes its own object when it returns.
+A copy that was changed on the way, by a function that is declared to be stateless, is
+an object of its own from then on: workers keep a digest of what came in.
+
+The names under which every process of a job finds the user's classes and functions.
+
+What a script defines cannot be imported by a worker. It is shipped once, with the
+program, and afterwards pickled by name. Names do not depend on how the script was
+started: `__main__` is named after its file, as `anabranch run FILE` names it.
+
+How values are pickled between the driver and the workers.
+
+A class that the user wrote in a script does not exist under its name in a worker, so
+plain pickles of its instances would not load there. Everything that crosses between
+processes (items, states, reports, dead letters, the program itself) is pickled here:
+
+- A class that the program names as a type is pickled by its number in the program.
+- A class or function that was shipped with the program is pickled by its name, and
+  found under that name on the other side. So each process has one class object, and
+  a state of an earlier run is an instance of the class of this run.
+- Any other class or function that workers cannot import is pickled by value.
+- An object that equals itself alone keeps its identity: see `originals`.
+
+What is kept in a checkpoint names nothing of ours by its module: see `stable_names`.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import functools
+import hashlib
+import io
+import pickle
+import sys
+import typing
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, TypeAlias
+
+import cloudpickle
+from cloudpickle import cloudpickle as internals
+
+from anabranch.epochs.modules import find_modules_by_value, not_importable
+from anabranch.epochs.stable_names import (
+    MODULE,
+    OBJECTS,
+    find,
+    find_function,
+    is_ours,
+    name_function,
+    name_of,
+    old_name,
+)
+from anabranch.errors import CheckpointError, EngineError
+from anabranch.graph.graph import Graph
+from anabranch.graph.types import fields_of
+from anabranch.operators.custom import Apply
+from anabranch.operators.iterate import Iterate
+
+Token: TypeAlias = tuple[str, int]  # which driver it is from, and its number there
+
+
+class Originals:
+    """The objects that left the driver, by token; `owner` is "" in workers.
+
+    >>> class City: ...
+    >>> rome, driver, worker = City(), Originals("driver"), Originals("")
+    >>> token = driver.token_of(rome)
+    >>> copy = City()
+    >>> worker.token_of(copy) is None
+    True
+    >>> worker.take(copy, token, b"as it came")
+    >>> worker.token_of(copy) == token, driver.find(token) is rome
+    (True, True)
+    >>> worker.is_changed(copy, b"as it is")
+    True
+    """
+
+    def __init__(self, owner: str = "") -> None:
+        self._owner = owner
+        self._objects: weakref.WeakValueDictionary[Token, Any] = (
+            weakref.WeakValueDictionary()
+        )
+        self._tokens: dict[int, tuple[weakref.ref[Any], Token, bytes | None]] = {}
+        self._next = 0
+
+    @classmethod
+    def of_driver(cls) -> Originals:
+        """Return the objects of this process, of which none has left."""
+        return cls(uuid.uuid4().hex)
+
+    def token_of(self, value: Any) -> Token | None:
+        """Return the token of an object; in a worker, None if it was made there."""
+        known = self._tokens.get(id(value))
+        if known is not None:
+            return known[1]
+        if not self._owner:
+            return None
+        self._next += 1
+        token = self._owner, self._next
+        self.take(value, token, None)
+        self._objects[token] = value
+        return token
+
+    def is_changed(self, value: Any, digest: bytes) -> bool:
+        """Tell whether a copy is no longer what came in."""
+        known = self._tokens.get(id(value))
+        return known is None or known[2] != digest
+
+    @property
+    def are_here(self) -> bool:
+        """Whether this is the process of the objects, not one of copies."""
+        return bool(self._owner)
+
+    def take(self, value: Any, token: Token, digest: bytes | None) -> None:
+        """Note the token of an object, and what is in it, until it is gone."""
+        identity, tokens = id(value), self._tokens
+
+        def forget(_: Any) -> None:
+            tokens.pop(identity, None)
+
+        tokens[identity] = weakref.ref(value, forget), token, digest
+
+    def find(self, token: Token) -> Any | None:
+        """Return the object of a token; None if it is not of this process, or gone."""
+        return self._objects.get(token)
+
+
+def is_identified(kind: type) -> bool:
+    """Tell whether objects of a class equal themselves alone, and can be followed.
+
+    >>> class City: ...
+    >>> is_identified(City), is_identified(tuple), is_identified(object)
+    (True, False, False)
+    """
+    own: Any = kind.__eq__
+    follows = kind.__weakrefoffset__ != 0
+    return follows and own is object.__eq__ and _is_made_of_attributes(kind)
+
+
+def _is_made_of_attributes(kind: type) -> bool:
+    """Tell whether a class is one of Python's own making, with nothing below it."""
+    return all(base is object or base.__flags__ & (1 << 9) for base in kind.__mro__)
+
+
+MAIN = "__main__"
+PROGRAM = "_program"  # ends the module name of a program file whose own name is taken
+
+
+class Names:
+    """Finds objects by name and names by object.
+
+    `named` are known from the start; `load_more` reads the rest when one is missing.
+    With `own`, every object of a script of this process has a name; it is meant for
+    pickles that only the driver reads. `main` is the name of the driver's `__main__`.
+
+    >>> class City: ...
+    >>> names = Names({"job:City": City})
+    >>> names.name_of(City), names.find("job:City") is City
+    ('job:City', True)
+    """
+
+    def __init__(
+        self,
+        named: Mapping[str, Any] | None = None,
+        load_more: Callable[[], Mapping[str, Any]] | None = None,
+        *,
+        own: bool = False,
+        main: str | None = None,
+    ) -> None:
+        self._objects: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+        self._load_more = load_more
+        self._own = own
+        self.main = name_of_main() if main is None else main
+        self.add({} if named is None else named)
+
+    def add(self, named: Mapping[str, Any]) -> None:
+        """Give objects their names."""
+        self._objects.update(named)
+        self._names.update({id(value): name for name, value in named.items()})
+
+    def name_of(self, value: Any) -> str | None:
+        """Return the name under which all processes know an object; None: they do not."""
+        found = self._names.get(id(value))
+        if found is None and self._own:
+            return self.own_name(value)
+        return found
+
+    def own_name(self, value: Any) -> str | None:
+        """Return the name of an object that a script of this process has under it."""
+        module = getattr(value, "__module__", None)
+        for script in self._scripts:
+            if script.__name__ == module:
+                qualified = getattr(value, "__qualname__", None)
+                if (
+                    isinstance(qualified, str)
+                    and _attribute(script, qualified) is value
+                ):
+                    return self.spell(script.__name__, qualified)
+        return None
+
+    def name_in_full(self, value: Any) -> str | None:
+        """Return how a class or a function is named; None if it has no name."""
+        module = getattr(value, "__module__", None)
+        qualified = getattr(value, "__qualname__", None)
+        if not isinstance(module, str) or not isinstance(qualified, str):
+            return None
+        return None if "<lambda>" in qualified else self.spell(module, qualified)
+
+    def find(self, name: str) -> Any:
+        """Return the object of a name."""
+        where, _, qualified = name.partition(":")
+        name = self.spell(where, qualified)  # a checkpoint may have an older spelling
+        if name not in self._objects and self._load_more is not None:
+            load, self._load_more = self._load_more, None
+            self.add(load())
+        if name in self._objects:
+            return self._objects[name]
+        for module in self._scripts:
+            if name.startswith(self.spell(module.__name__, "")):
+                found = _attribute(module, qualified)
+                if found is not None:
+                    return found
+        msg = f"there is no {name.replace(':', '.')} in the program"
+        raise pickle.UnpicklingError(msg)
+
+    @cached_property
+    def _scripts(self) -> tuple[ModuleType, ...]:
+        return scripts()
+
+    def spell(self, module: str, qualified: str) -> str:
+        """Return how an object of a module is named.
+
+        A program file is named after its file, whatever its module had to be called.
+
+        >>> Names(main="my_job").spell("__main__", "City")
+        'my_job:City'
+        >>> Names().spell("my_job" + PROGRAM, "City")
+        'my_job:City'
+        """
+        own = self.main if module == MAIN else module.removesuffix(PROGRAM)
+        return f"{own}:{qualified}"
+
+
+def name_of_main() -> str:
+    """Return the name of the script of this process: that of its file, if it has one."""
+    file = getattr(sys.modules.get(MAIN), "__file__", None)
+    return MAIN if file is None else Path(file).stem
+
+
+def scripts() -> tuple[ModuleType, ...]:
+    """Return the modules that exist in this process only, if they are loaded.
+
+    Of two program files of one name, the one that was loaded last counts.
+    """
+    main = sys.modules.get(MAIN)
+    loaded = (
+        *(() if main is None else (main,)),
+        *find_modules_by_value(),
+        *not_importable(),
+    )
+    names = {module.__name__ for module in loaded}
+    return tuple(one for one in loaded if one.__name__ + PROGRAM not in names)
+
+
+def _attribute(module: Any, qualified: str) -> Any:
+    found = module
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+Reduce: TypeAlias = Callable[[Any], Any]  # from an object to what `__reduce__` returns
+
+_CLOUDPICKLE = internals.__name__
+_CACHED: type = type(functools.lru_cache(len))
+_CODE = (type, FunctionType, _CACHED, typing.NewType)
+_READERS = {  # methods of `Reader` in place of functions that only name something
+    "type": "_find_numbered",
+    "named": "_find_named",
+    "original": "_find_original",
+    "fill_original": "_fill_original",
+}
+_SPECIAL = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
+
+
+class Pickler:
+    """Pickles for one program; if `lasting`, its states are for a checkpoint.
+
+    >>> from anabranch.graph.graph import Graph
+    >>> pickler = Pickler(Graph(()))
+    >>> pickler.loads(pickler.dumps([("A", 1.5)]))
+    [('A', 1.5)]
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        names: Names | None = None,
+        originals: Originals | None = None,
+        *,
+        lasting: bool = False,
+    ) -> None:
+        self._lasting = lasting
+        self.classes = tuple(_classes_of(graph))
+        self.names = Names() if names is None else names
+        self._originals = Originals() if originals is None else originals
+        self._numbers = {id(cls): number for number, cls in enumerate(self.classes)}
+        self._reducers: dict[type, Reduce | None] = {}
+
+    def dumps(self, value: Any) -> bytes:
+        """Return a value as bytes; the same value may have other bytes elsewhere."""
+        return self._dump(value, Writer)
+
+    def dumps_state(self, value: Any) -> bytes:
+        """Return a state as bytes that later releases can read, if it is to last."""
+        return self._dump(value, LastingWriter if self._lasting else Writer)
+
+    def _dump(self, value: Any, writer: type[Writer]) -> bytes:
+        buffer = io.BytesIO()
+        try:
+            writer(
+                buffer, self.names, self._numbers, self._reducers, self._token_of
+            ).dump(value)
+        except (MemoryError, CheckpointError):
+            raise
+        except Exception as error:
+            msg = (
+                f"items and states must be able to travel between processes; "
+                f"{type(error).__name__}: {error}; make such objects inside the "
+                f"function that needs them, or run with on='local'"
+            )
+            raise EngineError(msg) from error
+        return buffer.getvalue()
+
+    def takes(self, value: Any) -> bool:
+        """Tell whether a value can be pickled and read again."""
+        try:
+            self.loads(self.dumps(value))
+        except EngineError:
+            return False
+        return True
+
+    def loads(self, data: bytes | memoryview) -> Any:
+        """Return the value of `dumps`."""
+        try:
+            return self._load(io.BytesIO(data))
+        except MemoryError:
+            raise
+        except Exception as error:
+            msg = (
+                f"items and states must be able to travel between processes; one "
+                f"could not be read again: {type(error).__name__}: {error}"
+            )
+            raise EngineError(msg) from error
+
+    def _load(self, file: io.BytesIO) -> Any:
+        reader = Reader(file, self.names, self.classes, self._originals)
+        value = reader.load()
+        for copy, token in reader.copies:
+            self._originals.take(copy, token, self._digest(copy))
+        return value
+
+    def _token_of(self, value: Any) -> Token | None:
+        """Return the token with which an object leaves; a changed copy has none."""
+        token = self._originals.token_of(value)
+        if token is None or self._originals.are_here:
+            return token
+        changed = self._originals.is_changed(value, self._digest(value))
+        return None if changed else token
+
+    def _digest(self, value: Any) -> bytes:
+        """Return bytes that change when something in an object does."""
+        buffer = io.BytesIO()
+        Writer(buffer, self.names, self._numbers, self._reducers).dump(
+            value.__reduce_ex__(5)[1:3]
+        )
+        return hashlib.blake2b(buffer.getvalue(), digest_size=16).digest()
+
+
+class Writer(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles one value; sends by value what the other side does not know by name."""
+
+    def __init__(
+        self,
+        file: Any,
+        names: Names,
+        numbers: dict[int, int] | None = None,
+        reducers: dict[type, Reduce | None] | None = None,
+        token_of: Callable[[Any], Token | None] = lambda _: None,
+    ) -> None:
+        super().__init__(file, protocol=5)
+        self._token_of = token_of
+        self._names = names
+        self._numbers = {} if numbers is None else numbers
+        self._reducers = {} if reducers is None else reducers
+
+    def reducer_override(self, value: Any) -> Any:
+        kind = type(value)
+        try:
+            reduce = self._reducers[kind]
+        except KeyError:
+            numbered = id(kind) in self._numbers
+            reduce = _reduce_object if numbered and _plain(kind) else _reducer_of(kind)
+            self._reducers[kind] = reduce
+        if reduce is None:
+            return NotImplemented
+        if reduce is _reduce_code:
+            return self.reduce_code(value)
+        if reduce is _reduce_original:
+            return self._reduce_original(value)
+        return reduce(value)
+
+    def _reduce_original(self, value: Any) -> Any:
+        """Return how an object is pickled that is to come back as itself."""
+        token = self._token_of(value)
+        if token is None:
+            return NotImplemented
+        make, arguments, state = value.__reduce_ex__(5)[:3]
+        return _original, (token, make, arguments), state, None, None, _fill_original
+
+    def reduce_code(self, value: Any) -> Any:
+        """Return how a class or a function is pickled."""
+        if id(value) in self._numbers:
+            return _class_numbered, (self._numbers[id(value)],)
+        if getattr(value, "__module__", None) == MODULE:
+            return NotImplemented
+        name = name_of(value)
+        if name is not None:
+            return find, (name,)
+        name = self._names.name_of(value)
+        if name is not None:
+            return _named, (name,)
+        if isinstance(value, _CACHED | typing.NewType):
+            return NotImplemented if _is_importable(value) else _reduce_wrapper(value)
+        return super().reducer_override(value)
+
+
+class LastingWriter(Writer):
+    """Pickles for a checkpoint; refuses what only this release would find again."""
+
+    def reduce_code(self, value: Any) -> Any:
+        reduced = super().reduce_code(value)
+        if reduced is NotImplemented and is_ours(value):
+            msg = (
+                f"what a checkpoint keeps must be of Python, of a library or your own; "
+                f"a state holds {value.__module__}.{value.__qualname__}, which may have "
+                f"another name in the next release of Anabranch; keep plain data instead"
+            )
+            raise CheckpointError(msg)
+        return reduced
+
+
+class Reader(pickle.Unpickler):
+    """Reads one value; finds classes by number and by name."""
+
+    def __init__(
+        self,
+        file: Any,
+        names: Names,
+        classes: tuple[type, ...] = (),
+        originals: Originals | None = None,
+    ) -> None:
+        super().__init__(file)
+        self._originals = Originals() if originals is None else originals
+        self._names = names
+        self._classes = classes
+        self._complete: set[int] = set()
+        self.copies: list[tuple[Any, Token]] = []  # of objects of the driver
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == MODULE:
+            own = _READERS.get(name)
+            return find_function(name) if own is None else getattr(self, own)
+        if (stable := old_name(module, name)) is not None:
+            found = OBJECTS.get(stable)
+            return self.find_class(MODULE, stable) if found is None else found
+        if module == _CLOUDPICKLE:
+            if name in ("_make_skeleton_class", "_make_skeleton_enum"):
+                return functools.partial(self._find_class, getattr(internals, name))
+            if name == "_class_setstate":
+                return self._fill_class
+        elif module == "__main__":  # by something that reduces itself to a name
+            return self._names.find(self._names.spell(module, name))
+        return super().find_class(module, name)
+
+    def _find_numbered(self, number: int) -> type:
+        return self._classes[number]
+
+    def _find_named(self, name: str) -> Any:
+        return self._names.find(name)
+
+    def _find_original(self, token: Any, make: Any, arguments: Any) -> Any:
+        """Return the object that this process sent, or a copy that knows its token."""
+        found = self._originals.find(token)
+        if found is not None:
+            self._complete.add(id(found))
+            return found
+        made = make(*arguments)
+        self.copies.append((made, token))
+        return made
+
+    def _fill_original(self, made: Any, state: Any) -> Any:
+        """Give a copy its attributes; the object itself has them."""
+        if id(made) not in self._complete:
+            fill_object(made, state)
+        return made
+
+    def _find_class(self, make: Callable[..., type], *described: Any) -> type:
+        """Return a class that came by value; the one that is here already, if any."""
+        tracked = internals._DYNAMIC_CLASS_TRACKER_BY_ID.get(described[-2])  # noqa: SLF001
+        if tracked is None:
+            return make(*described)
+        self._complete.add(id(tracked))
+        return tracked  # type: ignore[no-any-return]
+
+    def _fill_class(self, cls: type, state: Any) -> type:
+        """Give a new class its attributes; one that was here keeps its own."""
+        if id(cls) not in self._complete:
+            internals._class_setstate(cls, state)  # noqa: SLF001
+        return cls
+
+
+def _reducer_of(kind: type) -> Reduce | None:  # noqa: PLR0911 - one case per kind
+    """Return how instances of a type are pickled; None: as they would anyway."""
+    if issubclass(kind, _CODE):
+        return _reduce_code
+    if kind in copyreg.dispatch_table or kind in Writer.dispatch_table:
+        return None
+    if issubclass(kind, enum.Enum):
+        plain = kind.__reduce_ex__ is enum.Enum.__reduce_ex__
+        return _reduce_member if plain else None
+    if issubclass(kind, BaseException):
+        own = isinstance(kind.__init__, FunctionType) and _keeps_reduce(kind)
+        return _reduce_exception if own else None
+    if not all(getattr(kind, s, None) is getattr(object, s, None) for s in _SPECIAL):
+        return None
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _reduce_tuple
+    if _needs_own_new(kind):
+        return _reduce_object
+    return _reduce_original if is_identified(kind) else None
+
+
+def _reduce_original(value: Any) -> Any:
+    """Mark objects that come back as themselves; `Writer` knows their tokens."""
+    raise AssertionError(value)
+
+
+def _reduce_code(value: Any) -> Any:
+    """Mark classes and functions; `Writer` knows how they are pickled."""
+    raise AssertionError(value)
+
+
+def _reduce_tuple(item: Any) -> Any:
+    return _tuple_of, (type(item), tuple(item)), getattr(item, "__dict__", None) or None
+
+
+def _reduce_object(item: Any) -> Any:
+    return _object_of, (type(item), vars(item))
+
+
+def _reduce_member(member: Any) -> Any:
+    """Pickle a member by name: its value may be equal only here, as a function is."""
+    name = member._name_  # `name` may be a member
+    if name in type(member).__members__:
+        return _member_of, (type(member), name)
+    return NotImplemented  # of several flags
+
+
+def _reduce_exception(error: Any) -> Any:
+    """Pickle an exception whose constructor may take other arguments than `args`."""
+    kind, arguments, *attributes = error.__reduce__()
+    return _exception_of, (kind, arguments), *attributes
+
+
+def _reduce_wrapper(value: Any) -> Any:
+    if isinstance(value, typing.NewType):
+        return typing.NewType, (value.__name__, value.__supertype__)
+    return _cached_of, (value.__wrapped__, value.cache_parameters())
+
+
+def _is_importable(value: Any) -> bool:
+    """Tell whether an object is found by its name wherever its module is imported."""
+    found = internals._lookup_module_and_qualname(value)  # noqa: SLF001
+    return found is not None and not internals._is_registered_pickle_by_value(found[0])  # noqa: SLF001
+
+
+def _keeps_reduce(kind: type[BaseException]) -> bool:
+    return not any(
+        isinstance(getattr(kind, name, None), FunctionType)
+        for name in ("__reduce__", "__reduce_ex__", "__setstate__")
+    )
+
+
+def _needs_own_new(kind: type) -> bool:
+    """Tell whether instances are their attributes, but `__new__` wants arguments."""
+    if not isinstance(kind.__new__, FunctionType):
+        return False
+    if any("__slots__" in vars(base) for base in kind.__mro__) or any(
+        hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__")
+    ):
+        return False
+    try:
+        object.__new__(kind)
+    except TypeError:  # it is made of more than attributes
+        return False
+    return True
+
+
+@name_function("type")
+def _class_numbered(number: int) -> type:
+    msg = f"class {number} can only be found by the pickler of its program"
+    raise pickle.UnpicklingError(msg)
+
+
+@name_function("named")
+def _named(name: str) -> Any:
+    msg = f"{name} can only be found by the pickler of its program"
+    raise pickle.UnpicklingError(msg)
+
+
+@name_function("original")
+def _original(token: Any, *_: Any) -> Any:
+    msg = f"{token} can only be found by the pickler of its program"
+    raise pickle.UnpicklingError(msg)
+
+
+@name_function("fill_original")
+def _fill_original(made: Any, _: Any) -> Any:
+    msg = f"{made!r} can only be filled by the pickler of its program"
+    raise pickle.UnpicklingError(msg)
+
+
+def fill_object(made: Any, state: Any) -> None:
+    """Give an object its attributes, as `pickle` does; those of slots come second."""
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    if attributes:
+        vars(made).update(attributes)
+    for name, value in (slots or {}).items():
+        object.__setattr__(made, name, value)
+
+
+@name_function("tuple")
+def _tuple_of(cls: type, values: tuple[Any, ...]) -> Any:
+    return tuple.__new__(cls, values)
+
+
+@name_function("object")
+def _object_of(cls: type, attributes: dict[str, Any]) -> Any:
+    made: Any = object.__new__(cls)
+    for name, value in attributes.items():
+        object.__setattr__(made, name, value)  # also into a frozen dataclass
+    return made
+
+
+@name_function("member")
+def _member_of(cls: Any, name: str) -> Any:
+    return cls.__members__[name]
+
+
+@name_function("exception")
+def _exception_of(kind: type[BaseException], arguments: tuple[Any, ...]) -> Any:
+    """Make an exception without the constructor that the user wrote."""
+    made = kind.__new__(kind, *arguments)
+    inits = (vars(base).get("__init__") for base in kind.__mro__)
+    for init in inits:
+        if init is not None and not isinstance(init, FunctionType):
+            init(made, *arguments)
+            break
+    return made
+
+
+@name_function("cached")
+def _cached_of(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+def _classes_of(graph: Graph) -> Iterable[type]:
+    """Return the classes that a program names, in an order that depends on it alone."""
+    found: dict[type, None] = {}
+    for op in graph:
+        if isinstance(op.type, type) and fields_of(op.type) is not None:
+            found[op.type] = None
+        if isinstance(op.kind, Apply) and _plain(op.kind.operator):
+            found[op.kind.operator] = None
+        if isinstance(op.kind, Iterate):
+            found.update(dict.fromkeys(_classes_of(op.kind.body)))
+    return found
+
+
+def _plain(cls: type) -> bool:
+    """Tell whether instances are nothing but their attributes."""
+    inherited = all(getattr(cls, s, None) is getattr(object, s, None) for s in _SPECIAL)
+    return inherited and not any("__slots__" in vars(base) for base in cls.__mro__)

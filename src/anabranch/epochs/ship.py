@@ -1,0 +1,268 @@
+"""Ships a job to the workers: its specification, and where its modules are found.
+
+A module of the user's that lies beside the script can be imported by the driver, since
+Python put the script's directory on the path. Workers get the same path first. What
+only the driver runs (a sink that calls a function of the user's, an operator with
+effects, the items of a list) stays here: it may hold on to open files and connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any, get_args
+
+import cloudpickle
+
+from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.modules import find_modules_by_value, not_importable
+from anabranch.epochs.pickle import Names, Reader, Writer, scripts
+from anabranch.epochs.stable_names import name_of
+from anabranch.epochs.task import Spec
+from anabranch.errors import EngineError
+from anabranch.graph.graph import Graph
+from anabranch.graph.kind import Kind
+from anabranch.graph.types import fields_of, members_of, remember_fields
+from anabranch.operators.sinks import ToList
+from anabranch.operators.sources import FromIterable, Generate, ReadSource
+
+_LIGHT_BYTES = 1 << 20  # of a class, with all that its methods refer to
+
+
+def pack(spec: Spec) -> tuple[bytes, Names]:
+    """Return a specification as bytes for the workers, and the names they then know."""
+    for module in (*find_modules_by_value(), *not_importable()):
+        cloudpickle.register_pickle_by_value(module)
+    path = [os.path.abspath(entry) for entry in sys.path]  # noqa: PTH100 - may not exist
+    layout = _for_workers(spec.layout)
+    filters = spec.settings.warning_filters
+    settings = replace(spec.settings, warning_filters=())
+    bare = replace(spec, layout=layout, settings=settings)
+    buffer = io.BytesIO()
+    writer = _Recorder(buffer, Names())
+    try:
+        # Saved in this order: the names are complete when all else has been saved.
+        writer.dump((bare, _Fields(writer), _Table(writer)))
+    except Exception as error:
+        raise _cannot_travel(layout, error) from error
+    named = writer.named
+    more, others = _pack_others(named)
+    names = Names({**named, **others})
+    each = [_write(one, names) for one in filters if travels(one)]
+    shipped = buffer.getvalue(), more, names.main, each
+    return cloudpickle.dumps((path, os.getcwd(), shipped)), names  # noqa: PTH109
+
+
+def unpack(data: bytes) -> tuple[Spec, Names]:
+    """Make this process find what the driver finds; return the specification."""
+    path, directory, (shipped, more, main, packed_filters) = cloudpickle.loads(data)
+    sys.path += [entry for entry in path if entry not in sys.path]
+    with contextlib.suppress(OSError):  # another host need not have it
+        os.chdir(directory)  # relative paths are meant from there
+    spec, _, named = _read(shipped, Names())
+
+    def load_more() -> dict[str, Any]:
+        _, found = _read(more, names)
+        return found  # type: ignore[no-any-return]
+
+    names = Names(named, load_more, main=main)
+    filters = []
+    for one in packed_filters:
+        with contextlib.suppress(Exception):  # a kind of warning that is not known here
+            filters.append(_read(one, names))
+    settings = replace(spec.settings, warning_filters=tuple(filters))
+    return replace(spec, settings=settings), names
+
+
+def travels(value: Any) -> bool:
+    """Tell whether a value can be sent to the workers.
+
+    >>> import threading
+    >>> travels(lambda: iter("ab")), travels(threading.Lock())
+    (True, False)
+    """
+    try:
+        Writer(io.BytesIO(), Names()).dump(value)
+    except Exception:  # noqa: BLE001 - whatever objects of the user's raise
+        return False
+    return True
+
+
+def _write(value: Any, names: Names) -> bytes:
+    buffer = io.BytesIO()
+    Writer(buffer, names).dump(value)
+    return buffer.getvalue()
+
+
+def _read(data: bytes, names: Names) -> Any:
+    return Reader(io.BytesIO(data), names).load()
+
+
+class _Recorder(Writer):
+    """Takes note of the classes and functions that it sends by value."""
+
+    def __init__(self, file: Any, names: Names) -> None:
+        super().__init__(file, names)
+        self._sent: dict[str, list[Any]] = {}
+
+    def reduce_code(self, value: Any) -> Any:
+        reduced = super().reduce_code(value)
+        known = name_of(value) or self._names.name_of(value)
+        if reduced is not NotImplemented and known is None:
+            name = self._names.name_in_full(value)
+            if name is not None:
+                same = self._sent.setdefault(name, [])
+                if not any(value is one for one in same):
+                    same.append(value)
+        return reduced
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What was sent by value so far and is the only one of its name."""
+        return {name: same[0] for name, same in self._sent.items() if len(same) == 1}
+
+
+class _Table:
+    """Stands for what a recorder has noted by the time that it is pickled."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        self._recorder = recorder
+
+    def __reduce__(self) -> Any:
+        return dict, (self._recorder.named,)
+
+
+class _Fields(_Table):
+    """Stands for the attributes of the classes that a recorder has noted.
+
+    Annotations may be text, to be looked up in a module that a worker does not have.
+    """
+
+    def __reduce__(self) -> Any:
+        classes = [one for one in self._recorder.named.values() if _has_fields(one)]
+        found: dict[type, dict[str, Any]] = {}
+        while classes:
+            one = classes.pop()
+            if one not in found:
+                found[one] = dict(fields_of(one) or members_of(one) or {})
+                inside = chain.from_iterable(map(_classes_in, found[one].values()))
+                classes += filter(_has_fields, inside)
+        return _remember, (list(found.items()),)
+
+
+def _remember(fields: list[tuple[type, dict[str, Any]]]) -> None:
+    for tuple_type, own in fields:
+        remember_fields(tuple_type, own)
+
+
+def _has_fields(value: Any) -> bool:
+    if not isinstance(value, type):
+        return False
+    return fields_of(value) is not None or members_of(value) is not None
+
+
+def _classes_in(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from _classes_in(part)
+
+
+def _pack_others(named: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+    """Pack the classes of scripts that the program does not mention; items may be theirs.
+
+    Workers read them when the first one is asked for. One that cannot travel, or that
+    takes much else along, is left out; its instances are then sent with their class.
+    """
+    names = Names(named)
+    known = {id(value) for value in named.values()}
+    others = [
+        value
+        for module in scripts()
+        for value in list(vars(module).values())
+        if isinstance(value, type)
+        and id(value) not in known
+        and names.own_name(value) is not None
+        and _is_light(value, names)
+    ]
+    buffer = io.BytesIO()
+    writer = _Recorder(buffer, names)
+    writer.dump((others, _Table(writer)))
+    return buffer.getvalue(), writer.named
+
+
+def _is_light(value: type, names: Names) -> bool:
+    try:
+        Writer(_Limited(), names).dump(value)
+    except Exception:  # noqa: BLE001 - whatever objects of the user's raise
+        return False
+    return True
+
+
+class _Limited(io.RawIOBase):
+    """A file that takes no more than `_LIGHT_BYTES`."""
+
+    def __init__(self) -> None:
+        self._written = 0
+
+    def write(self, data: Any) -> int:
+        self._written += len(data)
+        if self._written > _LIGHT_BYTES:
+            msg = "too much"
+            raise OverflowError(msg)
+        return len(data)
+
+
+def _for_workers(layout: SparkLayout) -> SparkLayout:
+    """Return the layout without what no worker ever calls or reads."""
+    ops = []
+    for op in layout.graph:
+        unit = layout.unit_of.get(op.name)
+        here = unit is None or unit.in_driver
+        if isinstance(op.kind, Generate):
+            here = here or not travels(op.kind.factory)
+        left_out: list[Any] = []
+        if here:
+            left_out += [code.function for code in op.kind.user_code]
+        if isinstance(op.kind, FromIterable | ToList):
+            left_out.append(op.kind.items)
+        if isinstance(op.kind, ReadSource) and not _is_read_by_workers(op.kind):
+            left_out.append(op.kind.source)
+        ops.append(replace(op, kind=_without(op.kind, left_out)) if left_out else op)
+    return replace(layout, graph=Graph(tuple(ops)))
+
+
+def _is_read_by_workers(kind: ReadSource) -> bool:
+    return not kind.live and travels(kind.source)
+
+
+def _without(kind: Kind, left_out: list[Any]) -> Kind:
+    made = copy.copy(kind)
+    for name, value in vars(kind).items():
+        if any(value is one for one in left_out):
+            object.__setattr__(made, name, _stays_in_driver)
+    return made
+
+
+def _stays_in_driver(*_: Any) -> Any:
+    msg = "this runs in the driver, not in a worker"
+    raise AssertionError(msg)
+
+
+def _cannot_travel(layout: SparkLayout, error: Exception) -> EngineError:
+    """Return the error that names the operator which holds on to something."""
+    for op in layout.graph:
+        try:
+            Writer(io.BytesIO(), Names()).dump(op.kind)
+        except Exception as found:  # noqa: BLE001 - whatever user objects raise
+            return EngineError(
+                f"{op.site}: {op.name} must be able to travel to the workers, with all "
+                f"that its functions hold on to; {found}; make it inside the function, "
+                f"or in `setup()` of an Operator"
+            )
+    return EngineError(f"the program must be able to travel to the workers; {error}")

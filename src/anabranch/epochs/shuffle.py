@@ -1,0 +1,214 @@
+"""Divides what leaves a unit among the replicas of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.connectors.files.arrow_items import values_of
+from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.state.states import bucket_of
+from anabranch.epochs.task import ROW_ARROW, EpochTask
+from anabranch.epochs.wire import Numbers, WireBatch, encode
+from anabranch.operators.clock import is_sign
+
+_BLOB_ITEMS = 200_000  # keeps a blob at some MiB
+_SMALL_BYTES = 1 << 16  # such payloads share a batch
+
+
+Row = tuple[int, int, int, Any]  # unit, channel, entry, payload
+
+
+class TaskRows:
+    """The rows that a task gives out."""
+
+    schema = ROW_ARROW
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+
+    def add(self, unit: int, channel: int, entry: int, payload: Any) -> None:
+        """Add a row for a replica of a unit."""
+        self._rows.append((unit, channel, entry, payload))
+
+    def add_batch(
+        self, unit: int, channel: int, entry: int, batch: WireBatch, pickler: Pickler
+    ) -> None:
+        """Add the blobs of a batch."""
+        for start in range(0, len(batch), _BLOB_ITEMS):
+            part = batch
+            if len(batch) > _BLOB_ITEMS:
+                part = batch.slice(start, min(len(batch), start + _BLOB_ITEMS))
+            self.add(unit, channel, entry, encode(part, pickler))
+
+    def add_rows(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of another task; their payloads are not copied."""
+        numbers = (batch.column(name) for name in ("unit", "channel", "entry"))
+        payloads = [one.as_buffer() for one in batch.column("payload")]
+        self._rows += zip(*(n.to_pylist() for n in numbers), payloads, strict=True)
+
+    def take_unit(self, unit: Unit) -> list[list[pa.Buffer]]:
+        """Take out what is for a unit: the blobs of each of its entries."""
+        blobs: list[list[pa.Buffer]] = [[] for _ in unit.entries]
+        for target, _, entry, payload in self._rows:
+            if target == unit.number:
+                blobs[entry].append(pa.py_buffer(payload))
+        self._rows = [row for row in self._rows if row[0] != unit.number]
+        return blobs
+
+    def list_rows(self) -> list[Row]:
+        """Return the rows as they stand."""
+        return list(self._rows)
+
+    def batches(self, task: EpochTask, layout: SparkLayout) -> Iterator[pa.RecordBatch]:
+        """Return the rows, each with the partition of the next stage that takes it."""
+        partition = {
+            (unit.number, channel): index
+            for index, places in enumerate(task.stage.places(layout, task.stage.then))
+            for unit, channel in places
+        }
+        small = [row for row in self._rows if len(row[3]) <= _SMALL_BYTES]
+        large = [row for row in self._rows if len(row[3]) > _SMALL_BYTES]
+        for rows in ([small] if small else []) + [[row] for row in large]:
+            units, channels, entries, payloads = zip(*rows, strict=True)
+            dests = [
+                partition.get(place, 0) for place in zip(units, channels, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(
+                [
+                    *(
+                        pa.array(numbers, pa.int32())
+                        for numbers in (dests, units, channels, entries)
+                    ),
+                    _binary(payloads),
+                ],
+                schema=ROW_ARROW,
+            )
+
+
+def _binary(payloads: Sequence[Any]) -> pa.Array:
+    """Return payloads as an Arrow array; a single one is not copied."""
+    if len(payloads) > 1:
+        return pa.array([bytes(payload) for payload in payloads], pa.binary())
+    offsets = np.array([0, len(payloads[0])], np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(payloads[0])]
+    return pa.Array.from_buffers(pa.binary(), 1, buffers)
+
+
+def by_key(
+    batch: WireBatch, key: tuple[str, ...], task: EpochTask, unit: int
+) -> Iterator[tuple[int, WireBatch]]:
+    """Divide by the replica that owns the key; each distinct key is hashed once."""
+    count = task.stage.channels[unit]
+    if count == 1:
+        yield 0, batch
+        return
+    order, channels = _by_channel(batch, key, _Owner(task, unit), count)
+    moved = batch.take(order)
+    ends = np.searchsorted(channels, np.arange(count + 1))
+    for channel in range(count):
+        start, end = int(ends[channel]), int(ends[channel + 1])
+        if end > start:
+            yield channel, moved.slice(start, end)
+
+
+class _Owner(dict[Any, int]):
+    """The replica of each key that has been seen."""
+
+    def __init__(self, task: EpochTask, unit: int) -> None:
+        super().__init__()
+        self._task = task
+        self._unit = unit
+
+    def __missing__(self, key: Any) -> int:
+        bucket = bucket_of(key)
+        channel = self[key] = self._task.stage.channel_of_bucket(self._unit, bucket)
+        return channel
+
+
+def _by_channel(
+    batch: WireBatch, key: tuple[str, ...], owner: _Owner, count: int
+) -> tuple[Numbers, Numbers]:
+    """Return which items go where: indices of items by replica, and the replicas.
+
+    A punctuation goes to every replica; where their streams meet again, one is kept.
+    """
+    marks = np.empty(0, np.int64)
+    if batch.table is None:
+        items = batch.items
+        marks = np.array([i for i, x in enumerate(items) if is_sign(x)], np.int64)
+    if not len(marks):
+        channels = _channels(batch, key, owner)
+        order = np.argsort(channels, kind="stable")
+        return order, channels[order]
+    real = np.setdiff1d(np.arange(len(batch)), marks)
+    channels = np.empty(len(batch), np.int64)
+    channels[real] = _channels(batch.take(real), key, owner)
+    indices = np.concatenate([real, np.tile(marks, count)])
+    targets = np.concatenate([channels[real], np.repeat(np.arange(count), len(marks))])
+    order = np.lexsort([indices, targets])
+    return indices[order], targets[order]
+
+
+def _channels(batch: WireBatch, key: tuple[str, ...], owner: _Owner) -> Numbers:
+    """Return the replica of each item.
+
+    An item without a key, or with one that cannot be a key, goes to the first one:
+    there the operator that asks for its state fails on it.
+    """
+    try:
+        return _channels_of_keys(batch, key, owner)
+    except Exception:  # noqa: BLE001 - the user's properties may raise anything
+        get_key = attrgetter(*key)
+        found = [_channel(item, get_key, owner) for item in batch.items]
+        return np.array(found, np.int64)
+
+
+def _channel(item: Any, get_key: Callable[[Any], Any], owner: _Owner) -> int:
+    try:
+        return owner[get_key(item)]
+    except Exception:  # noqa: BLE001 - as above
+        return 0
+
+
+def _channels_of_keys(batch: WireBatch, key: tuple[str, ...], owner: _Owner) -> Numbers:
+    table = batch.table
+    if table is not None and not set(key) <= set(table.column_names):
+        table = None  # a property, or an attribute of an attribute
+    if table is not None and len(key) == 1:
+        encoded = table.column(key[0]).combine_chunks().dictionary_encode()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        owners = [owner[value] for value in encoded.dictionary.to_pylist()]
+        if encoded.null_count == 0:
+            indices: Numbers = encoded.indices.to_numpy()
+            return np.array(owners, np.int64)[indices]
+    if table is not None and len(key) > 1:
+        keys: Any = zip(*(values_of(table.column(name)) for name in key), strict=True)
+    else:
+        keys = map(attrgetter(*key), batch.items)
+    return np.fromiter(map(owner.__getitem__, keys), np.int64, len(batch))
+
+
+def by_range(
+    batch: WireBatch, task: EpochTask, unit: int
+) -> Iterator[tuple[int, WireBatch]]:
+    """Divide by the first number of the position, into about equal ranges."""
+    batch.as_table()  # once for the whole, not once for each part
+    ends = ends_of(batch, task, unit)
+    for channel in range(task.stage.channels[unit]):
+        if ends[channel + 1] > ends[channel]:
+            yield channel, batch.slice(ends[channel], ends[channel + 1])
+
+
+def ends_of(batch: WireBatch, task: EpochTask, unit: int) -> list[int]:
+    """Return where the items of each range begin, and where those of the last end."""
+    count = task.stage.channels[unit]
+    start, span = task.rows.start, task.rows.stop - task.rows.start
+    bounds = [start + span * channel // count for channel in range(1, count)]
+    return [0, *np.searchsorted(batch.positions[0], bounds).tolist(), len(batch)]

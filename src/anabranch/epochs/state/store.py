@@ -1,0 +1,323 @@
+"""The state of a unit on this host: one embedded database per bucket of keys.
+
+Python workers are not tied to partitions, so state lives in files that any worker of
+the host can map (LMDB). An epoch reads one version of a bucket and makes the next.
+
+Several attempts may do so for one epoch: Spark starts a second attempt of a slow task,
+repeats a stage whose output was lost, and gives up a task without waiting for its
+process; the tasks of a killed driver live on for a while. Only the driver knows which
+attempt counts, and it says so later, as the version that the next epoch begins with.
+So an attempt replaces nothing. A bucket holds one version whole, its *base*, and what
+each attempt has changed in it, side by side. When an epoch begins with the version of
+one attempt, the driver has committed that one: the first write of the epoch then
+merges its changes into the base and drops those of the others.
+
+A version is named by its epoch, by the *turn* (the number of the try of the epoch;
+later tries and later runs have larger ones) and by the id of the attempt. A task of an
+earlier turn than the last one that wrote was given up, and is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import lmdb
+import xxhash
+
+from anabranch.errors import EngineError
+
+_MAP_BYTES = 1 << 34  # address space, not memory or disk
+_LONGEST_KEY = 500  # LMDB takes 511 bytes
+_MOST = 16  # attempts of a task in one try that can write
+_HELD = b"held"
+
+Transaction: TypeAlias = Any  # LMDB's, whose stubs do not know that it gives bytes
+
+_environments: dict[str, Databases] = {}  # one per path and process: LMDB's rule
+
+
+class Stamp(NamedTuple):
+    """The name of a version: the epoch and the turn that made it, and the attempt."""
+
+    epoch: int
+    turn: int
+    attempt: int = 0
+
+
+EMPTY = Stamp(0, 0)
+
+
+class Databases(NamedTuple):
+    """The file of a bucket, and what is in it: one database for each attempt's changes."""
+
+    file: lmdb.Environment
+    states: Any
+    meta: Any
+    changes: tuple[Any, ...]
+
+
+class Held(NamedTuple):
+    """The versions in a bucket: the base, and those that were made from it.
+
+    `turn` is the largest of all turns that have written; all that was `made` is of it.
+    """
+
+    base: Stamp = EMPTY
+    turn: int = 0
+    made: tuple[Stamp, ...] = ()
+
+
+class Bucket:
+    """The states of the keys of one bucket, by the bytes of operator and key."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._env, self._states, self._meta, self._slots = _open(path)
+        self._reading: Transaction | None = None
+        self._changed: dict[bytes, bytes] = {}  # in the version that is read
+
+    @property
+    def versions(self) -> tuple[Stamp, ...]:
+        """The versions that can be read, the base first."""
+        with self._env.begin() as txn:
+            held = self._read_held(txn)
+        return held.base, *held.made
+
+    @property
+    def stamp(self) -> Stamp:
+        """The version that was written last."""
+        return self.versions[-1]
+
+    def begin(self, version: Stamp, turn: int) -> bool:
+        """Read from `version` from now on; return False if it is not here.
+
+        Whatever others write until `end`, this bucket reads the same.
+        """
+        self.end()
+        txn = self._env.begin()
+        try:
+            held = self._read_held(txn)
+            self._refuse_earlier(held, turn)
+        except BaseException:
+            txn.abort()
+            raise
+        if version != held.base and version not in held.made:
+            txn.abort()
+            return False
+        self._reading = txn
+        if version != held.base:
+            self._changed = self._changes(txn, held.made.index(version))
+        return True
+
+    def end(self) -> None:
+        """Let go of the version that was read."""
+        if self._reading is not None:
+            self._reading.abort()
+            self._reading = None
+            self._changed = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the state of a key."""
+        assert self._reading is not None  # noqa: S101 - between `begin` and `end`
+        state = self._changed.get(key)
+        if state is None:
+            state = self._reading.get(key, db=self._states)
+        return state
+
+    def states(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Return all states whose key begins with `prefix`, in the order of the keys.
+
+        Outside of `begin` and `end` these are the states of the last version.
+        """
+        if self._reading is not None:
+            yield from self._from(self._reading, self._changed, prefix)
+            return
+        with self._env.begin() as txn:
+            made = self._read_held(txn).made
+            changed = self._changes(txn, len(made) - 1) if made else {}
+            yield from self._from(txn, changed, prefix)
+
+    def _from(
+        self, txn: Transaction, changed: Mapping[bytes, bytes], prefix: bytes
+    ) -> Iterator[tuple[bytes, bytes]]:
+        changes = (entry for entry in changed.items() if entry[0].startswith(prefix))
+        with txn.cursor(db=self._states) as cursor:
+            states = _beginning_with(prefix, cursor)
+            yield from merge_changes(states, changes) if changed else states
+
+    def _changes(self, txn: Transaction, number: int) -> dict[bytes, bytes]:
+        """Return the changes of a version, in the order of their keys."""
+        with txn.cursor(db=self._slots[number]) as cursor:
+            return dict(cursor)
+
+    def write(self, base: Stamp, stamp: Stamp, changes: Mapping[bytes, bytes]) -> bool:
+        """Make version `stamp` from `base`, in one transaction.
+
+        Return False if `base` is not here.
+        """
+        with self._env.begin(write=True) as txn:
+            held = self._read_held(txn)
+            self._refuse_earlier(held, stamp.turn)
+            if stamp in (held.base, *held.made):
+                msg = f"an attempt must write once; {self.path} has {stamp} already"
+                raise EngineError(msg)
+            if base != held.base:
+                if base not in held.made:
+                    return False
+                held = self._merge(txn, held, base)
+            elif held.turn < stamp.turn:
+                # Their try was given up; nobody will ask for these versions.
+                held = self._drop(txn, held)
+            if len(held.made) == _MOST:
+                msg = (
+                    f"at most {_MOST} attempts of a task can write; {self.path} has as "
+                    f"many; look for what makes Spark repeat it"
+                )
+                raise EngineError(msg)
+            with txn.cursor(db=self._slots[len(held.made)]) as cursor:
+                cursor.putmulti(sorted(changes.items()), append=True)
+            made = (*held.made, stamp)
+            self._put_held(txn, held._replace(turn=stamp.turn, made=made))
+        return True
+
+    def _merge(self, txn: Transaction, held: Held, version: Stamp) -> Held:
+        """Make `version` the base; all others go."""
+        changes = self._changes(txn, held.made.index(version))
+        with txn.cursor(db=self._states) as cursor:
+            cursor.putmulti(changes.items())
+        return self._drop(txn, held)._replace(base=version)
+
+    def _drop(self, txn: Transaction, held: Held) -> Held:
+        """Leave the base alone."""
+        for number in range(len(held.made)):
+            txn.drop(self._slots[number], delete=False)
+        return held._replace(made=())
+
+    def load(
+        self,
+        version: Stamp,
+        turn: int,
+        tables: Iterable[Iterable[tuple[bytes, bytes]]],
+        since: Stamp | None = None,
+    ) -> None:
+        """Put tables of states over the version `since`, or in the place of all.
+
+        Each table is in the order of its keys. Nothing happens if another attempt has
+        loaded `version` meanwhile, or taken `since` away: then `begin` tells.
+        """
+        with self._env.begin(write=True) as txn:
+            held = self._read_held(txn)
+            self._refuse_earlier(held, turn)
+            if version == held.base or version in held.made:
+                return
+            if since in held.made:
+                self._merge(txn, held, since)
+            elif since in (None, held.base):
+                self._drop(txn, held)
+            else:
+                return
+            if since is None:
+                txn.drop(self._states, delete=False)
+            for number, table in enumerate(tables):
+                with txn.cursor(db=self._states) as cursor:
+                    # The first table fills an empty database, which is quick.
+                    empty = since in (None, EMPTY) and number == 0
+                    cursor.putmulti(table, append=empty)
+            self._put_held(txn, Held(version, turn))
+
+    def _refuse_earlier(self, held: Held, turn: int) -> None:
+        if held.turn > turn:
+            msg = (
+                f"a task must belong to the last try of its epoch; this one is of turn "
+                f"{turn}, and a later try or another run, of turn {held.turn}, has "
+                f"taken over {self.path}"
+            )
+            raise EngineError(msg)
+
+    def _read_held(self, txn: Transaction) -> Held:
+        found = txn.get(_HELD, db=self._meta)
+        if found is None:
+            return Held()
+        base, turn, made = json.loads(found)
+        return Held(Stamp(*base), turn, tuple(Stamp(*one) for one in made))
+
+    def _put_held(self, txn: Transaction, held: Held) -> None:
+        txn.put(_HELD, json.dumps(held).encode(), db=self._meta)
+
+
+def _beginning_with(prefix: bytes, cursor: Any) -> Iterator[tuple[bytes, bytes]]:
+    if cursor.set_range(prefix):
+        for key, state in cursor:
+            if not key.startswith(prefix):
+                return
+            yield key, state
+
+
+def merge_changes(
+    states: Iterable[tuple[bytes, bytes]], changes: Iterable[tuple[bytes, bytes]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Return states with changes put over them; all are in the order of their keys.
+
+    >>> list(merge_changes([(b"a", b"1"), (b"c", b"1")], [(b"b", b"2"), (b"c", b"2")]))
+    [(b'a', b'1'), (b'b', b'2'), (b'c', b'2')]
+    """
+    waiting = iter(changes)
+    change = next(waiting, None)
+    for entry in states:
+        while change is not None and change[0] < entry[0]:
+            yield change
+            change = next(waiting, None)
+        if change is not None and change[0] == entry[0]:
+            yield change
+            change = next(waiting, None)
+        else:
+            yield entry
+    if change is not None:
+        yield change
+        yield from waiting
+
+
+def close_buckets() -> None:
+    """Close every database of this process, when another job begins."""
+    for databases in _environments.values():
+        databases.file.close()
+    _environments.clear()
+
+
+def short_key(key: bytes) -> bytes:
+    """Return a key that LMDB takes: a long one is cut and told apart by its hash.
+
+    >>> short_key(b"0000/s1:A")
+    b'0000/s1:A'
+    >>> len(short_key(b"x" * 1000))
+    500
+    """
+    if len(key) <= _LONGEST_KEY:
+        return key
+    return key[: _LONGEST_KEY - 16] + xxhash.xxh3_128_digest(key)
+
+
+def _open(path: Path) -> Databases:
+    name = str(path)
+    if name not in _environments:
+        path.mkdir(parents=True, exist_ok=True)
+        file = lmdb.open(
+            name,
+            map_size=_MAP_BYTES,
+            max_dbs=2 + _MOST,
+            sync=False,  # the durable copy is the checkpoint's
+            metasync=False,
+            readahead=False,
+        )
+        file.reader_check()  # a killed worker still holds on to what it read
+        with file.begin(write=True) as txn:
+            _environments[name] = Databases(
+                file,
+                file.open_db(b"states", txn=txn),
+                file.open_db(b"meta", txn=txn),
+                tuple(file.open_db(b"changes %d" % n, txn=txn) for n in range(_MOST)),
+            )
+    return _environments[name]

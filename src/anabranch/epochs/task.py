@@ -1,0 +1,282 @@
+"""What workers know of a job, and what the tasks of an epoch are told and exchange."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from anabranch.epochs.checkpoint.record import Begun, Log, PartSum, Snapshot
+from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
+from anabranch.epochs.intake.intake import Piece, Reached
+from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.state.restore import local_directory
+from anabranch.epochs.state.states import BUCKETS
+from anabranch.epochs.state.store import EMPTY, Stamp
+from anabranch.metrics.load import ThreadSamples
+from anabranch.runtime.ambient import AmbientSettings
+from anabranch.runtime.births import Births
+from anabranch.runtime.failures import Failure
+from anabranch.runtime.verify.verifier import Refutation, Verdicts, Verify
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What stays the same for a whole job: the layout and the directories."""
+
+    job: str
+    layout: SparkLayout
+    resilient: bool
+    state_directory: str  # of this host, without a checkpoint
+    outputs: dict[str, str]  # file sink -> directory of its parts
+    settings: AmbientSettings  # of the thread that started the program
+    checkpoint: str | None = None
+    identity: str = ""  # of the checkpoint
+    scratch: str = ""  # where the driver and workers of its host meet
+    verify: Verify = "off"
+    verdicts: Verdicts = field(default_factory=dict)
+    seal: Seal = NO_KEY
+
+    @property
+    def states(self) -> Path:
+        """Where this host has the states; after a restart, where it had them."""
+        if self.checkpoint is None:
+            return Path(self.state_directory)
+        return local_directory(self.identity)
+
+
+@dataclass(frozen=True)
+class WorkerJob:
+    """A job in a process: what was shipped, and what follows from it."""
+
+    spec: Spec
+    pickler: Pickler
+    marked: frozenset[str]  # operators whose outputs may carry punctuations
+
+
+ROW_ARROW = pa.schema(
+    [
+        ("dest", pa.int32()),
+        ("unit", pa.int32()),
+        ("channel", pa.int32()),
+        ("entry", pa.int32()),
+        ("payload", pa.binary()),
+    ]
+)
+
+
+Place: TypeAlias = tuple[Unit, int]  # a unit and one of its replicas
+
+REPORT = -1  # instead of a unit: what a task has to say to the driver
+ALONG = -3  # instead of a unit: items on their way to the next part of a unit
+ALONG_CHUNK = -5  # the same: there is nothing more of this chunk on any stream
+ALONG_FILLER = -6  # the same: pushes what came before out of a buffer
+ALONG_END = -4  # the same, and the last: what the parts so far have changed and report
+TO_DRIVER = -2  # instead of a unit: items of a sink that the driver serves
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one replica of a unit takes in beside the rows from other tasks.
+
+    `pieces` of sources; `blobs` that the driver passes on, by entry; `injected` items
+    that go in after an operator that has finished.
+    """
+
+    pieces: tuple[Piece, ...] = ()
+    blobs: tuple[tuple[int, bytes], ...] = ()
+    injected: bytes | None = None
+
+
+@dataclass(frozen=True)
+class TaskStage:
+    """A stage of an epoch: which levels its tasks run, and which the next stage runs.
+
+    `channels` is the number of replicas of each unit; it is one where the stage has
+    several levels. `part` is the number of a worker of the task, where units are cut.
+    """
+
+    levels: range
+    channels: tuple[int, ...]
+    then: range = range(0)
+    part: int = 0
+
+    def channel_of_bucket(self, unit: int, bucket: int) -> int:
+        """Return which replica owns a bucket of keys."""
+        return bucket * self.channels[unit] // BUCKETS
+
+    def buckets_of(self, unit: Unit, channel: int) -> tuple[int, ...]:
+        """Return the buckets that a replica owns."""
+        if not unit.key:
+            return (0,)
+        return tuple(
+            bucket
+            for bucket in range(BUCKETS)
+            if self.channel_of_bucket(unit.number, bucket) == channel
+        )
+
+    def places(self, layout: SparkLayout, levels: range) -> list[tuple[Place, ...]]:
+        """Return what each partition of a stage runs, one after the other."""
+        return [
+            tuple((unit, channel) for unit in units)
+            for units in layout.together(levels)
+            for channel in range(self.channels[units[0].number])
+        ]
+
+
+@dataclass(frozen=True)
+class EpochAttempt:
+    """An attempt of a task of an epoch: the states it begins with, and its names.
+
+    The epoch follows the commit `base`, in try number `turn`; `spark_id` is Spark's id
+    of the attempt, and what it writes carries it in its name. `versions`, by unit, are
+    those of the buckets that have ever changed. Buckets in `snapshots`, by unit, are
+    also written whole. Parts of files go to `parts_directory` below that of their sink.
+    """
+
+    base: Stamp = EMPTY
+    turn: int = 0
+    spark_id: int = 0
+    versions: Mapping[str, Mapping[int, Stamp]] = field(default_factory=dict)
+    snapshots: frozenset[tuple[str, int]] = frozenset()
+    parts_directory: str = ""
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch."""
+        return self.base.epoch + 1
+
+    @property
+    def stamp(self) -> Stamp:
+        """The version of the states that this attempt makes."""
+        return Stamp(self.epoch, self.turn, self.spark_id)
+
+    def version_of(self, unit: Unit, bucket: int) -> Stamp:
+        """Return the version of a bucket that the epoch begins with."""
+        return self.versions.get(unit.name, {}).get(bucket, EMPTY)
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """The units get ready and do nothing."""
+
+
+@dataclass(frozen=True)
+class ProcessRows:
+    """The rows of an epoch go through the program.
+
+    `begun` are the groups, by unit, that the epoch before has left incomplete. Units in
+    `cuts` are run by several workers of a task, one more than there are operators that
+    they are cut before; all other units run in the first. Rows from the place `until`
+    on are left out: there, a try before has failed.
+    """
+
+    rows: range
+    begun: Mapping[str, Begun] = field(default_factory=dict)
+    cuts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    until: tuple[int, ...] | None = None
+
+    def end_of(self, source: int) -> float:
+        """Return the number from which on the rows of a source are left out."""
+        if self.until is None:
+            return math.inf
+        number, *which = self.until
+        return number + (bool(which) and source < which[0])
+
+
+@dataclass(frozen=True)
+class FinishOperators:
+    """Operators give their last outputs, at the end of the stream; nobody takes them."""
+
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class InjectOutputs:
+    """The last outputs of an operator go through the rest of the program."""
+
+    operator: str
+    rows: range
+    begun: Mapping[str, Begun] = field(default_factory=dict)
+
+
+Mode: TypeAlias = WarmUp | ProcessRows | FinishOperators | InjectOutputs
+
+
+@dataclass(frozen=True)
+class EpochTask:
+    """The same for all tasks of one stage of an epoch.
+
+    When `profiling`, the workers watch themselves and report what they have seen.
+    """
+
+    stage: TaskStage
+    attempt: EpochAttempt
+    mode: Mode
+    shares: Mapping[tuple[int, int], Share] = field(default_factory=dict)
+    profiling: bool = False
+
+    @property
+    def rows(self) -> range:
+        """The numbers of the rows of the epoch."""
+        match self.mode:
+            case ProcessRows(rows=rows) | InjectOutputs(rows=rows):
+                return rows
+        return range(0)
+
+    @property
+    def begun(self) -> Mapping[str, Begun]:
+        """The groups, by unit, that the epoch before has left incomplete."""
+        match self.mode:
+            case ProcessRows(begun=begun) | InjectOutputs(begun=begun):
+                return begun
+        return {}
+
+    @property
+    def cuts(self) -> Mapping[int, tuple[str, ...]]:
+        """The units that several workers run, with the operators they are cut before."""
+        return self.mode.cuts if isinstance(self.mode, ProcessRows) else {}
+
+    def end_of(self, source: int) -> float:
+        """Return the number from which on the rows of a source are left out."""
+        if isinstance(self.mode, ProcessRows):
+            return self.mode.end_of(source)
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a task tells the driver when it is done.
+
+    Of several attempts of a task the report of one arrives. What it names counts: the
+    `versions` of buckets that it has made, `parts`, `logs` and `snapshots`.
+    """
+
+    unit: int
+    channel: int
+    read: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+    finished: Mapping[str, Sequence[tuple[Any, list[Any]]]] = field(
+        default_factory=dict
+    )  # operator -> what it gives at the end, by key
+    error: BaseException | None = None
+    refuted: tuple[Refutation, ...] = ()
+    seconds: float = 0.0
+    parts: Mapping[str, str] = field(default_factory=dict)  # sink -> file
+    sums: tuple[PartSum, ...] = ()  # of these, with a checkpoint
+    versions: Mapping[int, Stamp] = field(default_factory=dict)  # bucket -> new one
+    logs: tuple[Log, ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()
+    samples: tuple[ThreadSamples, ...] = ()
+    begun: Begun | None = None
+    ran: tuple[int, int] = (0, 0)  # items in columns, and in Python where they may be
+    reached: Mapping[str, Sequence[tuple[str, Reached]]] = field(
+        default_factory=dict
+    )  # source -> how far its partitions were read
+    births: Mapping[str, Births] = field(default_factory=dict)  # since 1970, by source

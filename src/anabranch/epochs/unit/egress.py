@@ -1,0 +1,246 @@
+"""What leaves a unit: sent on, or written as a part of a file sink.
+
+Writes a range of a file sink as one part, from the task that holds the range.
+
+Several attempts of a task may write at the same time, so each has a file of its own,
+whose name begins with the id of the attempt. The driver moves the file of the attempt
+whose report it got to the name of the part, and removes the others.
+"""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from anabranch.connectors.files.arrow_csv import csv_of_table
+from anabranch.connectors.files.arrow_items import form_of
+from anabranch.connectors.files.columns import columns_of
+from anabranch.connectors.files.csv import encode_csv, encode_rows
+from anabranch.connectors.files.jsonl import encode_jsonl
+from anabranch.connectors.files.parquet import arrow_types, table_of
+from anabranch.connectors.files.writer import output_error
+from anabranch.epochs.checkpoint.files import sync
+from anabranch.epochs.checkpoint.record import PartSum
+from anabranch.epochs.faults import reach
+from anabranch.epochs.groups import in_groups
+from anabranch.epochs.layout import UnitRoute
+from anabranch.epochs.shuffle import TaskRows, by_key, by_range
+from anabranch.epochs.task import TO_DRIVER, EpochTask, WorkerJob
+from anabranch.epochs.wire import WireBatch, end_to_end
+from anabranch.errors import OutputError
+from anabranch.graph.graph import Edge, Op
+from anabranch.operators.clock import is_sign
+from anabranch.operators.sinks import WriteFiles
+from anabranch.runtime.failures import OnError, failure_of
+
+
+def name_staged_part(epoch: int, channel: int, form: str, attempt: int) -> str:
+    """Return the name under which an attempt writes a part.
+
+    >>> name_staged_part(12, 1, "csv", attempt=42)
+    '42.part-000000012-0001.csv'
+    """
+    return f"{attempt}.part-{epoch:09}-{channel:04}.{form}"
+
+
+def name_published_part(staged: str) -> str:
+    """Return the name of a part in the output.
+
+    >>> name_published_part("42.part-000000012-0001.csv")
+    'part-000000012-0001.csv'
+    """
+    return staged[staged.index("part-") :]
+
+
+def write_part(
+    op: Op,
+    item_type: Any,
+    batch: WireBatch,
+    path: Path,
+    on_error: OnError,
+    *,
+    epoch: int = 0,
+) -> int:
+    """Write the items of a batch and return how many they were."""
+    with _part_errors(op, path.parent):
+        try:
+            _write(op, item_type, batch, path, epoch)
+        except OutputError:
+            # One of the items does not fit: find out which, and let the user decide.
+            batch = _fitting(op, item_type, batch, on_error)
+            _write(op, item_type, batch, path, epoch)
+    return len(batch)
+
+
+@contextmanager
+def _part_errors(op: Op, directory: Path) -> Iterator[None]:
+    """Tell the user what a task could not write, and where."""
+    assert isinstance(op.kind, WriteFiles)  # noqa: S101
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _not_there(op, directory) from error
+    except OSError as error:
+        raise output_error(Path(op.kind.path), error) from error
+
+
+def _not_there(op: Op, directory: Path) -> OutputError:
+    """Return the error of a task that does not see what the driver has made."""
+    assert isinstance(op.kind, WriteFiles)  # noqa: S101
+    return OutputError(
+        f"the output {op.kind.path} of {op.name!r} ({op.site}) must lie where the driver "
+        f"and every worker see it; a task on {socket.gethostname()} does not find "
+        f"{directory}, which the driver has made; write to storage that all hosts "
+        f"share, or collect the items with .to_list() or .for_each(...)"
+    )
+
+
+def _write(op: Op, item_type: Any, batch: WireBatch, path: Path, epoch: int) -> None:
+    assert isinstance(op.kind, WriteFiles)  # noqa: S101
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    match op.kind.format:
+        case "csv":
+            hidden.write_bytes(_csv(item_type, batch))
+        case "jsonl":
+            hidden.write_bytes(encode_jsonl(batch.items))
+        case "parquet":
+            table = batch.as_table()
+            if table is None:
+                names = columns_of(item_type)
+                table = table_of(batch.items, names, arrow_types(item_type))
+            pq.write_table(table, hidden)
+    reach("half-written", epoch)
+    hidden.replace(path)
+
+
+def _csv(item_type: Any, batch: WireBatch) -> bytes:
+    table = batch.as_table()
+    fast = None if table is None else csv_of_table(table)
+    if fast is not None and table is not None:
+        return encode_rows([table.column_names]) + fast
+    return encode_csv(batch.items, columns_of(item_type), header=True)
+
+
+def _fitting(op: Op, item_type: Any, batch: WireBatch, on_error: OnError) -> WireBatch:
+    """Return the items that can be written; the others are told to `on_error`."""
+    kept = []
+    for item, number in zip(batch.items, batch.positions[0].tolist(), strict=True):
+        try:
+            match op.kind:
+                case WriteFiles(format="csv"):
+                    encode_csv([item], columns_of(item_type), header=False)
+                case WriteFiles(format="jsonl"):
+                    encode_jsonl([item])
+                case _:
+                    table_of([item], columns_of(item_type), arrow_types(item_type))
+            kept.append(item)
+        except OutputError as error:
+            on_error(failure_of(op, item, f"position {number}", error))
+    return WireBatch([], batch.form, None, kept)
+
+
+class Exits:
+    """Takes what leaves the units of a job to where it goes."""
+
+    def __init__(self, job: WorkerJob, on_error: OnError) -> None:
+        self._job = job
+        self._layout = job.spec.layout
+        self._on_error = on_error
+        self._sums: list[PartSum] = []
+
+    def take_sums(self) -> tuple[PartSum, ...]:
+        """Return the sums of the parts that were written since it was last asked."""
+        sums, self._sums = tuple(self._sums), []
+        return sums
+
+    def leave(
+        self,
+        left: dict[Edge, list[WireBatch]],
+        task: EpochTask,
+        channel: int,
+        rows: TaskRows,
+    ) -> tuple[dict[str, int], dict[str, str]]:
+        """Send on or write what has left; return what was written, and to which part."""
+        written: dict[str, int] = {}
+        for edge, batches in left.items():
+            batch = end_to_end(batches)
+            route = self._layout.routes[edge]
+            if route.how != "write":
+                self._send(edge, batch, route, task, rows)
+            elif len(batch):
+                sink = edge.consumer.operator
+                written[sink] = self.write(sink, batch, task, channel)
+        return written, {sink: self.part(sink, task, channel) for sink in written}
+
+    def drop_marks(self, edge: Edge, batch: WireBatch) -> WireBatch:
+        """Leave out punctuations on the way to a sink."""
+        to_sink = edge.consumer.operator not in self._layout.unit_of
+        if not to_sink or edge.producer.operator not in self._job.marked:
+            return batch
+        kept = [i for i, item in enumerate(batch.items) if not is_sign(item)]
+        return batch.take(np.array(kept, np.int64))
+
+    def _send(
+        self,
+        edge: Edge,
+        batch: WireBatch,
+        route: UnitRoute,
+        task: EpochTask,
+        rows: TaskRows,
+    ) -> None:
+        pickler = self._job.pickler
+        if not len(batch):
+            return
+        if route.how == "driver":
+            sink = self._layout.graph.names.index(edge.consumer.operator)
+            rows.add_batch(TO_DRIVER, 0, sink, batch, pickler)
+            return
+        if route.how == "one":
+            rows.add_batch(route.unit, 0, route.entry, batch, pickler)
+            return
+        unit = self._layout.units[route.unit]
+        if route.how == "key":
+            divided = by_key(batch, unit.key, task, unit.number)
+        elif route.how == "group":
+            counts, divided = in_groups(batch, task, unit)
+            for channel in range(task.stage.channels[unit.number]):
+                rows.add(unit.number, channel, route.entry, counts)
+        else:
+            divided = by_range(batch, task, unit.number)
+        for channel, part in divided:
+            rows.add_batch(route.unit, channel, route.entry, part, pickler)
+
+    def write(self, sink: str, batch: WireBatch, task: EpochTask, channel: int) -> int:
+        op = self._layout.graph[sink]
+        directory = Path(self._job.spec.outputs[sink]) / task.attempt.parts_directory
+        path = directory / self.part(sink, task, channel)
+        item_type = self._layout.graph[op.inputs[0].operator].type
+        written = write_part(
+            op, item_type, batch, path, self._on_error, epoch=task.attempt.epoch
+        )
+        if self._job.spec.checkpoint is not None:
+            sync(path)
+            name, size = name_published_part(path.name), path.stat().st_size
+            digest = self._job.spec.seal.digest_file(path)
+            self._sums.append(PartSum(sink, name, size, digest))
+        reach("written", task.attempt.epoch)
+        return written
+
+    def part(self, sink: str, task: EpochTask, channel: int) -> str:
+        """Return the name of the part that this attempt writes."""
+        kind = self._layout.graph[sink].kind
+        assert isinstance(kind, WriteFiles)  # noqa: S101
+        return name_staged_part(
+            task.attempt.epoch, channel, kind.format, task.attempt.spark_id
+        )
+
+    def form(self, operator: str) -> Any:
+        kind = self._layout.graph[operator].type
+        return None if kind is None else form_of(kind)

@@ -1,0 +1,87 @@
+"""Runs a unit in columns where it can be, from the table that came in to one that leaves.
+
+No item becomes an object on the way. A batch that a kernel gives up on is run by the
+Python program of the unit, on the same states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.connectors.files.arrow_items import form_of, to_items
+from anabranch.epochs.wire import Numbers, WireBatch, end_to_end
+from anabranch.graph.graph import Edge
+from anabranch.runtime.columns.chain import ColumnBatch
+from anabranch.runtime.columns.tier import ColumnTier
+
+_BATCH_ITEMS = 1 << 18  # keeps the cost of a batch and its keys small
+_PYTHON_ITEMS = 1 << 14
+
+
+class InColumns:
+    """A unit with one stream in and one out; `in_python` runs it without columns.
+
+    With `positions`, outputs carry the positions of the items that they come of. Others
+    know how the columns of a `typed` stream lie; any other leaves as items.
+    """
+
+    def __init__(
+        self,
+        edge: Edge,
+        tier: ColumnTier,
+        in_python: Callable[[WireBatch], Iterator[tuple[Edge, WireBatch]]],
+        *,
+        positions: bool,
+        typed: bool,
+    ) -> None:
+        self._edge = edge
+        self._tier = tier
+        self._in_python = in_python
+        self._positions = positions
+        self._typed = typed
+        self.ran = (0, 0)  # items of the last run in columns, and in Python
+
+    def run(self, stream: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
+        """Return what leaves the unit."""
+        batches: list[WireBatch] = []
+        before, start = self._tier.done, 0
+        while start < len(stream):
+            ready = self._tier.ready and stream.as_table() is not None
+            end = min(len(stream), start + (_BATCH_ITEMS if ready else _PYTHON_ITEMS))
+            part = stream.slice(start, end)
+            start = end
+            made = self._run_columns(part) if ready else None
+            if made is not None:
+                batches.append(made)
+                continue
+            began_s = perf_counter()
+            batches += [batch for _, batch in self._in_python(part)]
+            self._tier.observe_python(len(part), perf_counter() - began_s)
+        done = self._tier.done - before
+        self.ran = done, len(stream) - done
+        if batches:
+            yield self._edge, end_to_end(batches)
+
+    def _run_columns(self, part: WireBatch) -> WireBatch | None:
+        assert part.table is not None  # noqa: S101
+        made = self._tier.run(part.table)
+        if made is None:
+            return None
+        positions = self._places(part, made) if self._positions else []
+        form = form_of(made.type)
+        assert form is not None  # noqa: S101 - the compiler has made sure
+        arrays = [column.arrow for column in made.columns]
+        table = pa.Table.from_arrays(arrays, schema=form.schema)
+        if self._typed:
+            return WireBatch(positions, form, table)
+        return WireBatch(positions, None, None, to_items(table, form))
+
+    def _places(self, part: WireBatch, made: ColumnBatch) -> list[Numbers]:
+        if made.rows is None:
+            return part.positions
+        rows = np.asarray(made.rows, np.int64)
+        return [column[rows] for column in part.positions]

@@ -1,0 +1,373 @@
+"""What comes into a unit in a task: pieces of sources, and batches of other units.
+
+DataFrames of the user's as sources.
+
+Each micro-batch of a streaming DataFrame is an epoch: Spark's thread hands the batch
+over in `foreachBatch` and waits until the epoch has been committed. The tasks of the
+batch write their partitions down as Arrow files; from then on the rows are read like
+those of any file, by number: partition after partition, as they stand.
+
+Reads a piece of a source in the task that needs it: Arrow first, by rows if not.
+
+Whatever Arrow refuses is read again by the parsers of `runtime.reading`, which say
+exactly what is wrong, and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.connectors.files.arrow_csv import csv_table
+from anabranch.connectors.files.arrow_items import Form, form_of
+from anabranch.connectors.files.listing import read_range
+from anabranch.connectors.files.opening import row_parser
+from anabranch.connectors.files.parquet import parse_parquet_rows, parse_table
+from anabranch.connectors.files.rows import BadRow, Position
+from anabranch.connectors.files.values import is_made_plainly
+from anabranch.connectors.kafka import Topic, read_messages
+from anabranch.connectors.reader import births_of_items, damage_of, refusal, refusal_at
+from anabranch.connectors.socket import RowText
+from anabranch.epochs.intake.connectors import (
+    RowsPiece,
+    SourcePiece,
+    read_partition,
+    read_shipped,
+)
+from anabranch.epochs.intake.intake import (
+    FilePiece,
+    ParquetPiece,
+    Piece,
+    Reached,
+    ShippedPiece,
+)
+from anabranch.epochs.intake.items import (
+    GeneratedPiece,
+    ListedPiece,
+    read_generated,
+    read_listed,
+)
+from anabranch.epochs.intake.live import KafkaPiece, LinesPiece
+from anabranch.epochs.layout import Unit
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.task import EpochTask, Share, WorkerJob
+from anabranch.epochs.unit.egress import Exits
+from anabranch.epochs.unit.handoff import Fed
+from anabranch.epochs.wire import WireBatch, decode, in_order, interleave
+from anabranch.errors import InputError
+from anabranch.graph.graph import Edge, Op
+from anabranch.operators.sources import Kafka, ReadFiles, Socket
+from anabranch.runtime.births import Births, births_of, since_1970
+from anabranch.runtime.codegen import Entry
+from anabranch.runtime.failures import Failure, OnError
+
+
+@dataclass(frozen=True)
+class SpooledPiece(Piece):
+    """`rows` rows of an Arrow file from `start` on."""
+
+    path: str
+    start: int
+
+
+def read_spooled(piece: SpooledPiece) -> pa.Table:
+    """Return the rows of a piece."""
+    try:
+        with pa.memory_map(piece.path) as file, pa.ipc.open_file(file) as opened:
+            return opened.read_all().slice(piece.start, piece.rows)
+    except OSError as error:
+        msg = (
+            f"the rows of a DataFrame must be readable where they are needed; "
+            f"{piece.path}: {error}; on a cluster, give the job a checkpoint in a "
+            f"directory that all hosts share"
+        )
+        raise InputError(msg) from error
+
+
+def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> WireBatch:  # noqa: PLR0911 - one return for each kind of piece
+    """Return the rows of a piece; the first number of their positions is the row's."""
+    form = form_of(op.type) if op.type is not None else None
+    match piece:
+        case RowsPiece():
+            return make_batch(read_shipped(piece, op, pickler, on_error), form)
+        case ShippedPiece():
+            return _in_a_row(piece, list(pickler.loads(piece.items)), form)
+        case ListedPiece():
+            return _in_a_row(piece, read_listed(piece, pickler), form)
+        case GeneratedPiece():
+            return _in_a_row(piece, read_generated(piece, op), form)
+        case FilePiece():
+            return _read_text(piece, op, form, on_error)
+        case ParquetPiece():
+            return _read_parquet(piece, op, form, on_error)
+        case LinesPiece():
+            return make_batch(_lines(piece, op, on_error), form)
+        case SpooledPiece():
+            return _read_frame(piece, op, form, on_error)
+    msg = f"no reader for {piece!r}"
+    raise TypeError(msg)
+
+
+def _in_a_row(piece: Piece, items: list[Any], form: Form | None) -> WireBatch:
+    numbers = np.arange(piece.first, piece.first + len(items))
+    return WireBatch([numbers], form, None, items)
+
+
+def _read_text(
+    piece: FilePiece, op: Op, form: Form | None, on_error: OnError
+) -> WireBatch:
+    kind = op.kind
+    assert isinstance(kind, ReadFiles)  # noqa: S101
+    try:
+        data = _bytes_of(piece)
+    except InputError as error:
+        if not kind.follow:
+            raise
+        on_error(damage_of(op, Path(piece.path), error))
+        return make_batch([], form)
+    # A constructor of the user's may refuse a row, and only the parser of rows tells.
+    if kind.format == "csv" and form is not None and is_made_plainly(kind.type):
+        table = csv_table(
+            data, form, piece.rows, columns=piece.columns, delimiter=kind.delimiter
+        )
+        if table is not None:
+            numbers = np.arange(piece.first, piece.first + table.num_rows)
+            # As items would be laid out: the pieces of a source can be put together.
+            same = pa.Table.from_arrays(table.columns, schema=form.schema)
+            return WireBatch([numbers], form, same)
+    parser = row_parser(kind, piece.columns, Path(piece.path))
+    at = Position(piece.first, piece.line)
+    return make_batch(parser.parse(data, at, _refuse(piece, op, on_error)), form)
+
+
+def make_batch(found: Iterable[tuple[Any, int]], form: Form | None) -> WireBatch:
+    """Return items with their numbers as a batch."""
+    rows = list(found)
+    numbers = np.array([number for _, number in rows], np.int64)
+    return WireBatch([numbers], form, None, [item for item, _ in rows])
+
+
+def _bytes_of(piece: FilePiece) -> bytes:
+    data = read_range(Path(piece.path), piece.start, piece.end - piece.start)
+    if len(data) < piece.end - piece.start:
+        msg = (
+            f"{piece.path} must not change while it is read; it had at least "
+            f"{piece.end} bytes and has {piece.start + len(data)} now; "
+            f"put it back and run the job again"
+        )
+        raise InputError(msg)
+    return data
+
+
+def _read_parquet(
+    piece: ParquetPiece, op: Op, form: Form | None, on_error: OnError
+) -> WireBatch:
+    assert isinstance(op.kind, ReadFiles)  # noqa: S101
+    rows = range(piece.start, piece.start + piece.rows)
+    refuse = _refuse(piece, op, on_error)
+    kind = op.kind.type
+    path, follow = Path(piece.path), op.kind.follow
+    parsed = parse_parquet_rows(path, rows, kind, piece.first, refuse)
+    found: list[tuple[Any, int]] = []
+    try:
+        found.extend(parsed)  # up to the damage, if there is one
+    except InputError as error:
+        if not follow:
+            raise
+        on_error(damage_of(op, path, error))
+    return make_batch(found, form)
+
+
+def _lines(piece: LinesPiece, op: Op, on_error: OnError) -> Iterator[tuple[Any, int]]:
+    assert isinstance(op.kind, Socket)  # noqa: S101
+    place = f"{op.kind.host}:{op.kind.port}"
+
+    def refuse(bad: BadRow) -> None:
+        where = f"line {bad.at.row} from {place}"
+        on_error(refusal_at(op, where, bad, "correct what is sent"))
+
+    return RowText(op.kind, place).parse(piece.data, piece.first, refuse)
+
+
+_topics: dict[tuple[Any, ...], tuple[Topic, RowText]] = {}  # connections are kept
+
+
+def _topic(op: Op) -> tuple[Topic, RowText]:
+    """Return this process's connection to a topic."""
+    kind = op.kind
+    assert isinstance(kind, Kafka)  # noqa: S101
+    key = op.name, kind.servers, kind.topic, kind.format, kind.type, kind.options
+    if key not in _topics:
+        for topic, _ in _topics.values():
+            topic.close()
+        _topics.clear()
+        _topics[key] = Topic(op), RowText(kind, f"topic {kind.topic}")
+    return _topics[key]
+
+
+def _read_frame(
+    piece: SpooledPiece, op: Op, form: Form | None, on_error: OnError
+) -> WireBatch:
+    table = read_spooled(piece)
+    fast = None if form is None else _as_form(table, form)
+    if fast is not None:
+        numbers = np.arange(piece.first, piece.first + piece.rows)
+        return WireBatch([numbers], form, fast)
+
+    def refuse(bad: BadRow) -> None:
+        where = f"row {bad.at.row} of {op.name}"
+        on_error(refusal_at(op, where, bad, "correct the DataFrame"))
+
+    return make_batch(parse_table(table, op.name, op.type, piece.first, refuse), form)
+
+
+def _as_form(table: pa.Table, form: Form) -> pa.Table | None:
+    """Return the columns of a form, if nothing has to be refused for it."""
+    if not set(form.names) <= set(table.column_names):
+        return None
+    chosen = table.select(list(form.names))
+    for column, optional in zip(chosen.columns, form.optional, strict=True):
+        if column.null_count and not optional:
+            return None
+    widened = all(
+        field.type == wanted.type or (field.type, wanted.type) in _WIDER
+        for field, wanted in zip(chosen.schema, form.schema, strict=True)
+    )
+    return chosen.cast(form.schema) if widened else None
+
+
+_WIDER = {
+    *((narrow, pa.int64()) for narrow in (pa.int8(), pa.int16(), pa.int32())),
+    (pa.float32(), pa.float64()),
+}
+
+
+def _refuse(
+    piece: FilePiece | ParquetPiece, op: Op, on_error: OnError
+) -> Callable[[BadRow], None]:
+    row = piece.row if isinstance(piece, FilePiece) else piece.start + 1
+
+    def refuse(bad: BadRow) -> None:
+        place = bad.at.row - piece.first + row
+        on_error(refusal(op, piece.path, place, bad))
+
+    return refuse
+
+
+class UnitInputs:
+    """Reads what is for a unit: pieces of sources, and blobs from other tasks."""
+
+    def __init__(
+        self, job: WorkerJob, unit: Unit, exits: Exits, on_error: OnError
+    ) -> None:
+        self._pickler = job.pickler
+        self._unit = unit
+        self._layout = job.spec.layout
+        self._exits = exits
+        self._on_error = on_error
+        self.reached: dict[str, list[tuple[str, Reached]]] = {}  # by the last streams
+        self.births: dict[str, Births] = {}  # the same, since 1970
+
+    def streams(
+        self, task: EpochTask, share: Share, received: list[list[pa.Buffer]]
+    ) -> tuple[dict[str, int], list[WireBatch]]:
+        """Return what came in, one batch per entry, and how much each source gave."""
+        graph, pickler = self._layout.graph, self._pickler
+        several = len(graph.sources) > 1
+        order = {op.name: index for index, op in enumerate(graph.sources)}
+        read: dict[str, int] = {}
+        self.reached, self.births = {}, {}
+        streams = []
+        for entry, blobs in zip(self._unit.entries, received, strict=True):
+            if isinstance(entry, Edge):
+                form = self._exits.form(entry.producer.operator)
+                batches = [decode(blob, form, pickler) for blob in blobs]
+            else:
+                pieces = [piece for piece in share.pieces if piece.source == entry]
+                end = task.end_of(order[entry])
+                batches = self._read(graph[entry], pieces, order[entry], end)
+                for batch in batches:
+                    if several:
+                        batch.positions.append(np.full(len(batch), order[entry]))
+                read[entry] = sum(map(len, batches))
+            streams.append(in_order(batches))
+        return read, streams
+
+    def _read(
+        self, op: Op, pieces: list[Piece], source: int, end: float
+    ) -> list[WireBatch]:
+        """Read pieces of a source up to the row with the number `end`."""
+
+        def on_error(failure: Failure) -> None:
+            if failure.place is None or failure.place[0] < end:
+                place = failure.place and (*failure.place, source)
+                self._on_error(replace(failure, place=place))
+
+        batches = []
+        for piece in pieces:
+            batch = self._read_piece(piece.before(end), op, on_error)
+            if len(batch) and batch.positions[0][-1] >= end:
+                batch = batch.take(np.flatnonzero(batch.positions[0] < end))
+            batches.append(batch)
+        return batches
+
+    def _read_piece(self, piece: Piece, op: Op, on_error: OnError) -> WireBatch:
+        form = None if op.type is None else form_of(op.type)
+        match piece:
+            case SourcePiece():
+                found, reached = read_partition(piece, op, on_error)
+                self.reached.setdefault(op.name, []).append((piece.partition, reached))
+                return make_batch(found, form)
+            case KafkaPiece():
+                topic, text = _topic(op)
+                found, births = read_messages(
+                    piece.range, piece.first, topic, text, on_error
+                )
+                self._note_births(op, births)
+                return make_batch(found, form)
+            case GeneratedPiece() | ListedPiece():
+                batch = read_piece(piece, op, self._pickler, on_error)
+                births = births_of_items(op, batch.items)
+                self._note_births(op, None if births is None else since_1970(births))
+                return batch
+        return read_piece(piece, op, self._pickler, on_error)
+
+    def _note_births(self, op: Op, births: Births | None) -> None:
+        if births is not None:
+            known = self.births.get(op.name, births)
+            self.births[op.name] = births_of([*known, *births]) or births
+
+    def along(
+        self, entries: tuple[Edge, ...], given: Mapping[Edge, Sequence[pa.Buffer]]
+    ) -> list[WireBatch]:
+        """Return what earlier parts gave in a chunk, one batch for each stream."""
+        streams = []
+        for edge in entries:
+            form = self._exits.form(edge.producer.operator)
+            blobs = given.get(edge, ())
+            batches = [decode(blob, form, self._pickler) for blob in blobs]
+            streams.append(in_order(batches))
+        return streams
+
+    def read_chunks(
+        self, streams: list[WireBatch], entries_of: tuple[Entry, ...] | None = None
+    ) -> Iterator[Fed]:
+        """Return what came in as a program takes it: chunks of items in order."""
+        if not any(map(len, streams)):
+            return
+        if len(streams) == 1:
+            for chunk in streams[0].chunks():
+                yield chunk.items, [c.tolist() for c in chunk.positions], None
+            return
+        form = self._layout.positions
+        width = max(
+            form.on(entry) if isinstance(entry, Edge) else form.after[entry]
+            for entry in entries_of or self._unit.entries
+        )
+        items, columns, entries = interleave(streams, width)
+        yield items, [column.tolist() for column in columns], entries

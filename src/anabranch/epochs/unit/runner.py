@@ -1,0 +1,628 @@
+"""Runs a unit in a task: its program, its shortcuts, and its states while an epoch lasts.
+
+Cheaper ways to run a unit, where its shape allows it, with the same result.
+
+Positions cost about as much as a small function. They are not needed when the outputs
+are written on the spot, in the order in which they come; and when each item has
+exactly one output, the outputs simply have the positions of the inputs.
+
+Runs a unit in a task: its program, and its states while an epoch lasts.
+
+The generated programs are kept in the worker process from epoch to epoch; what
+changes with the epoch comes with the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.connectors.files.arrow_items import form_of
+from anabranch.epochs.faults import reach
+from anabranch.epochs.groups import UnitGroups, without_counts
+from anabranch.epochs.layout import CutPart, SparkLayout, Unit, parts_of
+from anabranch.epochs.shuffle import TaskRows
+from anabranch.epochs.state.states import StoredStates
+from anabranch.epochs.task import (
+    EpochTask,
+    FinishOperators,
+    InjectOutputs,
+    Report,
+    Share,
+    WarmUp,
+    WorkerJob,
+)
+from anabranch.epochs.unit.egress import Exits
+from anabranch.epochs.unit.handoff import in_chunks
+from anabranch.epochs.unit.in_columns import InColumns
+from anabranch.epochs.unit.inputs import UnitInputs
+from anabranch.epochs.unit.states import Changes, UnitStates
+from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
+from anabranch.errors import OperatorError
+from anabranch.graph.graph import Edge, Op
+from anabranch.runtime.codegen import Entry, find_punctuated_operators
+from anabranch.runtime.columns.tier import ColumnTier
+from anabranch.runtime.compiled.program import make_program
+from anabranch.runtime.failures import Failure, OnError, stop, travelling, user_line
+from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.positions import Positions
+from anabranch.runtime.program import Program
+from anabranch.runtime.state import States
+
+
+class UnitPrograms:
+    """Programs of all operators of a unit, or of those between two cuts."""
+
+    def __init__(
+        self,
+        job: WorkerJob,
+        unit: Unit,
+        states: Mapping[str, dict[Any, Any]],
+        on_error: OnError,
+    ) -> None:
+        self._unit = unit
+        self._layout = job.spec.layout
+        self._states = states
+        self._on_error = on_error if job.spec.resilient else stop
+        self._made: dict[tuple[Any, ...], Program] = {}
+
+    def whole(self, after: str | None = None) -> Program:
+        """Return the program whose items come in as usual, or after an operator."""
+        unit = self._unit
+        entries = (after,) if after in unit.operators else unit.entries
+        return self._program(entries, self._layout.positions, unit.operators)
+
+    def without_positions(self) -> Program:
+        """Return the program that does not tell where its outputs stand."""
+        return self._program(self._unit.entries, None, self._unit.operators)
+
+    def part(self, operators: tuple[str, ...], entries: tuple[Entry, ...]) -> Program:
+        """Return the program of the operators between two cuts."""
+        return self._program(entries, self._layout.positions, operators)
+
+    def of(self, task: EpochTask) -> list[Program]:
+        """Return the programs that a task may run."""
+        cuts = task.cuts.get(self._unit.number)
+        if cuts is not None:
+            part = parts_of(self._layout, self._unit, cuts)[task.stage.part]
+            self.part(part.operators, part.entries or self._unit.entries)
+        elif self._unit.operators:
+            self.whole()  # this process may be new
+        return list(self._made.values())
+
+    def _program(
+        self,
+        entries: tuple[Entry, ...],
+        positions: Positions | None,
+        operators: tuple[str, ...],
+    ) -> Program:
+        key = entries, positions is None, operators
+        if key not in self._made:
+            self._made[key] = make_program(
+                self._layout.graph,
+                operators,
+                entries,
+                self._layout.choice,
+                positions=positions,
+                states=self._states,
+                on_error=self._on_error,
+                describe=self._describe,
+            )
+        return self._made[key]
+
+    def _describe(self, place: int | None) -> str:
+        sources = self._layout.graph.sources
+        if place is None or len(sources) > 1:
+            return "an item" if place is None else f"item {place} of the sources"
+        return f"item {place} of {sources[0].name}"
+
+
+class Shortcut(Protocol):
+    """A way to run a unit on its only stream."""
+
+    def run(self, stream: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
+        """Return what leaves the unit."""
+
+
+def shortcut_of(
+    layout: SparkLayout,
+    unit: Unit,
+    make: Callable[[], Program],
+    in_full: Callable[[], Iterator[tuple[Edge, WireBatch]]],
+) -> Shortcut | None:
+    """Return a shortcut for a unit, if there is one.
+
+    If an item fails on it, `in_full` runs the epoch from its beginning.
+    """
+    exits = [
+        edge
+        for name in unit.operators
+        for edge in layout.graph.out_edges(name)
+        if edge in layout.routes
+    ]
+    if unit.in_driver:
+        return None  # what it did cannot be done once more to find a failure
+    marked = find_punctuated_operators(layout.graph)
+    if len(exits) != 1 or len(unit.entries) != 1 or marked.intersection(unit.operators):
+        return None
+    (edge,) = exits
+    if unit.entries == unit.operators:
+        return Untouched(edge)
+    line = all(len(layout.graph.out_edges(name)) == 1 for name in unit.operators)
+    inner = [name for name in unit.operators if layout.graph[name].inputs]
+    if line and layout.one_to_one.issuperset(inner):
+        return SamePositions(edge, layout, make, in_full)
+    if layout.routes[edge].how == "write":
+        return NoPositions(edge, layout, make, in_full)
+    return None
+
+
+def columns_of_unit(
+    layout: SparkLayout,
+    unit: Unit,
+    states: Mapping[str, dict[Any, Any]],
+    shortcut: Shortcut | None,
+    in_full: Callable[[WireBatch], Iterator[tuple[Edge, WireBatch]]],
+) -> Shortcut | None:
+    """Return how a unit runs in columns, if the plan says so and its shape allows it."""
+    graph, positions = layout.graph, layout.positions
+    inner = [graph[name] for name in unit.operators if graph[name].inputs]
+    if not inner or any(op.name not in layout.choice.columns for op in inner):
+        return None
+    exits = [e for name in unit.operators for e in graph.out_edges(name)]
+    leaving = [edge for edge in exits if edge in layout.routes]
+    if len(unit.entries) != 1 or len(leaving) != 1 or len(exits) != len(unit.operators):
+        return None
+    (edge,) = leaving
+    producer = graph[inner[0].inputs[0].operator]
+    widths = {positions.inside[op.name] for op in inner} | {positions.on(edge)}
+    if (
+        unit.in_driver
+        or unit.period > 1
+        or len(widths) != 1
+        or edge in positions.branch
+    ):
+        return None
+    kernels = layout.choice.columns
+    tier = ColumnTier(inner, kernels, states, producer.type, layout.choice.when)
+    bare = isinstance(shortcut, NoPositions) and not isinstance(shortcut, SamePositions)
+    run = in_full if shortcut is None else shortcut.run
+    typed = graph[edge.producer.operator].type is not None
+    return InColumns(edge, tier, run, positions=not bare, typed=typed)
+
+
+class Untouched:
+    """A source alone: its columns go on as they were read."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    def run(self, stream: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
+        yield self._edge, stream
+
+
+class NoPositions:
+    """What leaves is written in the order in which it comes."""
+
+    def __init__(
+        self,
+        edge: Edge,
+        layout: SparkLayout,
+        make: Callable[[], Program],
+        in_full: Callable[[], Iterator[tuple[Edge, WireBatch]]],
+    ) -> None:
+        self._edge = edge
+        self._program = make()
+        self._in_full = in_full
+        kind = layout.graph[edge.producer.operator].type
+        self._form = None if kind is None else form_of(kind)
+
+    def run(self, stream: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
+        left = self._program.exits[self._edge]
+        batches = []
+        for chunk in stream.chunks():
+            left.clear()
+            try:
+                self._program.run(chunk.items)
+            except OperatorError:
+                # Only positions can say which item it was: once more, with them.
+                list(self._in_full())
+                raise
+            positions = self._positions(chunk)
+            batches.append(
+                WireBatch(positions, self._form, None, left.items[:]).compact()
+            )
+        left.clear()
+        yield self._edge, end_to_end(batches)
+
+    def _positions(self, stream: WireBatch) -> list[Numbers]:
+        return []
+
+
+class SamePositions(NoPositions):
+    """Each item has one output, in its own place."""
+
+    def _positions(self, stream: WireBatch) -> list[Numbers]:
+        return stream.positions
+
+
+PartDone: TypeAlias = tuple[Changes, Report]
+Chunk: TypeAlias = list[tuple[int, pa.Buffer]]  # blobs, with the number of their stream
+
+
+class UnitRunner:
+    """A unit in this process: its program, and its states while an epoch runs."""
+
+    def __init__(self, job: WorkerJob, unit: Unit) -> None:
+        self._job = job
+        self._unit = unit
+        self._layout = job.spec.layout
+        graph = self._layout.graph
+        kernels = {
+            name: kernel_of(graph[name])
+            for name in unit.operators
+            if graph[name].inputs
+        }
+        stateful = [n for n in graph.names if n in kernels and kernels[n].stateful]
+        self._stored: dict[str, StoredStates] = {}
+        self._states: dict[str, dict[Any, Any]] = {}
+        for number, name in enumerate(stateful):
+            # This process stays, and so do its states; or the driver keeps them; or
+            # no item depends on another one.
+            op = graph[name]
+            if unit.in_driver or unit.period > 1 or remembers_nothing(unit, op):
+                self._states[name] = States(op, kernels[name])
+            else:
+                stored = StoredStates(number, op, kernels[name], unit.key)
+                self._states[name] = self._stored[name] = stored
+        self._groups = None
+        if unit.period > 1:
+            self._groups = UnitGroups(unit, graph, self._states)
+        self._failures: list[Failure] = []
+        self._exits = Exits(job, self._on_error)
+        self._inputs = UnitInputs(job, unit, self._exits, self._on_error)
+        self.programs = UnitPrograms(job, unit, self._states, self._on_error)
+        self.parts_done: list[PartDone] = []
+        self._shortcut = None
+        self._begun: tuple[EpochTask, int, list[WireBatch]] | None = None
+        # What fails on a shortcut runs twice; in the driver, others would notice.
+        if not job.spec.resilient and not unit.in_driver:
+            self._shortcut = shortcut_of(
+                self._layout,
+                unit,
+                self.programs.without_positions,
+                self._replay,
+            )
+            self._shortcut = (
+                columns_of_unit(
+                    self._layout,
+                    unit,
+                    self._states,
+                    self._shortcut,
+                    lambda batch: self._run_streams([batch]),
+                )
+                or self._shortcut
+            )
+        self._saved = UnitStates(
+            unit, self._stored, job.spec.states, job.spec.checkpoint, job.spec.seal
+        )
+
+    def run(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+        rows: TaskRows,
+    ) -> Report:
+        """Run one replica for one epoch."""
+        self._failures.clear()
+        self._exits.take_sums()  # of an attempt that has failed
+        match task.mode:
+            case WarmUp():
+                if self._unit.operators:  # others only write what they get
+                    self.programs.whole()
+                return Report(self._unit.number, channel)
+            case FinishOperators(some) if not {*some}.intersection(
+                self._unit.operators
+            ):
+                return Report(self._unit.number, channel)
+        self._saved.open(task, channel, self._job.pickler)
+        try:
+            if isinstance(task.mode, FinishOperators):
+                return self._finish(task.mode.operators, channel)
+            return self._run(task, channel, share, received, rows)
+        finally:
+            self._begun = None
+            self._saved.close()
+
+    def _run(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+        rows: TaskRows,
+    ) -> Report:
+        read, streams = self._receive(task, channel, share, received)
+        self._begun = task, channel, streams
+        written: dict[str, int] = {}
+        if not self._unit.operators:  # only writes what it is given
+            (stream,) = streams
+            (sink,) = self._unit.writes
+            if len(stream):
+                written[sink] = self._exits.write(sink, stream, task, channel)
+        else:
+            left = {e: [b] for e, b in self._process(task, share, streams)}
+            written, _ = self._exits.leave(left, task, channel, rows)
+        reach("processed", task.attempt.epoch)
+        pickler = self._job.pickler
+        changes = self._saved.changes(self._unit.operators)
+        saved = self._saved.save(task, channel, changes)
+        return Report(
+            self._unit.number,
+            channel,
+            read,
+            written,
+            self._describe_failures(),
+            parts={sink: self._exits.part(sink, task, channel) for sink in written},
+            sums=self._exits.take_sums(),
+            versions=saved.versions,
+            logs=saved.logs,
+            snapshots=saved.snapshots,
+            begun=None
+            if self._groups is None
+            else self._groups.find_incomplete(pickler),
+            ran=self._shortcut.ran if isinstance(self._shortcut, InColumns) else (0, 0),
+            reached=self._inputs.reached,
+            births=self._inputs.births,
+        )
+
+    def first_part(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+        rows: TaskRows,
+    ) -> Iterator[list[WireBatch]]:
+        """Run what comes before the first cut; yield what goes on, chunk by chunk.
+
+        A chunk has a batch for each stream that crosses the cut. `parts_done` then holds
+        what this part has done.
+        """
+        self._failures.clear()
+        self._exits.take_sums()  # of an attempt that has failed
+        part = self.parts(task)[0]
+        self._saved.open(task, channel, self._job.pickler)
+        try:
+            read, streams = self._inputs.streams(task, share, received)
+            program = self.programs.part(part.operators, self._unit.entries)
+            left: dict[Edge, list[WireBatch]] = {}
+            for items, positions, entries in in_chunks(
+                self._inputs.read_chunks(streams)
+            ):
+                given = dict(self._run_program(program, items, positions, entries))
+                yield [given.pop(edge) for edge in part.sent]
+                for edge, batch in given.items():
+                    left.setdefault(edge, []).append(batch.compact())
+            written, parts = self._exits.leave(left, task, channel, rows)
+            report = Report(
+                self._unit.number,
+                channel,
+                read,
+                written,
+                self._describe_failures(),
+                parts=parts,
+                sums=self._exits.take_sums(),
+                reached=self._inputs.reached,
+                births=self._inputs.births,
+            )
+            self.parts_done = [(self._saved.changes(part.operators), report)]
+        finally:
+            self._saved.close()
+
+    def later_part(
+        self,
+        task: EpochTask,
+        channel: int,
+        chunks: Iterator[Chunk],
+        earlier: Sequence[PartDone],
+        rows: TaskRows,
+    ) -> Iterator[Chunk]:
+        """Run what comes behind a cut, up to the next; yield what goes on, by chunk.
+
+        When there are no more chunks, `earlier` is what the parts before have done, and
+        `parts_done` becomes that with what this one has done. The last part saves the
+        states of all, unless one of them has failed.
+        """
+        self._failures.clear()
+        self._exits.take_sums()  # of an attempt that has failed
+        parts = self.parts(task)
+        part = parts[task.stage.part]
+        self._saved.open(task, channel, self._job.pickler)
+        try:
+            left: dict[Edge, list[WireBatch]] = {}
+            for chunk in chunks:
+                yield list(self._run_chunk(part, chunk, left))
+            if any(report.error is not None for _, report in earlier):
+                self.parts_done = [*earlier, ({}, Report(self._unit.number, channel))]
+                return
+            written, names = self._exits.leave(left, task, channel, rows)
+            report = Report(
+                self._unit.number,
+                channel,
+                {},
+                written,
+                self._describe_failures(),
+                parts=names,
+                sums=self._exits.take_sums(),
+            )
+            own = self._saved.changes(part.operators)
+            if part == parts[-1]:
+                report = self._save_parts(task, channel, [*earlier, (own, report)])
+            self.parts_done = [*earlier, (own, report)]
+        finally:
+            self._saved.close()
+
+    def _run_chunk(
+        self, part: CutPart, chunk: Chunk, left: dict[Edge, list[WireBatch]]
+    ) -> Iterator[tuple[int, pa.Buffer]]:
+        """Run a chunk; return what crosses the next cut, and add what leaves the unit."""
+        entries, pickler = part.entries, self._job.pickler
+        program = self.programs.part(part.operators, entries)
+        given: dict[Edge, list[pa.Buffer]] = {}
+        for number, blob in chunk:
+            given.setdefault(part.received[number], []).append(blob)
+        streams = self._inputs.along(entries, given)
+        for fed in self._inputs.read_chunks(streams, entries):
+            for edge, out in self._run_program(program, *fed):
+                if edge not in part.sent:
+                    left.setdefault(edge, []).append(out.compact())
+                elif len(out):
+                    blob = pa.py_buffer(encode(out, pickler))
+                    given.setdefault(edge, []).append(blob)
+        for number, edge in enumerate(part.sent):
+            for blob in given.get(edge, ()):
+                yield number, blob
+
+    def _save_parts(
+        self, task: EpochTask, channel: int, done: Sequence[PartDone]
+    ) -> Report:
+        """Save what all parts have changed; return the report of the last."""
+        together: Changes = {number: {} for number in done[-1][0]}
+        for changes, _ in done:
+            for number, changed in changes.items():
+                together[number].update(changed)
+        saved = self._saved.save(task, channel, together)
+        return replace(
+            done[-1][1],
+            versions=saved.versions,
+            logs=saved.logs,
+            snapshots=saved.snapshots,
+        )
+
+    def parts(self, task: EpochTask) -> tuple[CutPart, ...]:
+        """Return the parts that the cuts of a task make of this unit."""
+        return parts_of(self._layout, self._unit, task.cuts[self._unit.number])
+
+    def _finish(self, operators: Sequence[str], channel: int) -> Report:
+        finished = {}
+        for name in operators:
+            if name not in self._unit.operators:
+                continue
+            if name in self._stored:
+                self._stored[name].load_all()
+            given = self.programs.whole(name).finish(name)
+            finished[name] = [(key, outputs) for key, outputs in given if outputs]
+        return Report(
+            self._unit.number,
+            channel,
+            failures=self._describe_failures(),
+            finished=finished,
+        )
+
+    def _receive(
+        self,
+        task: EpochTask,
+        channel: int,
+        share: Share,
+        received: list[list[pa.Buffer]],
+    ) -> tuple[dict[str, int], list[WireBatch]]:
+        """Return what came in and is for this replica to run."""
+        if self._groups is None:
+            return self._inputs.streams(task, share, received)
+        channels = task.stage.channels[self._unit.number]
+        (blobs,) = received
+        items, counts = without_counts(blobs, channels)
+        read, (stream,) = self._inputs.streams(task, share, [items])
+        pickler = self._job.pickler
+        return read, [self._groups.begin(task, channel, counts, stream, pickler)]
+
+    def _process(
+        self, task: EpochTask, share: Share, streams: list[WireBatch]
+    ) -> Iterator[tuple[Edge, WireBatch]]:
+        """Run the program on what came in, and return what left it, by stream."""
+        if isinstance(task.mode, InjectOutputs):
+            if share.injected is not None:
+                items, positions = self._job.pickler.loads(share.injected)
+                program = self.programs.whole(task.mode.operator)
+                yield from self._run_program(program, items, positions)
+            elif any(map(len, streams)):
+                yield from self._run_streams(streams)
+        elif len(streams) == 1 and self._shortcut is not None:
+            yield from self._shortcut.run(streams[0])
+        elif any(map(len, streams)):
+            yield from self._run_streams(streams)
+
+    def _run_streams(
+        self, streams: list[WireBatch]
+    ) -> Iterator[tuple[Edge, WireBatch]]:
+        program = self.programs.whole()
+        left: dict[Edge, list[WireBatch]] = {}
+        for items, positions, entries in self._inputs.read_chunks(streams):
+            for edge, batch in self._run_program(program, items, positions, entries):
+                left.setdefault(edge, []).append(batch.compact())
+        for edge, batches in left.items():
+            yield edge, end_to_end(batches)
+
+    def _replay(self) -> Iterator[tuple[Edge, WireBatch]]:
+        """Run all that this replica has taken once more, from the beginning."""
+        assert self._begun is not None  # noqa: S101 - it has failed
+        task, channel, streams = self._begun
+        pickler = self._job.pickler
+        if self._groups is None:
+            self._saved.open(task, channel, pickler)
+        else:
+            self._groups.again(pickler)
+        yield from self._run_streams(streams)
+
+    def _run_program(
+        self,
+        program: Program,
+        items: list[Any],
+        positions: list[list[int]],
+        entries: list[int] | None = None,
+    ) -> Iterator[tuple[Edge, WireBatch]]:
+        for left in program.exits.values():
+            left.clear()  # an earlier try may have failed half-way
+        program.run(items, positions, entries)
+        for edge, left in program.exits.items():
+            columns = [np.array(column, np.int64) for column in left.positions]
+            form = self._exits.form(edge.producer.operator)
+            batch = WireBatch(columns, form, None, left.items[:])
+            left.clear()
+            yield edge, self._exits.drop_marks(edge, batch)
+
+    def _describe_failures(self) -> tuple[Failure, ...]:
+        """Return the failures for the driver; in words, as far as they cannot travel."""
+        failures, pickler = tuple(self._failures), self._job.pickler
+        if not failures or pickler.takes(failures):
+            return failures
+        return tuple(travelling(failure, pickler.takes) for failure in failures)
+
+    def _on_error(self, failure: Failure) -> None:
+        if not self._job.spec.resilient:
+            stop(failure)
+        self._failures.append(_picklable(failure))
+
+
+def remembers_nothing(unit: Unit, op: Op) -> bool:
+    """Tell whether the plan takes an operator with a state for one without.
+
+    A region divides the stream by its key. It contains an operator whose state has
+    another key only if the state makes no difference: a block of one item, or an
+    operator that is declared to be stateless.
+    """
+    return unit.replicated and not (unit.key and set(unit.key) <= set(op.state_key))
+
+
+def _picklable(failure: Failure) -> Failure:
+    """Return a failure without what its error holds on to: frames, and their items."""
+    error = failure.error
+    made = type(error)(*error.args) if type(error).__module__ == "builtins" else error
+    return replace(failure, error=made, raised_at=user_line(error))

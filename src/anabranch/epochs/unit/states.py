@@ -1,0 +1,171 @@
+"""The states of a unit in a task: opened for an epoch, and saved at its end.
+
+Saving makes the next version of the buckets that have changed, on this host and, with
+a checkpoint, its durable copy: the changes of the epoch, and whole buckets that are
+due. All of it carries the attempt in its name, and none of it counts before the driver
+has committed the epoch with the report of this attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from anabranch.epochs.checkpoint.files import (
+    size_of,
+    state_file,
+    write_log,
+    write_snapshot,
+)
+from anabranch.epochs.checkpoint.record import Log, Snapshot
+from anabranch.epochs.checkpoint.seal import Seal
+from anabranch.epochs.faults import reach
+from anabranch.epochs.layout import Unit
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.state.restore import DurableCopy, begin_at, write_from
+from anabranch.epochs.state.states import StoredStates
+from anabranch.epochs.state.store import Bucket, Stamp
+from anabranch.epochs.task import EpochTask
+from anabranch.errors import EngineError
+
+Changes: TypeAlias = dict[int, dict[bytes, bytes]]  # bucket -> key -> state
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a task has saved: versions of buckets, and files of the checkpoint."""
+
+    versions: Mapping[int, Stamp] = field(default_factory=dict)  # of changed buckets
+    logs: tuple[Log, ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()
+
+
+class UnitStates:
+    """The states of the operators of a unit; `directory` is this host's copy."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        stored: Mapping[str, StoredStates],
+        directory: Path,
+        checkpoint: str | None,
+        seal: Seal,
+    ) -> None:
+        self._unit = unit
+        self._stored = stored
+        self._directory = directory / unit.name
+        self._checkpoint = checkpoint
+        self._seal = seal
+        self._buckets: dict[int, Bucket] = {}
+
+    def open(self, task: EpochTask, channel: int, pickler: Pickler) -> None:
+        """Begin with the version that the epoch is made from."""
+        self.close()
+        if not self._stored:
+            return
+        for number in task.stage.buckets_of(self._unit, channel):
+            bucket = self._buckets[number] = Bucket(self._directory / f"{number:02}")
+            version = task.attempt.version_of(self._unit, number)
+            begin_at(bucket, version, task.attempt.turn, self._copy(task, number))
+        for states in self._stored.values():
+            states.attach(self._buckets, pickler)
+        reach("opened", task.attempt.epoch)
+
+    def _copy(self, task: EpochTask, bucket: int) -> DurableCopy | None:
+        if self._checkpoint is None:
+            return None
+        directory = Path(self._checkpoint)
+        base = task.attempt.base
+        return DurableCopy(directory, self._unit.name, bucket, base, self._seal)
+
+    def close(self) -> None:
+        """Let go of the databases; nothing is saved."""
+        for bucket in self._buckets.values():
+            bucket.end()
+        self._buckets = {}
+
+    def changes(self, operators: Container[str]) -> Changes:
+        """Return what the epoch has changed in the states of some operators."""
+        changes: Changes = {number: {} for number in self._buckets}
+        for name, states in self._stored.items():
+            if name in operators:
+                for number, changed in states.changes().items():
+                    changes[number].update(changed)
+        return changes
+
+    def save(self, task: EpochTask, channel: int, changes: Changes) -> Saved:
+        """Make the next version of the buckets that have changed."""
+        logs = self._log(task, channel, changes)
+        reach("logged", task.attempt.epoch)
+        stamp = task.attempt.stamp
+        for number, bucket in self._buckets.items():
+            bucket.end()
+            if changes[number]:
+                base = task.attempt.version_of(self._unit, number)
+                copy = self._copy(task, number)
+                write_from(bucket, base, stamp, changes[number], copy)
+            reach("half-stored", task.attempt.epoch)
+        reach("stored", task.attempt.epoch)
+        versions = {number: stamp for number in self._buckets if changes[number]}
+        snapshots = self._snapshots(task, versions)
+        self.close()
+        return Saved(versions, logs, snapshots)
+
+    def _log(self, task: EpochTask, channel: int, changes: Changes) -> tuple[Log, ...]:
+        changes = {number: changed for number, changed in changes.items() if changed}
+        if self._checkpoint is None or not changes:
+            return ()
+        path = self._file(task, "log", channel)
+        digest = write_log(path, changes, self._seal)
+        sizes = {number: size_of(changes[number].items()) for number in changes}
+        return (
+            Log(
+                self._unit.name,
+                path.name,
+                task.attempt.epoch,
+                sizes,
+                turn=task.attempt.turn,
+                attempt=task.attempt.spark_id,
+                digest=digest,
+            ),
+        )
+
+    def _snapshots(
+        self, task: EpochTask, versions: Mapping[int, Stamp]
+    ) -> tuple[Snapshot, ...]:
+        made = []
+        for number, bucket in self._buckets.items():
+            if (self._unit.name, number) not in task.attempt.snapshots:
+                continue
+            version = versions.get(number, task.attempt.version_of(self._unit, number))
+            if not bucket.begin(version, task.attempt.turn):
+                msg = f"epoch {task.attempt.epoch} is over; {bucket.path} has no {version}"
+                raise EngineError(msg)
+            path = self._file(task, "snapshot", number)
+            keys, size, digest = write_snapshot(
+                path, number, bucket.states(), self._seal
+            )
+            bucket.end()
+            made.append(
+                Snapshot(
+                    self._unit.name,
+                    path.name,
+                    task.attempt.epoch,
+                    number,
+                    keys,
+                    size,
+                    version,
+                    digest,
+                )
+            )
+            reach("snapshot", task.attempt.epoch)
+        return tuple(made)
+
+    def _file(self, task: EpochTask, kind: str, number: int) -> Path:
+        """Return a new file of the checkpoint, of no other attempt of the task."""
+        assert self._checkpoint is not None  # noqa: S101
+        directory = Path(self._checkpoint) / "state" / self._unit.name
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory / state_file(kind, task.attempt.stamp, number)

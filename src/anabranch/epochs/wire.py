@@ -1,0 +1,189 @@
+"""Batches of items on their way between tasks, and the blobs that carry them.
+
+A blob is the bytes of a batch: Arrow columns where the tuple type allows it, pickled
+items elsewhere, and in both cases the positions. Rows with blobs move through Spark's
+shuffle untouched; nobody but the receiving task looks inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from anabranch.connectors.files.arrow_items import Form, to_items, to_table
+from anabranch.epochs.pickle import Pickler
+from anabranch.operators.clock import is_sign
+
+Numbers = npt.NDArray[np.int64]
+_COLUMNS, _PICKLED = b"c", b"p"
+_CHUNK_ITEMS = 1 << 14
+
+
+@dataclass
+class WireBatch:
+    """Items in order, as a table or as a list, with their positions column-wise."""
+
+    positions: list[Numbers]
+    form: Form | None
+    table: pa.Table | None = None
+    listed: list[Any] | None = None
+
+    def __len__(self) -> int:
+        if self.listed is not None:
+            return len(self.listed)
+        return 0 if self.table is None else self.table.num_rows
+
+    @property
+    def items(self) -> list[Any]:
+        """The items as Python objects."""
+        if self.listed is None:
+            assert self.table is not None and self.form is not None  # noqa: PT018, S101
+            self.listed = to_items(self.table, self.form)
+        return self.listed
+
+    def as_table(self) -> pa.Table | None:
+        """Return the items as columns, or None if they cannot be."""
+        if self.table is None and self.form is not None and self.listed:
+            self.table = to_table(self.listed, self.form)
+        return self.table
+
+    def compact(self) -> WireBatch:
+        """Return the batch as columns alone where it can be: objects take up room."""
+        if self.as_table() is None:
+            return self
+        return WireBatch(self.positions, self.form, self.table)
+
+    def chunks(self) -> Iterator[WireBatch]:
+        """Cut a table into parts small enough for their objects to stay in the cache."""
+        if self.listed is not None or len(self) <= _CHUNK_ITEMS:
+            yield self
+            return
+        for start in range(0, len(self), _CHUNK_ITEMS):
+            yield self.slice(start, min(len(self), start + _CHUNK_ITEMS))
+
+    def take(self, order: Numbers) -> WireBatch:
+        """Return the items in another order, or some of them."""
+        positions = [column[order] for column in self.positions]
+        if self.as_table() is not None and self.table is not None:
+            return WireBatch(positions, self.form, self.table.take(pa.array(order)))
+        items = self.items
+        return WireBatch(positions, self.form, None, [items[i] for i in order.tolist()])
+
+    def slice(self, start: int, end: int) -> WireBatch:
+        """Return the items from `start` up to `end`."""
+        positions = [column[start:end] for column in self.positions]
+        if self.table is not None:
+            table = self.table.slice(start, end - start)
+            return WireBatch(positions, self.form, table)
+        return WireBatch(positions, self.form, None, self.items[start:end])
+
+
+def encode(batch: WireBatch, pickler: Pickler) -> bytes | pa.Buffer:
+    """Return a batch as the bytes of a blob."""
+    table = batch.as_table()
+    if table is None:
+        return _PICKLED + pickler.dumps((batch.positions, batch.items))
+    for number, column in enumerate(batch.positions):
+        table = table.append_column(f"#{number}", pa.array(column))
+    sink = pa.BufferOutputStream()
+    sink.write(_COLUMNS)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> WireBatch:
+    """Return the batch of a blob."""
+    if blob[:1] == _PICKLED:
+        positions, items = pickler.loads(memoryview(blob)[1:])
+        return WireBatch(positions, form, None, items)
+    table = pa.ipc.open_stream(blob.slice(1)).read_all()
+    names = [name for name in table.column_names if name.startswith("#")]
+    positions = [table.column(name).to_numpy() for name in names]
+    return WireBatch(positions, form, table.drop_columns(names))
+
+
+def in_order(batches: Sequence[WireBatch]) -> WireBatch:
+    """Return the items of several batches, each of which is in order, as one in order.
+
+    Batches that hold separate ranges need no sorting, only to stand in a row.
+    """
+    filled = sorted((b for b in batches if len(b)), key=_first)
+    if not filled:
+        return batches[0] if batches else WireBatch([], None, None, [])
+    if len(filled) == 1:
+        return filled[0]
+    joined = end_to_end(filled)
+    if all(_last(one) < _first(two) for one, two in pairwise(filled)):
+        return joined
+    return _each_mark_once(joined.take(np.lexsort(joined.positions[::-1])))
+
+
+def _each_mark_once(batch: WireBatch) -> WireBatch:
+    """Drop the copies of a punctuation that went through several replicas."""
+    if batch.table is not None or not any(map(is_sign, batch.items)):
+        return batch
+    same = np.ones(len(batch), bool)
+    for column in batch.positions:
+        same[1:] &= column[1:] == column[:-1]
+    same[0] = False
+    kept = [i for i, item in enumerate(batch.items) if not (same[i] and is_sign(item))]
+    return batch.take(np.array(kept, np.int64))
+
+
+def interleave(
+    batches: Sequence[WireBatch], width: int
+) -> tuple[list[Any], list[Numbers], list[int]]:
+    """Return the items of several streams by position, with the stream of each.
+
+    Positions of fewer than `width` numbers are filled up with zeros.
+    """
+    padded = [
+        batch.positions
+        + [np.zeros(len(batch), np.int64)] * (width - len(batch.positions))
+        for batch in batches
+    ]
+    columns = [
+        np.concatenate([positions[i] for positions in padded]) for i in range(width)
+    ]
+    streams = np.concatenate(
+        [np.full(len(batch), number) for number, batch in enumerate(batches)]
+    )
+    items = [item for batch in batches for item in batch.items]
+    order = np.lexsort([streams, *columns[::-1]])
+    return (
+        [items[i] for i in order.tolist()],
+        [column[order] for column in columns],
+        streams[order].tolist(),
+    )
+
+
+def end_to_end(batches: Sequence[WireBatch]) -> WireBatch:
+    """Return the items of several batches, one batch behind the other."""
+    if len(batches) == 1:
+        return batches[0]
+    positions = [
+        np.concatenate(columns)
+        for columns in zip(*(b.positions for b in batches), strict=True)
+    ]
+    form = batches[0].form
+    tables = [batch.table for batch in batches]
+    if all(table is not None for table in tables):
+        return WireBatch(positions, form, pa.concat_tables(tables))
+    return WireBatch(
+        positions, form, None, [x for batch in batches for x in batch.items]
+    )
+
+
+def _first(batch: WireBatch) -> tuple[int, ...]:
+    return tuple(int(column[0]) for column in batch.positions)
+
+
+def _last(batch: WireBatch) -> tuple[int, ...]:
+    return tuple(int(column[-1]) for column in batch.positions)

@@ -1,1 +1,0 @@
-"""What can be wrong with a program: one file for each kind of fault."""

@@ -1,0 +1,63 @@
+"""What every operator is: the base of all kinds of operators, sources and sinks.
+
+A kind is frozen data that says *what the user wrote*. It has no running state: its
+kernel, beside it in `anabranch.operators`, executes it, and `anabranch.python.traits`
+says what may be assumed about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+
+class UserCode(NamedTuple):
+    """A function of the user's and the part it plays in its operator."""
+
+    role: str
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """The base of every kind of operator.
+
+    `keyable` kinds keep their state apart per key when they stand on a keyed stream.
+    """
+
+    label: ClassVar[str] = "operator"
+    keyable: ClassVar[bool] = False
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        """The user's functions, each with its role."""
+        return ()
+
+    @property
+    def outputs(self) -> int:
+        """How many output streams the operator has."""
+        return 1
+
+
+@dataclass(frozen=True, eq=False)
+class SourceKind(Kind):
+    """The base of every source."""
+
+    label: ClassVar[str] = "source"
+
+    @property
+    def live(self) -> bool:
+        """Whether only `stop()` ends it; a generator that never ends cannot say so."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class SinkKind(Kind):
+    """The base of every kind of sink."""
+
+    label: ClassVar[str] = "sink"
+
+    @property
+    def outputs(self) -> int:
+        return 0

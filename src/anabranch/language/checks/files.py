@@ -1,0 +1,171 @@
+"""Can paths be used, do sources and sinks stand apart, can types be read."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from anabranch.errors import Fault
+from anabranch.graph.graph import Op
+from anabranch.graph.kind import SourceKind
+from anabranch.graph.paths import path_advice, why_not_path
+from anabranch.graph.shapes import why_not_json
+from anabranch.graph.types import (
+    SCALARS,
+    constructor_fields,
+    fields_of,
+    optional_of,
+    type_name,
+    why_not_tuple_type,
+)
+from anabranch.language.checks.structure import Streams, fault
+from anabranch.operators.sinks import WriteFiles
+from anabranch.operators.sources import FromIterable, ReadFiles
+
+
+def sources(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each source that cannot give items of its type."""
+    for op in streams.ops:
+        if not isinstance(op.kind, SourceKind):
+            continue
+        given = op.kind.type if isinstance(op.kind, ReadFiles) else op.type
+        known = given is not None or isinstance(op.kind, ReadFiles)
+        why = why_not_tuple_type(given) if known else None
+        if why is not None:
+            yield fault(
+                op,
+                f"a source must give items of a tuple type; {why}",
+                "use a typing.NamedTuple, a dataclass(frozen=True) or a scalar",
+            )
+        elif isinstance(op.kind, ReadFiles) and op.kind.format == "csv":
+            yield from _csv(op, op.kind)
+        elif getattr(op.kind, "format", None) == "jsonl":
+            yield from _json(op, given)
+        if isinstance(op.kind, FromIterable):
+            yield from _collection(op, op.kind.items)
+
+
+def locations(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each path that names no file or directory of this machine."""
+    for op in streams.ops:
+        if not isinstance(op.kind, ReadFiles | WriteFiles):
+            continue
+        why = why_not_path(op.kind.path)
+        if why is not None:
+            yield fault(
+                op,
+                f"a path must name a file or directory of this machine; {why}",
+                path_advice(op.kind.path) + _by_spark(op, why),
+            )
+        elif isinstance(op.kind, WriteFiles) and Path(_path(op)).name in ("", ".."):
+            yield fault(
+                op,
+                f"an output must have a name of its own; got {_path(op)!r}",
+                "name the new file or directory, as in 'out' or 'out.csv'",
+            )
+
+
+def paths(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each sink whose path is read, or written by another one."""
+    usable = [op for op in streams.ops if _has_usable_path(op)]
+    reading = [op for op in usable if isinstance(op.kind, ReadFiles)]
+    writing = [op for op in usable if isinstance(op.kind, WriteFiles)]
+    for index, op in enumerate(writing):
+        for other in writing[:index]:
+            if _overlap(_path(op), _path(other)):
+                yield fault(
+                    op,
+                    f"it writes to {_path(op)!r}, as {other.name!r} ({other.site}) does",
+                    "give each sink a path of its own",
+                )
+        for other in reading:
+            if _reads(_path(other), _path(op)):
+                yield fault(
+                    op,
+                    f"it writes to {_path(op)!r}, which {other.name!r} "
+                    f"({other.site}) reads",
+                    "write to another path",
+                )
+
+
+def _csv(op: Op, kind: ReadFiles) -> Iterator[Fault]:
+    delimiter = kind.delimiter
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+        yield fault(
+            op,
+            f"delimiter must be one ASCII character and no quote or line end; got "
+            f"{delimiter!r}",
+            "give for instance delimiter=';'",
+        )
+    for name, annotation in constructor_fields(kind.type).items():
+        if (optional_of(annotation) or annotation) not in SCALARS:
+            yield fault(
+                op,
+                f"a CSV field is an int, float, bool, str or bytes, or one of these "
+                f"| None; {name!r} of {type_name(kind.type)} is {type_name(annotation)}",
+                "read it as str and convert it in a map",
+            )
+
+
+def _json(op: Op, given: Any) -> Iterator[Fault]:
+    attributes = {"value": given} if fields_of(given) is None else None
+    for name, annotation in (attributes or constructor_fields(given)).items():
+        why = why_not_json(annotation)
+        if why is not None:
+            yield fault(
+                op,
+                f"an attribute must be of a type that can be read from JSON; {name!r} "
+                f"of {type_name(given)} is {type_name(annotation)}, and {why}",
+                "read it as Any and convert it in a map",
+            )
+
+
+def _collection(op: Op, items: Any) -> Iterator[Fault]:
+    if isinstance(items, Iterator):
+        yield fault(
+            op,
+            f"from_iterable must be able to read its items again; got the "
+            f"{type(items).__name__} {items!r}, which can be read once",
+            "pass list(...) of it, or use ab.generate with a function that makes it",
+        )
+    elif not isinstance(items, Iterable) and not hasattr(items, "__getitem__"):
+        yield fault(
+            op,
+            f"from_iterable must be given a collection; got {items!r}",
+            "pass for instance a list",
+        )
+
+
+def _by_spark(op: Op, why: str) -> str:
+    """Return how Spark gets at a URL that we do not read or write ourselves."""
+    if "is a URL" not in why:
+        return ""
+    if isinstance(op.kind, ReadFiles):
+        return ", or read it with Spark: ab.from_spark(spark.read...)"
+    return ", or write it with Spark: .to_spark(...)"
+
+
+def _has_usable_path(op: Op) -> bool:
+    given = isinstance(op.kind, ReadFiles | WriteFiles)
+    return given and why_not_path(_path(op)) is None
+
+
+def _path(op: Op) -> str:
+    assert isinstance(op.kind, ReadFiles | WriteFiles)  # noqa: S101
+    return op.kind.path
+
+
+def _overlap(one: str, two: str) -> bool:
+    """Tell whether paths are the same, or one lies within the other."""
+    first, second = Path(os.path.abspath(one)), Path(os.path.abspath(two))  # noqa: PTH100 - resolve() would follow links to what is not there yet
+    return first == second or first in second.parents or second in first.parents
+
+
+def _reads(source: str, target: str) -> bool:
+    return _overlap(source, target) or fnmatch.fnmatch(
+        os.path.abspath(target),  # noqa: PTH100 - as above
+        os.path.abspath(source),  # noqa: PTH100 - as above
+    )

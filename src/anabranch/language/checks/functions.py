@@ -1,0 +1,271 @@
+"""Can the user's functions be called with what they will be given, and do their keys exist."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from anabranch.errors import Fault
+from anabranch.graph.graph import Op
+from anabranch.graph.types import (
+    attribute_type,
+    fields_of,
+    lacks,
+    may_be,
+    parameter_type,
+    there_is,
+    type_name,
+)
+from anabranch.language.checks.structure import Streams, fault
+from anabranch.operators.blocks import Block
+from anabranch.operators.custom import Apply, Operator, Scan
+from anabranch.operators.iterate import Iterate
+from anabranch.operators.join import Join
+from anabranch.operators.sources import Generate
+from anabranch.operators.stateless import Barrier, Merge, Union, describe_function
+from anabranch.operators.windows import Aggregate
+
+_STATE = object()  # an argument whose type nobody knows
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """The type of an argument that holds several items."""
+
+    item: Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """How the runtime calls a function of the user's."""
+
+    role: str
+    function: Any
+    arguments: tuple[Any, ...]  # the type of each; None where it is not known
+
+
+def functions(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each function that cannot take what it will be given."""
+    for op in streams.ops:
+        if isinstance(op.kind, Apply):
+            yield from _operator_class(op, op.kind, streams.item_type(op))
+            continue
+        for call in _calls(op, streams):
+            yield from _call_faults(op, call)
+
+
+def _calls(op: Op, streams: Streams) -> Iterator[Call]:
+    item = streams.item_type(op)
+    match op.kind:
+        case Generate(factory=factory):
+            yield Call("factory", factory, ())
+        case Scan(step=step):
+            yield Call("step", step, (_STATE, item))
+        case Aggregate(function=function) if function is not None:
+            yield Call("function", function, (ListOf(item),))
+        case Block(function=function):
+            yield Call("function", function, (ListOf(item),))
+        case Iterate(until=until) if until is not None:
+            yield Call("until", until, (ListOf(op.type),))
+        case Join() | Barrier():
+            for role, function in op.kind.user_code:
+                yield Call(role, function, tuple(streams.types(op)))
+        case Iterate():
+            return
+        case _:
+            for role, function in op.kind.user_code:
+                yield Call(role, function, (item,))
+
+
+def _call_faults(op: Op, call: Call) -> Iterator[Fault]:
+    if not callable(call.function):
+        yield fault(
+            op,
+            f"{call.role} must be a function; got {call.function!r}",
+            "pass the function itself, without calling it",
+        )
+        return
+    refused = why_not_called(call.function, len(call.arguments))
+    if refused is not None:
+        yield fault(
+            op,
+            f"{call.role} must take {_format_count(len(call.arguments))}; "
+            f"{describe_function(call.function)} does not: {refused}",
+            "change its parameters",
+        )
+        return
+    yield from _parameter_faults(op, call, offset=0)
+
+
+def _parameter_faults(op: Op, call: Call, offset: int) -> Iterator[Fault]:
+    for index, given in enumerate(call.arguments):
+        annotation = parameter_type(call.function, index + offset)
+        if given is _STATE or annotation is None or _fits(given, annotation):
+            continue
+        yield fault(
+            op,
+            f"{call.role} takes {type_name(annotation)}, but is given "
+            f"{_describe(given)}; see {describe_function(call.function)}",
+            "correct the annotation, or map the stream to that type first",
+        )
+
+
+def _fits(given: Any, annotation: Any) -> bool:
+    if not isinstance(given, ListOf):
+        return may_be(given, annotation)
+    if not may_be(list, annotation):
+        return False
+    elements = get_args(annotation)
+    if get_origin(annotation) is None or len(elements) != 1:
+        return True
+    return may_be(given.item, elements[0])
+
+
+def _describe(given: Any) -> str:
+    if not isinstance(given, ListOf):
+        return type_name(given)
+    return "a list" if given.item is None else f"a list of {type_name(given.item)}"
+
+
+def _operator_class(op: Op, kind: Apply, item: Any) -> Iterator[Fault]:
+    given: Any = kind.operator
+    if not isinstance(given, type):
+        is_instance = isinstance(given, Operator)
+        yield fault(
+            op,
+            f"apply must be given a subclass of ab.Operator; got {given!r}",
+            "pass the class; its arguments go to apply" if is_instance else _SUBCLASS,
+        )
+    elif not issubclass(given, Operator):
+        yield fault(
+            op,
+            f"apply must be given a subclass of ab.Operator; {given.__name__} is none",
+            _SUBCLASS,
+        )
+    elif not kind.overrides("process"):
+        yield fault(
+            op,
+            f"an Operator must define process; {given.__name__} does not",
+            "add def process(self, item), which yields the outputs",
+        )
+    else:
+        yield from _operator_calls(op, kind, item)
+
+
+_SUBCLASS = "derive it from ab.Operator, or use .map or .flat_map for a function"
+
+
+def _operator_calls(op: Op, kind: Apply, item: Any) -> Iterator[Fault]:
+    process: Any = kind.operator.process
+    refused = why_not_called(process, 2)
+    if refused is not None:
+        yield fault(
+            op,
+            f"process must take self and an item; that of "
+            f"{kind.operator.__name__} does not: {refused}",
+            "change its parameters",
+        )
+    else:
+        yield from _parameter_faults(op, Call("process", process, (item,)), offset=1)
+    refused = why_not_called(
+        kind.operator, len(kind.arguments), dict(kind.keywords).keys()
+    )
+    if refused is not None:
+        yield fault(
+            op,
+            f"{kind.operator.__name__} cannot be made with these arguments: {refused}",
+            "pass apply the arguments of its constructor behind the class",
+        )
+
+
+def why_not_called(function: Any, count: int, keywords: Any = ()) -> str | None:
+    """Return why a function cannot be called with so many arguments, or None.
+
+    >>> why_not_called(lambda a: a, 2)
+    'too many positional arguments'
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin that does not tell
+        return None
+    try:
+        signature.bind(*(None,) * count, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _format_count(count: int) -> str:
+    if count == 0:
+        return "no arguments"
+    return "one argument" if count == 1 else f"{count} arguments"
+
+
+def keys(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each key that items do not have, or that cannot be compared."""
+    for op in streams.ops:
+        match op.kind:
+            case Join(on=on):
+                yield from _check_shared(op, streams, on, "on")
+            case Merge(by=by):
+                yield from _check_shared(op, streams, (by,), "by")
+            case Union():
+                yield from _union(op, streams)
+            case _:
+                yield from _key(op, streams.item_type(op))
+
+
+def missing(op: Op, tuple_type: Any, name: str, use: str) -> Iterator[Fault]:
+    """Yield a fault if items of a type lack an attribute that `use` names."""
+    if lacks(tuple_type, name):
+        yield fault(
+            op,
+            f"{use} names {name!r}, which {type_name(tuple_type)} does not have",
+            there_is(name, fields_of(tuple_type) or ()),
+        )
+
+
+def _key(op: Op, tuple_type: Any) -> Iterator[Fault]:
+    for name in op.keyed_by:
+        if lacks(tuple_type, name):
+            yield fault(
+                op,
+                f"key_by names {name!r}, which {type_name(tuple_type)} does not have",
+                f"{there_is(name, fields_of(tuple_type) or ())}; key_by with another "
+                f"attribute changes the key, key_by() ends it",
+            )
+
+
+def _check_shared(
+    op: Op, streams: Streams, names: tuple[str, ...], use: str
+) -> Iterator[Fault]:
+    for name in names:
+        for tuple_type in dict.fromkeys(streams.types(op)):
+            yield from missing(op, tuple_type, name, use)
+        yield from _alike(op, streams, name, use)
+
+
+def _union(op: Op, streams: Streams) -> Iterator[Fault]:
+    fields = [fields_of(tuple_type) or {} for tuple_type in streams.types(op)]
+    for name in dict.fromkeys(name for names in fields for name in names):
+        yield from _alike(op, streams, name, "union")
+
+
+def _alike(op: Op, streams: Streams, name: str, use: str) -> Iterator[Fault]:
+    """Yield a fault if streams have an attribute of one name but of other types."""
+    first: Any = None
+    for tuple_type in streams.types(op):
+        found = attribute_type(tuple_type, name)
+        if found is None:
+            continue
+        first = first or (tuple_type, found)
+        if not may_be(found, first[1]):
+            yield fault(
+                op,
+                f"{use}: {name!r} is {type_name(first[1])} in {type_name(first[0])} "
+                f"but {type_name(found)} in {type_name(tuple_type)}",
+                "map one of the streams, so that both have it of one type",
+            )
+            return

@@ -1,0 +1,134 @@
+"""Operators as they are written down, and the graph that they make.
+
+A chain of calls builds drafts that point back to their inputs; nothing is global and
+nothing runs. `build_graph` walks back from the sinks and gives the `Graph`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.graph.graph import Graph, Op, Output
+from anabranch.graph.kind import Kind
+from anabranch.graph.site import Site
+from anabranch.operators.clock import Timing
+from anabranch.operators.sinks import ToList
+
+LONGEST_CHAIN = 6  # operators that are shown
+
+_serial = itertools.count()
+
+
+@dataclass(eq=False)
+class Draft:
+    """An operator that has been written but does not stand in a graph yet."""
+
+    kind: Kind
+    inputs: tuple[tuple[Draft, int], ...]
+    key: tuple[str, ...]
+    type: Any
+    site: Site
+    name: str | None
+    serial: int = field(default_factory=lambda: next(_serial))
+    fuse_with: Draft | None = None
+    timing: Timing | None = None
+
+    def __repr__(self) -> str:
+        return f"<Draft {self.title}, {self.chain}>"
+
+    @property
+    def title(self) -> str:
+        """What it is, and its name if the user gave it one."""
+        label = self.kind.label
+        return label if self.name is None else f"{label} {self.name!r}"
+
+    @property
+    def chain(self) -> str:
+        """The operators that lead to it, in a few words; of several inputs the first.
+
+        >>> import anabranch as ab
+        >>> ab.from_iterable([1, 2]).map(abs).draft.chain
+        'from_iterable -> map'
+        """
+        at, labels = self, [self.kind.label]
+        while at.inputs:
+            (at, _), *others = at.inputs
+            more = f" and {len(others)} more" if others else ""
+            labels.append(at.kind.label + more)
+        labels.reverse()
+        if len(labels) > LONGEST_CHAIN:
+            labels[2:-2] = ["..."]
+        return " -> ".join(labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The end of a stream; what `ab.run` and `ab.compile` take.
+
+    >>> import anabranch as ab
+    >>> out = ab.from_iterable([1, 2]).to_list()
+    >>> _ = ab.run(out, on="sequential")
+    >>> out.items
+    [1, 2]
+    """
+
+    draft: Draft
+
+    def __repr__(self) -> str:
+        return f"<Result {self.draft.title}, {self.draft.chain}>"
+
+    @property
+    def items(self) -> list[Any]:
+        """What a `to_list` sink has collected, in order."""
+        if not isinstance(self.draft.kind, ToList):
+            msg = f"only a to_list sink has items; this is {self.draft.kind.label}"
+            raise AttributeError(msg)  # noqa: TRY004 - as for any object without it
+        return self.draft.kind.items
+
+
+def build_graph(sinks: Sequence[Result]) -> Graph:
+    """Return the graph that leads to `sinks`, its operators in the order written."""
+    reached: dict[int, Draft] = {}
+    waiting = [sink.draft for sink in sinks]
+    while waiting:
+        draft = waiting.pop()
+        if draft.serial not in reached:
+            reached[draft.serial] = draft
+            waiting.extend(producer for producer, _ in draft.inputs)
+    drafts = [reached[serial] for serial in sorted(reached)]
+    names = _names(drafts)
+    return Graph(
+        tuple(
+            Op(
+                name=names[draft.serial],
+                kind=draft.kind,
+                inputs=tuple(Output(names[d.serial], port) for d, port in draft.inputs),
+                key=draft.key,
+                type=draft.type,
+                site=draft.site,
+                fuse_with=None
+                if draft.fuse_with is None
+                else names.get(draft.fuse_with.serial),
+                timing=draft.timing,
+            )
+            for draft in drafts
+        )
+    )
+
+
+def _names(drafts: Sequence[Draft]) -> dict[int, str]:
+    """Name the operators that the user left unnamed: map, map_2, map_3."""
+    taken = {draft.name for draft in drafts if draft.name is not None}
+    counts: dict[str, int] = {}
+    names: dict[int, str] = {}
+    for draft in drafts:
+        name = draft.name
+        while name is None or (draft.name is None and name in taken):
+            label = draft.kind.label
+            counts[label] = counts.get(label, 0) + 1
+            name = label if counts[label] == 1 else f"{label}_{counts[label]}"
+        names[draft.serial] = name
+    return names

@@ -1,0 +1,319 @@
+"""The functions that start a program: one for each kind of source."""
+
+from __future__ import annotations
+
+import os
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from anabranch.connectors.base import Source, advise_instance
+from anabranch.graph.paths import plain_path
+from anabranch.graph.site import call_site
+from anabranch.language.stream import Stream, source
+from anabranch.language.stream import source as start_stream
+from anabranch.operators.sources import (
+    FromIterable,
+    FromSpark,
+    Generate,
+    Kafka,
+    ReadFiles,
+    ReadPostgres,
+    ReadSource,
+    RowFormat,
+    Socket,
+)
+
+
+def read(source: Source, type: Any = None, *, name: str | None = None) -> Stream:
+    """Read a source of your own: an instance of a class that inherits from `ab.Source`.
+
+    `type` is the type of its items, as for other sources.
+
+    >>> import anabranch as ab
+    >>> class Letters(ab.Source):
+    ...     def read(self, partition, position):
+    ...         for place in range(position or 0, 3):
+    ...             yield "abc"[place], place + 1
+    >>> ab.testing.outputs(ab.read(Letters(), str))
+    ['a', 'b', 'c']
+    """
+    if not isinstance(source, Source):
+        msg = (
+            f"{call_site()}: read must be given an instance of a class that inherits "
+            f"from ab.Source; got {source!r}; {advise_instance(source, Source)}"
+        )
+        raise TypeError(msg)
+    return start_stream(ReadSource(source), type, name)
+
+
+def from_iterable(
+    items: Iterable[Any],
+    type: Any = None,
+    *,
+    name: str | None = None,
+) -> Stream:
+    """Read a collection that can be read again, such as a list.
+
+    >>> import anabranch as ab
+    >>> ab.testing.outputs(ab.from_iterable([1, 2]))
+    [1, 2]
+    """
+    return source(FromIterable(items), type, name)
+
+
+def generate(
+    factory: Callable[[], Iterator[Any]],
+    type: Any = None,
+    *,
+    born: Callable[[Any], float] | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Read `factory()`, which gives a fresh, repeatable iterator, possibly endless.
+
+    `born(item)` tells when an item came into being, in seconds since 1970; latency
+    counts from then on, by default from when the item was read. It measures, and must
+    change nothing.
+
+    >>> import anabranch as ab
+    >>> ab.testing.outputs(ab.generate(lambda: iter(range(3))))
+    [0, 1, 2]
+    """
+    return source(Generate(factory, born), type, name)
+
+
+def read_csv(
+    path: str | os.PathLike[str],
+    type: Any,
+    *,
+    header: bool = True,
+    delimiter: str = ",",
+    follow: bool = False,
+    name: str | None = None,
+) -> Stream:
+    r"""Read comma-separated values; columns are matched to attributes by name.
+
+    Without a `header` they are matched by position. `path` is a file, a directory or
+    a pattern, plain or as a `file:` URL; several files are read in the order of their
+    names. With `follow` a directory or pattern is watched until the job is stopped: new files are read as
+    they appear, each once it has not changed for a second (files whose names begin
+    with `.` or `_` are left alone until they are renamed).
+
+    >>> import anabranch as ab, pathlib, tempfile
+    >>> from typing import NamedTuple
+    >>> class Trade(NamedTuple):
+    ...     symbol: str
+    ...     volume: int
+    >>> path = tempfile.mkdtemp() + "/trades.csv"
+    >>> _ = pathlib.Path(path).write_text("symbol,volume\nA,1\n")
+    >>> ab.testing.outputs(ab.read_csv(path, Trade))
+    [Trade(symbol='A', volume=1)]
+    """
+    kind = ReadFiles(plain_path(path), "csv", type, header, delimiter, follow)
+    return source(kind, type, name)
+
+
+def read_jsonl(
+    path: str | os.PathLike[str],
+    type: Any,
+    *,
+    follow: bool = False,
+    name: str | None = None,
+) -> Stream:
+    r"""Read JSON lines, one object (or, for a scalar type, one value) a line.
+
+    With `follow` a directory is watched, as by `ab.read_csv`.
+
+    >>> import anabranch as ab, pathlib, tempfile
+    >>> path = tempfile.mkdtemp() + "/numbers.jsonl"
+    >>> _ = pathlib.Path(path).write_text("1\n2\n")
+    >>> ab.testing.outputs(ab.read_jsonl(path, int))
+    [1, 2]
+    """
+    return source(ReadFiles(plain_path(path), "jsonl", type, follow=follow), type, name)
+
+
+def read_text(
+    path: str | os.PathLike[str], *, follow: bool = False, name: str | None = None
+) -> Stream:
+    r"""Read lines of text, without their line ends.
+
+    With `follow` a directory is watched, as by `ab.read_csv`.
+
+    >>> import anabranch as ab, pathlib, tempfile
+    >>> path = tempfile.mkdtemp() + "/words.txt"
+    >>> _ = pathlib.Path(path).write_text("one\ntwo\n")
+    >>> ab.testing.outputs(ab.read_text(path))
+    ['one', 'two']
+    """
+    return source(ReadFiles(plain_path(path), "text", str, follow=follow), str, name)
+
+
+def read_parquet(
+    path: str | os.PathLike[str],
+    type: Any,
+    *,
+    follow: bool = False,
+    name: str | None = None,
+) -> Stream:
+    """Read Parquet; columns are matched to attributes by name.
+
+    With `follow` a directory is watched, as by `ab.read_csv`.
+
+    >>> import anabranch as ab, pyarrow as pa, pyarrow.parquet, tempfile
+    >>> path = tempfile.mkdtemp() + "/numbers.parquet"
+    >>> pa.parquet.write_table(pa.table({"value": [1, 2]}), path)
+    >>> ab.testing.outputs(ab.read_parquet(path, int))
+    [1, 2]
+    """
+    kind = ReadFiles(plain_path(path), "parquet", type, follow=follow)
+    return source(kind, type, name)
+
+
+_SPARK_TYPES = {
+    "boolean": bool,
+    "byte": int,
+    "short": int,
+    "integer": int,
+    "long": int,
+    "float": float,
+    "double": float,
+    "string": str,
+    "binary": bytes,
+}
+
+
+def socket(
+    host: str,
+    port: int,
+    type: Any = str,
+    *,
+    format: RowFormat | None = None,  # noqa: A002
+    delimiter: str = ",",
+    reconnect: bool = False,
+    name: str | None = None,
+) -> Stream:
+    r"""Read the lines that the server at `host` and `port` sends.
+
+    `format` says how a line is written: "text" (for str), "jsonl" (for other types) or
+    "csv" (without a header, columns by position). Where the server hangs up, the
+    stream ends; with `reconnect` it goes on when the server is back. What a server
+    sent is gone: a job that is run again reads what comes from then on.
+
+    >>> import anabranch as ab, socket
+    >>> with socket.create_server(("localhost", 0)) as server:
+    ...     out = ab.socket(*server.getsockname(), int).to_list()
+    ...     job = ab.start(out, on="sequential")
+    ...     connection, _ = server.accept()
+    ...     with connection:
+    ...         connection.sendall(b"1\n2\n")
+    ...     _ = job.wait(timeout=60)
+    >>> out.items
+    [1, 2]
+    """
+    kind = Socket(host, port, type, _format(format, type), delimiter, reconnect)
+    return source(kind, type, name)
+
+
+def kafka(
+    servers: str,
+    topic: str,
+    type: Any = str,
+    *,
+    format: RowFormat | None = None,  # noqa: A002
+    delimiter: str = ",",
+    start: Literal["earliest", "latest"] = "earliest",
+    follow: bool = True,
+    patience_s: float = 60.0,
+    options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Read the messages of a Kafka topic, one item each (`pip install anabranch[kafka]`).
+
+    Within a partition the order is that of the offsets. What is taken at a time goes
+    partition by partition. Without `follow` the stream ends behind what was there at
+    the start. A broker may be away for `patience_s` seconds. `options` are settings of
+    librdkafka, such as security settings.
+
+    >>> import anabranch as ab
+    >>> ab.kafka("localhost:9092", "trades", int).map(abs).draft.kind.label
+    'map'
+    """
+    kind = Kafka(
+        servers,
+        topic,
+        type,
+        _format(format, type),
+        delimiter,
+        start,
+        follow,
+        patience_s,
+        tuple(sorted((options or {}).items())),
+    )
+    return source(kind, type, name)
+
+
+def read_postgres(
+    dsn: str,
+    query: str,
+    type: Any,
+    *,
+    order_by: str | Sequence[str],
+    name: str | None = None,
+) -> Stream:
+    """Read a table or the rows of a query (`pip install anabranch[postgres]`).
+
+    Columns are matched to attributes by name. A table has no order of its own:
+    `order_by` names the columns that give it one; together they must be unique. All
+    rows come from one snapshot; what changes later is not seen.
+
+    >>> import anabranch as ab
+    >>> orders = ab.read_postgres("dbname=shop", "orders", int, order_by="id")
+    >>> orders.draft.kind.order_by
+    ('id',)
+    """
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    return source(ReadPostgres(dsn, query, type, order), type, name)
+
+
+def from_spark(
+    frame: Any,
+    type: Any = None,
+    *,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Read a DataFrame of Spark's, streaming or not.
+
+    Each micro-batch of a streaming DataFrame is an epoch. Order is Spark's: the
+    partitions of a batch by number, the rows of a partition as they stand. `trigger`
+    is what `DataStreamWriter.trigger` takes; the stream ends where the query does,
+    as with `{"availableNow": True}`. Without a `type`, items are named tuples with the
+    columns as attributes.
+
+    >>> import anabranch as ab
+    >>> out = ab.from_spark(None, int).to_list()
+    >>> ab.run(out, on="sequential")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    anabranch.errors.EngineError: from_spark needs the Spark engine; ...
+    """
+    made = _row_type(frame.schema) if type is None else type
+    given = tuple(sorted((trigger or {}).items()))
+    return source(FromSpark(frame, given), made, name)
+
+
+def _format(given: RowFormat | None, kind: Any) -> RowFormat:
+    """Return how rows are written where the user did not say."""
+    return given or ("text" if kind is str else "jsonl")
+
+
+def _row_type(schema: Any) -> Any:
+    """Return the named tuple for the rows of a Spark schema."""
+    fields = []
+    for field in schema.fields:
+        plain = _SPARK_TYPES.get(field.dataType.typeName())
+        kind: Any = Any if plain is None else plain
+        if plain is not None and field.nullable:
+            kind = plain | None
+        fields.append((field.name, kind))
+    return typing.NamedTuple("Row", fields)

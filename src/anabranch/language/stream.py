@@ -1,0 +1,744 @@
+"""`Stream`: the handle that users chain operators on, and what a stream may end in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from anabranch.errors import ArgumentError
+from anabranch.graph.kind import Kind, SinkKind
+from anabranch.graph.paths import plain_path
+from anabranch.graph.site import call_site
+from anabranch.graph.types import (
+    find_made_type,
+    find_return_element_type,
+    find_return_pair_type,
+    find_return_type,
+    type_name,
+)
+from anabranch.language.drafts import Draft, Result, build_graph
+from anabranch.operators import windows
+from anabranch.operators.blocks import Block
+from anabranch.operators.clock import EventTime, InOrder, LateEvent, StreamClock, Timing
+from anabranch.operators.custom import Apply, Operator, Scan
+from anabranch.operators.iterate import Iterate
+from anabranch.operators.join import Join
+from anabranch.operators.sinks import (
+    Committing,
+    ForEach,
+    ToKafka,
+    ToList,
+    ToSocket,
+    ToSpark,
+    WriteFiles,
+    WritePostgres,
+    WriteSink,
+)
+from anabranch.operators.sources import Given, RowFormat
+from anabranch.operators.stateless import (
+    Filter,
+    FlatMap,
+    Map,
+    Punctuate,
+    Split,
+    Union,
+)
+from anabranch.operators.timescale import Duration, duration_of, is_positive
+from anabranch.operators.windows import Aggregate, Column, Late, Window
+
+
+class Endings:
+    """The sinks that can be put on a stream."""
+
+    draft: Draft
+    port: int
+    key: tuple[str, ...]
+    type: Any
+
+    def _sink(self, kind: SinkKind, name: str | None) -> Result:
+        origin = ((self.draft, self.port),)
+        return Result(Draft(kind, origin, self.key, None, call_site(), name))
+
+    def to_list(self, *, name: str | None = None) -> Result:
+        """Collect the items; they are in `.items` after the run.
+
+        >>> import anabranch as ab
+        >>> out = ab.from_iterable("ab").to_list()
+        >>> _ = ab.run(out, on="sequential")
+        >>> out.items
+        ['a', 'b']
+        """
+        return self._sink(ToList(), name)
+
+    def for_each(self, f: Callable[[Any], Any], *, name: str | None = None) -> Result:
+        """Call `f(item)` for each item, in order, in this process.
+
+        >>> import anabranch as ab
+        >>> _ = ab.run(ab.from_iterable("ab").for_each(print), on="sequential")
+        a
+        b
+        """
+        return self._sink(ForEach(f), name)
+
+    def write_csv(
+        self, path: str | os.PathLike[str], *, name: str | None = None
+    ) -> Result:
+        r"""Write comma-separated values: a directory of parts, or one `.csv` file.
+
+        >>> import anabranch as ab, pathlib, tempfile
+        >>> path = tempfile.mkdtemp() + "/numbers.csv"
+        >>> _ = ab.run(ab.from_iterable([1, 2]).write_csv(path), on="sequential")
+        >>> pathlib.Path(path).read_text()
+        'value\n1\n2\n'
+        """
+        return self._sink(WriteFiles(plain_path(path), "csv"), name)
+
+    def write_jsonl(
+        self, path: str | os.PathLike[str], *, name: str | None = None
+    ) -> Result:
+        r"""Write JSON lines: a directory of parts, or one `.jsonl` file.
+
+        >>> import anabranch as ab, pathlib, tempfile
+        >>> path = tempfile.mkdtemp() + "/numbers.jsonl"
+        >>> _ = ab.run(ab.from_iterable([1, 2]).write_jsonl(path), on="sequential")
+        >>> pathlib.Path(path).read_text()
+        '1\n2\n'
+        """
+        return self._sink(WriteFiles(plain_path(path), "jsonl"), name)
+
+    def write_parquet(
+        self, path: str | os.PathLike[str], *, name: str | None = None
+    ) -> Result:
+        """Write Parquet: a directory of parts, or one `.parquet` file.
+
+        >>> import anabranch as ab, pyarrow.parquet, tempfile
+        >>> path = tempfile.mkdtemp() + "/numbers.parquet"
+        >>> _ = ab.run(ab.from_iterable([1, 2]).write_parquet(path), on="sequential")
+        >>> pyarrow.parquet.read_table(path).to_pydict()
+        {'value': [1, 2]}
+        """
+        return self._sink(WriteFiles(plain_path(path), "parquet"), name)
+
+    def to_socket(
+        self,
+        host: str,
+        port: int,
+        *,
+        format: RowFormat = "jsonl",  # noqa: A002
+        name: str | None = None,
+    ) -> Result:
+        r"""Send the items as lines to a server that listens at `host` and `port`.
+
+        >>> import anabranch as ab, socket
+        >>> with socket.create_server(("localhost", 0)) as server:
+        ...     out = ab.from_iterable([1, 2]).to_socket(*server.getsockname())
+        ...     _ = ab.run(out, on="sequential")
+        ...     with server.accept()[0] as connection:
+        ...         connection.recv(100)
+        b'1\n2\n'
+        """
+        return self._sink(ToSocket(host, port, format), name)
+
+    def to_kafka(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        format: RowFormat = "jsonl",  # noqa: A002
+        key: str | None = None,
+        patience_s: float = 60.0,
+        options: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Result:
+        """Send the items as messages to a topic, those of an epoch in one transaction.
+
+        `key` names the attribute that becomes the key of the messages; items with the
+        same key stay in order. Without it all go to the first partition, in order.
+        With a checkpoint, an epoch that was committed is not sent again after a failure.
+
+        >>> import anabranch as ab
+        >>> ab.from_iterable([1]).to_kafka("localhost:9092", "numbers").draft.kind.label
+        'to_kafka'
+        """
+        given = tuple(sorted((options or {}).items()))
+        kind = ToKafka(servers, topic, format, key, patience_s, given)
+        return self._sink(kind, name)
+
+    def write_postgres(
+        self,
+        dsn: str,
+        table: str,
+        *,
+        patience_s: float = 60.0,
+        name: str | None = None,
+    ) -> Result:
+        """Add the items to a table that has a column for each attribute.
+
+        The items of an epoch and its number are written in one transaction, so an
+        epoch that is run again adds nothing twice.
+
+        >>> import anabranch as ab
+        >>> ab.from_iterable([1]).write_postgres("dbname=test", "n").draft.kind.table
+        'n'
+        """
+        return self._sink(WritePostgres(dsn, table, patience_s), name)
+
+    def write(self, sink: Committing, *, name: str | None = None) -> Result:
+        """Write to a sink of your own: an instance of a class that inherits from `ab.Sink`.
+
+        >>> import anabranch as ab
+        >>> class Printer(ab.Sink):
+        ...     def write(self, items):
+        ...         print(*items)
+        >>> _ = ab.run(ab.from_iterable("ab").write(Printer()), on="sequential")
+        a b
+        """
+        if isinstance(sink, type) or not isinstance(sink, Committing):
+            advice = "see docs/connectors.md for an example"
+            if isinstance(sink, type) and hasattr(sink, "commit"):
+                advice = f"make an instance: {sink.__name__}(...)"
+            msg = (
+                f"{call_site()}: write must be given an instance of a class that "
+                f"inherits from ab.Sink; got {sink!r}; {advice}"
+            )
+            raise TypeError(msg)
+        return self._sink(WriteSink(sink), name)
+
+    def to_spark(
+        self, f: Callable[[Any, int], Any], *, name: str | None = None
+    ) -> Result:
+        """Call `f(DataFrame, epoch)` for each epoch that has items, in order.
+
+        After a failure the last epoch may come again: the same rows, the same number.
+
+        >>> import anabranch as ab
+        >>> out = ab.from_iterable([1, 2], int).to_spark(lambda rows, epoch: rows.show())
+        >>> ab.run(out, on="sequential")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        anabranch.errors.EngineError: to_spark needs the Spark engine; ...
+        """
+        return self._sink(ToSpark(f), name)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream(Endings):
+    """An ordered stream of items, and the operators that can be put on it.
+
+    Each method returns a new stream and takes `name=`. Where a function has no
+    annotation, `type=` states the tuple type of its output.
+
+    >>> import anabranch as ab
+    >>> out = ab.from_iterable([1, 2, 3]).map(lambda n: n * n).to_list()
+    >>> _ = ab.run(out, on="sequential")
+    >>> out.items
+    [1, 4, 9]
+    """
+
+    draft: Draft
+    port: int = 0
+    key: tuple[str, ...] = ()
+    type: Any = None
+    clock: StreamClock | None = None
+    forget_after: Duration | None = None
+
+    def __repr__(self) -> str:
+        of = "" if self.type is None else f" of {type_name(self.type)}"
+        by = f" by {', '.join(self.key)}" if self.key else ""
+        return f"<Stream {self.draft.title}{of}{by}, {self.draft.chain}>"
+
+    def _then(self, kind: Kind, type: Any, name: str | None) -> Stream:
+        draft = Draft(
+            kind,
+            ((self.draft, self.port),),
+            self.key,
+            type,
+            call_site(),
+            name,
+            timing=_find_timing(self, kind),
+        )
+        passes = draft.timing is not None or isinstance(kind, CLOCK_PASSES)
+        return replace(
+            self, draft=draft, port=0, type=type, clock=self.clock if passes else None
+        )
+
+    def map(
+        self,
+        f: Callable[[Any], Any],
+        *,
+        type: Any = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Give `f(item)` for each item.
+
+        >>> import anabranch as ab
+        >>> ab.testing.outputs(ab.from_iterable([1, 2]).map(lambda n: n + 1))
+        [2, 3]
+        """
+        return self._then(Map(f), type or find_return_type(f), name)
+
+    def filter(self, p: Callable[[Any], bool], *, name: str | None = None) -> Stream:
+        """Keep the items for which `p(item)` is true.
+
+        >>> import anabranch as ab
+        >>> ab.testing.outputs(ab.from_iterable([1, 2]).filter(lambda n: n > 1))
+        [2]
+        """
+        return self._then(Filter(p), self.type, name)
+
+    def flat_map(
+        self,
+        f: Callable[[Any], Iterable[Any]],
+        *,
+        type: Any = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Give every item of `f(item)`, in order.
+
+        >>> import anabranch as ab
+        >>> ab.testing.outputs(ab.from_iterable(["a b", "c"]).flat_map(str.split))
+        ['a', 'b', 'c']
+        """
+        return self._then(FlatMap(f), type or find_return_element_type(f), name)
+
+    def event_time(
+        self,
+        on: str,
+        *,
+        lateness: Duration | str = 0,
+        late: LateEvent = "drop",
+        unit: str | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Give the stream a clock: the highest `on` so far, less the `lateness`.
+
+        Windows by time and sessions behind it close when the clock has come to their
+        end, whatever the key of the item that brought it there; timers and
+        `forget_after` follow it too. `late` says what becomes of an item whose time is
+        below the clock: dropped, an error, a dead letter, or taken as of now. `unit`
+        is that of times which are numbers, so that durations may have units.
+
+        >>> import anabranch as ab
+        >>> from typing import NamedTuple
+        >>> class Click(NamedTuple):
+        ...     ts: int
+        ...     user: str
+        >>> clicks = [Click(1, "ada"), Click(2, "bob"), Click(12, "ada"), Click(3, "bob")]
+        >>> counts = (ab.from_iterable(clicks, Click).event_time("ts").key_by("user")
+        ...     .window(time=10, on="ts")
+        ...     .aggregate(end=ab.window_end(), user=ab.any("user"), n=ab.count()))
+        >>> for row in ab.testing.outputs(counts): print(row)
+        Row(end=10, user='ada', n=1)
+        Row(end=10, user='bob', n=1)
+        Row(end=20, user='ada', n=1)
+        """
+        kind = EventTime(on, duration_of(lateness), late, unit)
+        made = self._then(kind, self.type, name)
+        return replace(made, clock=StreamClock(on, unit, late))
+
+    def key_by(
+        self, *attributes: str, forget_after: Duration | str | None = None
+    ) -> Stream:
+        """Keep the state of what follows apart per value of `attributes`.
+
+        The key stays in force until another `key_by`; `key_by()` ends it. Behind
+        `event_time`, a key is finished and its state goes once the clock stands
+        `forget_after` above the time of its last item.
+
+        >>> import anabranch as ab
+        >>> ab.from_iterable([]).key_by("symbol").key
+        ('symbol',)
+        """
+        for one in attributes:
+            if not isinstance(one, str):
+                msg = (
+                    f"a key must be named by attributes of the items; got {one!r}; "
+                    f"compute what is no attribute in a map before, and name it"
+                )
+                raise TypeError(msg)
+        if forget_after is None:
+            return replace(self, key=attributes, forget_after=None)
+        if self.clock is None or not attributes:
+            lacking = "a clock" if self.clock is None else "a key"
+            msg = (
+                f"{call_site()}: forget_after must have {lacking}; put "
+                f'.event_time("...") before key_by, and name the key'
+            )
+            raise ArgumentError(msg)
+        after = duration_of(forget_after)
+        if not is_positive(after):
+            msg = f"{call_site()}: forget_after must be above 0; got {forget_after!r}"
+            raise ArgumentError(msg)
+        return replace(self, key=attributes, forget_after=after)
+
+    def scan(
+        self,
+        step: Callable[[Any, Any], tuple[Any, Any]],
+        initial: Any,
+        *,
+        type: Any = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Carry a state along: `step(state, item)` gives the next state and an output.
+
+        >>> import anabranch as ab
+        >>> sums = ab.from_iterable([1, 2, 3]).scan(lambda s, n: (s + n, s + n), 0)
+        >>> ab.testing.outputs(sums)
+        [1, 3, 6]
+        """
+        return self._then(
+            Scan(step, initial), type or find_return_pair_type(step), name
+        )
+
+    def apply(
+        self,
+        operator: type[Operator],
+        *arguments: Any,
+        type: Any = None,
+        name: str | None = None,
+        **keywords: Any,
+    ) -> Stream:
+        """Run an `Operator` class; further arguments go to its constructor.
+
+        >>> import anabranch as ab
+        >>> class Twice(ab.Operator):
+        ...     def process(self, item):
+        ...         return [item, item]
+        >>> ab.testing.outputs(ab.from_iterable("ab").apply(Twice))
+        ['a', 'a', 'b', 'b']
+        """
+        kind = Apply(operator, arguments, tuple(sorted(keywords.items())))
+        process = getattr(operator, "process", None)
+        inferred = None if process is None else find_return_element_type(process)
+        return self._then(kind, type or inferred, name)
+
+    def window(
+        self,
+        *,
+        count: int | None = None,
+        time: Duration | str | None = None,
+        delta: float | None = None,
+        on: str | None = None,
+        every: Duration | str | None = None,
+        punctuation: bool = False,
+        late: Late | None = None,
+        gap: Duration | str | None = None,
+    ) -> WindowedStream:
+        """Group items; follow with `.aggregate`.
+
+        `count` groups so many items, `time` the items whose attribute `on` falls into
+        the same span (aligned to multiples of it), `delta` the items that lie closer
+        to the first one than that, `punctuation` what stands between punctuations,
+        `gap` the items of a session: less than that between one and the next.
+        `every` makes the window slide. `late` says what happens to an item whose time
+        window was emitted already: an error, dropped, or put into the current window.
+        Times are numbers, dates or datetimes, lengths numbers, `timedelta` or texts
+        like "5 min". Behind `event_time` windows by time close by its clock.
+
+        >>> import anabranch as ab
+        >>> pairs = ab.from_iterable([1, 2, 3]).window(count=2).aggregate(list)
+        >>> ab.testing.outputs(pairs)
+        [[1, 2], [3]]
+        """
+        clock = self.clock
+        clocked = clock is not None and (time is not None or gap is not None)
+        if late is None:
+            current = clocked and clock is not None and clock.late == "current"
+            late = "current" if current else "error"
+        unit = clock.unit if clock is not None else None
+        if clocked and clock is not None and on is None:
+            on = clock.on
+        return WindowedStream(
+            self,
+            Window(
+                count,
+                None if time is None else duration_of(time),
+                delta,
+                on,
+                None if every is None else duration_of(every),
+                punctuation,
+                late,
+                None if gap is None else duration_of(gap),
+                unit,
+                clocked,
+            ),
+        )
+
+    def join(
+        self,
+        right: Stream,
+        *,
+        on: str | Sequence[str] = (),
+        left_window: Window | int | None = None,
+        right_window: Window | int | None = None,
+        within: Duration | str | None = None,
+        match: Callable[[Any, Any], bool] | None = None,
+        into: Callable[[Any, Any], Any] | None = None,
+        type: Any = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Join with another stream; see `ab.Window` for the windows (a number: count).
+
+        With `within` instead of windows, items of both sides meet that are less than
+        that apart in event time; both streams have a clock, of the same attribute.
+
+        >>> import anabranch as ab
+        >>> left, right = ab.from_iterable([1, 2]), ab.from_iterable([10, 20])
+        >>> ab.testing.outputs(left.join(right, left_window=1, right_window=1))
+        [(1, 10), (2, 10), (2, 20)]
+        """
+        if (within is None) == (left_window is None or right_window is None):
+            msg = (
+                f"{call_site()}: join must be given both left_window and right_window, or "
+                f"within alone"
+            )
+            raise ArgumentError(msg)
+        kind = Join(
+            on=(on,) if isinstance(on, str) else tuple(on),
+            left_window=_as_window(left_window),
+            right_window=_as_window(right_window),
+            match=match,
+            into=into,
+            within=None if within is None else duration_of(within),
+        )
+        if within is not None:
+            _refuse_within(self, right, within)
+        return gather(kind, (self, right), type or find_made_type(into), name, kind.on)
+
+    def join_latest(
+        self,
+        right: Stream,
+        *,
+        on: str | Sequence[str] = (),
+        match: Callable[[Any, Any], bool] | None = None,
+        into: Callable[[Any, Any], Any] | None = None,
+        type: Any = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Give each item with the latest item so far of another stream and its key.
+
+        An item that comes before any of the other stream is left out.
+
+        >>> import anabranch as ab
+        >>> trades, quotes = ab.from_iterable([1, 2, 3]), ab.from_iterable([10, 20])
+        >>> ab.testing.outputs(trades.join_latest(quotes))
+        [(2, 10), (3, 20)]
+        """
+        return self.join(
+            right,
+            on=on,
+            left_window=0,
+            right_window=1,
+            match=match,
+            into=into,
+            type=type,
+            name=name,
+        )
+
+    def in_order(self, *, name: str | None = None) -> Stream:
+        """Give the items in the order of their times; behind `event_time`.
+
+        An item waits until the clock has come to its time.
+
+        >>> import anabranch as ab
+        >>> from typing import NamedTuple
+        >>> class Click(NamedTuple):
+        ...     ts: int
+        >>> clicks = ab.from_iterable([Click(2), Click(1), Click(3)], Click)
+        >>> sorted_clicks = clicks.event_time("ts", lateness=1).in_order()
+        >>> [click.ts for click in ab.testing.outputs(sorted_clicks)]
+        [1, 2, 3]
+        """
+        if self.clock is None:
+            msg = f'{call_site()}: in_order must have a clock; put .event_time("...") before'
+            raise ArgumentError(msg)
+        return self._then(InOrder(self.clock.on), self.type, name)
+
+    def split(
+        self, route: Callable[[Any], Any], n: int, *, name: str | None = None
+    ) -> list[Stream]:
+        """Divide into `n` streams; `route(item)` gives an index or several.
+
+        >>> import anabranch as ab
+        >>> even, odd = ab.from_iterable([1, 2, 3]).split(lambda k: k % 2, 2)
+        >>> ab.testing.outputs(odd)
+        [1, 3]
+        """
+        whole = self._then(Split(route, n), self.type, name)
+        return [replace(whole, port=port) for port in range(n)]
+
+    def punctuate(
+        self, when: Callable[[Any], bool], *, name: str | None = None
+    ) -> Stream:
+        """Put a window punctuation after each item for which `when(item)` is true.
+
+        >>> import anabranch as ab
+        >>> lines = ab.from_iterable(["a", ".", "b"]).punctuate(lambda s: s == ".")
+        >>> ab.testing.outputs(lines.window(punctuation=True).aggregate("".join))
+        ['a.', 'b']
+        """
+        return self._then(Punctuate(when), self.type, name)
+
+    def block(
+        self,
+        f: Callable[[Sequence[Any]], Any],
+        *,
+        pop: int,
+        push: int,
+        peek: int | None = None,
+        type: Any = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Take `pop` items at a time, see `peek` of them, give `push` items.
+
+        >>> import anabranch as ab
+        >>> sums = ab.from_iterable([1, 2, 3, 4]).block(lambda w: [sum(w)], pop=2, push=1)
+        >>> ab.testing.outputs(sums)
+        [3, 7]
+        """
+        kind = Block(f, pop, push, pop if peek is None else peek)
+        return self._then(kind, type or find_return_element_type(f), name)
+
+    def pipe(self, composite: Callable[[Stream], Stream]) -> Stream:
+        """Put a composite (`ab.pipeline`, `ab.split_join`, any function) here.
+
+        >>> import anabranch as ab
+        >>> inc = ab.pipeline(lambda s: s.map(lambda n: n + 1))
+        >>> ab.testing.outputs(ab.from_iterable([1]).pipe(inc))
+        [2]
+        """
+        return composite(self)
+
+    def iterate(
+        self,
+        body: Callable[[Stream], Stream],
+        *,
+        rounds: int | None = None,
+        until: Callable[[list[Any]], bool] | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Send each window, or the whole bounded stream, through `body` in rounds.
+
+        >>> import anabranch as ab
+        >>> doubled = ab.from_iterable([1, 3]).iterate(
+        ...     lambda s: s.map(lambda n: n * 2), rounds=3)
+        >>> ab.testing.outputs(doubled)
+        [8, 24]
+        """
+        site = call_site()
+        given = Stream(
+            Draft(Given(), (), self.key, self.type, site, None), 0, self.key, self.type
+        )
+        result = body(given)
+        sink = result.to_list()
+        kind = Iterate(build_graph([sink]), rounds, until)
+        return self._then(kind, result.type, name)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowedStream:
+    """A stream whose items are grouped; made by `Stream.window`."""
+
+    stream: Stream
+    window: Window
+
+    def __repr__(self) -> str:
+        return f"<WindowedStream {self.window.text} on {self.stream!r}>"
+
+    def aggregate(
+        self,
+        f: Callable[[list[Any]], Any] | None = None,
+        *,
+        into: Callable[..., Any] | None = None,
+        type: Any = None,
+        name: str | None = None,
+        **columns: Column,
+    ) -> Stream:
+        """Give one output for each window: `f(items)`, or the named columns.
+
+        >>> import anabranch as ab
+        >>> from typing import NamedTuple
+        >>> class Trade(NamedTuple):
+        ...     symbol: str
+        ...     volume: int
+        >>> trades = ab.from_iterable([Trade("A", 1), Trade("A", 2)], Trade)
+        >>> totals = trades.key_by("symbol").window(count=2)
+        >>> ab.testing.outputs(
+        ...     totals.aggregate(symbol=ab.any("symbol"), total=ab.sum("volume")))
+        [Row(symbol='A', total=3)]
+        """
+        kind = Aggregate(self.window, f, tuple(columns.items()), into)
+        made = find_return_type(f) if f is not None else find_made_type(into)
+        if f is None and into is None:
+            made = windows.row_type(tuple(columns))
+        return self.stream._then(kind, type or made, name)  # noqa: SLF001
+
+
+def source(
+    kind: Kind,
+    type: Any,
+    name: str | None,
+) -> Stream:
+    """Return the stream of a new source."""
+    return Stream(Draft(kind, (), (), type, call_site(), name), type=type)
+
+
+def gather(
+    kind: Kind,
+    streams: Sequence[Stream],
+    type: Any,
+    name: str | None,
+    key: tuple[str, ...] = (),
+) -> Stream:
+    """Return the stream of an operator that takes several."""
+    inputs = tuple((stream.draft, stream.port) for stream in streams)
+    keys = {stream.key for stream in streams}
+    kept = keys.pop() if len(keys) == 1 else ()
+    clocks = {stream.clock for stream in streams}
+    clock = clocks.pop() if len(clocks) == 1 else None
+    in_time = isinstance(kind, Union) or (
+        isinstance(kind, Join) and kind.within is not None
+    )
+    timing = Timing(clock.on, clock.unit) if clock is not None and in_time else None
+    draft = Draft(kind, inputs, key, type, call_site(), name, timing=timing)
+    return Stream(draft, key=kept, type=type, clock=clock if timing else None)
+
+
+def _refuse_within(left: Stream, right: Stream, within: Duration | str) -> None:
+    """Raise if two streams cannot be joined by event time."""
+    if left.clock is None or left.clock != right.clock:
+        msg = (
+            f"{call_site()}: a join within {within!r} must have a clock of the same "
+            f"attribute, unit and late= on both sides; got {left.clock} and "
+            f'{right.clock}; put .event_time("...") behind each'
+        )
+        raise ArgumentError(msg)
+    if not is_positive(duration_of(within)):
+        msg = f"{call_site()}: within must be above 0; got {within!r}"
+        raise ArgumentError(msg)
+
+
+CLOCK_PASSES = (Map, Filter, FlatMap, Punctuate, Split, Scan, Apply)
+
+
+def _find_timing(stream: Stream, kind: Kind) -> Timing | None:
+    """Return how an operator follows the clock of its stream; None: not at all."""
+    clock = stream.clock
+    if clock is None:
+        return None
+    if isinstance(kind, InOrder) or (
+        isinstance(kind, Aggregate) and kind.window.clocked
+    ):
+        return Timing(clock.on, clock.unit)  # what is closed is forgotten anyway
+    forget_after = stream.forget_after if kind.keyable and stream.key else None
+    woken = isinstance(kind, Apply) and kind.overrides("on_time")
+    if not woken and forget_after is None:
+        return None
+    return Timing(clock.on, clock.unit, forget_after)
+
+
+def _as_window(window: Window | int | None) -> Window:
+    if window is None:
+        return Window(count=1)  # for a join that goes by time alone
+    return Window(count=window) if isinstance(window, int) else window

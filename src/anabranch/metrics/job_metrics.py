@@ -1,0 +1,117 @@
+"""What `Job.metrics()` returns: the measurements of a job so far, as frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from anabranch.metrics.latency import LatencySummary
+
+RunsOn: TypeAlias = Literal["sequential", "local", "spark"]
+
+
+@dataclass(frozen=True)
+class ElementCounters:
+    """The replicas of an element on the local engine; each tuple has one number each.
+
+    `received` items have entered a replica, `waiting` are in its queue, and `limit` is
+    the size of that queue.
+    """
+
+    replicas: int
+    received: tuple[int, ...]
+    waiting: tuple[int, ...]
+    limit: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LatencyStep:
+    """A step of the controller of a latency goal: what it saw, and the replicas."""
+
+    at_s: float
+    mean_ms: float
+    quantile_ms: float  # of the quantile that the goal names
+    items: int  # that came out since the step before
+    arrived_per_s: float
+    backlog: float
+    replicas: Mapping[str, int]  # by region
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The measurements of a job so far.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `engine` | the engine that runs the job: "sequential", "local" or "spark" |
+    | `status` | "running", "finished", "stopped" or "failed" |
+    | `elapsed_s` | seconds since the start |
+    | `read`, `delivered` | items by source, and by sink |
+    | `items_per_s` | items read per second |
+
+    On the local engine and on Spark:
+
+    | attribute | meaning |
+    | --- | --- |
+    | `latency` | percentiles of the latency of all items, from their birth (see docs/latency.md) |
+    | `latency_from_reading` | the same from when the source was read |
+    | `recent_latency`, `recent_latency_from_reading` | the same of the last minute |
+    | `latency_counts` | pairs of a latency in ms, from birth, and the number of its items |
+    | `backlog` | items that wait, at live sources and (locally) between threads; None if no source is live |
+    | `degrees` | replicas by parallel region |
+    | `steps` | with a latency goal, what its controller saw at each of the last 1,000 steps |
+
+    On the local engine:
+
+    | attribute | meaning |
+    | --- | --- |
+    | `elements` | counters by element |
+    | `ports` | threaded ports, as "operator[input]" |
+
+    On Spark:
+
+    | attribute | meaning |
+    | --- | --- |
+    | `epochs` | epochs that this run has completed |
+    | `epoch_s`, `epoch_items` | duration and items of the last 1,000 of them |
+    | `start_s` | seconds until the first epoch could begin |
+    | `cuts` | operators before which a task is divided between workers |
+    | `in_columns` | by operator that can run in columns, the share of its items that did |
+
+    What an engine does not measure has its default.
+
+    >>> import anabranch as ab
+    >>> job = ab.run(ab.from_iterable([1, 2]).to_list(), on="sequential")
+    >>> job.metrics().delivered
+    {'to_list': 2}
+    >>> job.metrics().to_dict()["read"]
+    {'from_iterable': 2}
+    """
+
+    engine: RunsOn
+    status: str
+    elapsed_s: float
+    read: Mapping[str, int] = field(default_factory=dict)
+    delivered: Mapping[str, int] = field(default_factory=dict)
+    items_per_s: float = 0.0
+    latency: LatencySummary = field(default_factory=LatencySummary)
+    latency_from_reading: LatencySummary = field(default_factory=LatencySummary)
+    recent_latency: LatencySummary = field(default_factory=LatencySummary)
+    recent_latency_from_reading: LatencySummary = field(default_factory=LatencySummary)
+    latency_counts: tuple[tuple[float, int], ...] = ()
+    degrees: Mapping[str, int] = field(default_factory=dict)
+    steps: tuple[LatencyStep, ...] = ()
+    elements: Mapping[str, ElementCounters] = field(default_factory=dict)
+    ports: tuple[str, ...] = ()
+    epochs: int = 0
+    epoch_s: tuple[float, ...] = ()
+    epoch_items: tuple[int, ...] = ()
+    start_s: float = 0.0
+    in_columns: Mapping[str, float] = field(default_factory=dict)
+    backlog: int | None = None
+    cuts: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data, which JSON can hold."""
+        return asdict(self)

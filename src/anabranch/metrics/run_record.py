@@ -1,0 +1,261 @@
+"""What a run leaves for its dashboard: lines of plain data in a file that grows.
+
+What a run leaves for its dashboard: lines of plain data, and what they tell together.
+
+A run is looked at about once a second. A look becomes a few lines: one sample of what was
+measured, and each adaptation that is new or whose effect has become known. The lines of
+a run, put together again, are its `Story`; so an old run is shown as a live one is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from anabranch.metrics.job_metrics import Metrics
+
+Line: TypeAlias = Mapping[str, Any]  # what kind of line -> its data
+Sample: TypeAlias = dict[str, Any]
+
+MOST_SAMPLES = 600  # in a chart; of a long run, neighbours are put together
+
+
+@dataclass(frozen=True)
+class JobSnapshot:
+    """A job at one moment; `changes` are its adaptations as plain data."""
+
+    status: str
+    metrics: Metrics
+    changes: Sequence[Mapping[str, Any]] = ()
+    error: str | None = None
+
+
+def lines_of(look: JobSnapshot, before: JobSnapshot | None = None) -> list[Line]:
+    """Return what a look tells that the one before did not.
+
+    >>> first = JobSnapshot("running", Metrics("sequential", "running", 1.0, {"a": 5}))
+    >>> lines_of(first)
+    [{'sample': {'at_s': 1.0, 'read': 5, 'delivered': 0}}]
+    >>> lines_of(JobSnapshot("failed", first.metrics, error="broken"), first)[1:]
+    [{'end': {'status': 'failed', 'error': 'broken'}}]
+    """
+    known = () if before is None else before.changes
+    lines: list[Line] = [{"sample": _sample(look, before)}]
+    for place, (now, then) in enumerate(zip_longest(look.changes, known)):
+        if now is not None and now != then:
+            lines.append({"change": {"place": place, **now}})
+    if look.status != "running":
+        lines.append({"end": {"status": look.status, "error": look.error}})
+    return lines
+
+
+def _sample(look: JobSnapshot, before: JobSnapshot | None) -> Sample:
+    """Return what was measured; a latency is that of the items since the last look."""
+    metrics = look.metrics
+    sample: Sample = {
+        "at_s": round(metrics.elapsed_s, 3),
+        "read": sum(metrics.read.values()),
+        "delivered": sum(metrics.delivered.values()),
+    }
+    earlier = {} if before is None else dict(before.metrics.latency_counts)
+    counts = [(ms, items - earlier.get(ms, 0)) for ms, items in metrics.latency_counts]
+    if items := sum(count for _, count in counts):
+        sample["items"] = items
+        sample["p50_ms"] = quantile_ms(counts, 0.5)
+        sample["p99_ms"] = quantile_ms(counts, 0.99)
+    backlog = backlog_of(metrics)
+    if backlog is not None:
+        sample["backlog"] = backlog
+    match metrics.engine:
+        case "local":
+            sample["degrees"] = dict(metrics.degrees)
+            sample["ports"] = list(metrics.ports)
+            sample["waiting"] = {
+                name: sum(one.waiting) for name, one in metrics.elements.items()
+            }
+        case "spark":
+            sample["epochs"] = metrics.epochs
+            sample["degrees"] = dict(metrics.degrees)
+            sample["cuts"] = list(metrics.cuts)
+    return sample
+
+
+def quantile_ms(counts: Sequence[tuple[float, int]], share: float) -> float:
+    """Return the latency that so many of the items kept within.
+
+    >>> quantile_ms([(1.0, 98), (5.0, 1), (9.0, 1)], 0.99)
+    5.0
+    """
+    rank, below = share * sum(items for _, items in counts), 0
+    for ms, items in counts:
+        below += items
+        if items and below >= rank:
+            return ms
+    return 0.0
+
+
+def backlog_of(metrics: Metrics) -> int | None:
+    """Return how many items wait: for the program, or at least between its threads.
+
+    >>> from anabranch.metrics.job_metrics import ElementCounters
+    >>> elements = {"a": ElementCounters(2, (9, 9), waiting=(3, 4), limit=(8, 8))}
+    >>> backlog_of(Metrics("local", "running", 1.0, elements=elements))
+    7
+    """
+    known: float | None = metrics.backlog
+    if known is None and metrics.steps:  # a latency goal knows what has arrived
+        known = metrics.steps[-1].backlog
+    if known is not None:
+        return round(known)
+    if metrics.engine == "local":
+        return sum(sum(one.waiting) for one in metrics.elements.values())
+    return None
+
+
+@dataclass
+class Story:
+    """What the lines of a run tell together.
+
+    >>> story = Story()
+    >>> story.add({"program": {"on": "local"}})
+    >>> story.add({"sample": {"at_s": 1.0, "read": 0, "delivered": 0}})
+    >>> story.add({"sample": {"at_s": 3.0, "read": 50, "delivered": 40}})
+    >>> story.status, story.to_dict()["series"]["read_per_s"]
+    ('running', [[3.0, 25.0]])
+    """
+
+    program: Mapping[str, Any] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    changes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    status: str = "running"
+    error: str | None = None
+    lines: int = 0
+
+    def add(self, line: Line) -> None:
+        """Take in the next line; one of a kind that is not known tells nothing."""
+        self.lines += 1
+        match line:
+            case {"program": dict(program)}:
+                self.program = program
+            case {"sample": dict(sample)}:
+                self.samples.append(sample)
+                if len(self.samples) > MOST_SAMPLES:
+                    self.samples = thin(self.samples)
+            case {"change": dict(change)}:
+                self.changes[change["place"]] = change
+            case {"end": dict(end)}:
+                self.status, self.error = end["status"], end["error"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that changes while a job runs, as JSON can hold it."""
+        return {
+            "lines": self.lines,
+            "status": self.status,
+            "error": self.error,
+            "now": self.samples[-1] if self.samples else {},
+            "series": {
+                "read_per_s": rates(self.samples, "read"),
+                "delivered_per_s": rates(self.samples, "delivered"),
+                "p50_ms": points(self.samples, "p50_ms"),
+                "p99_ms": points(self.samples, "p99_ms"),
+                "backlog": points(self.samples, "backlog"),
+                "degrees": points(self.samples, "degrees"),
+            },
+            "changes": [change for _, change in sorted(self.changes.items())],
+        }
+
+
+def points(samples: Sequence[Sample], name: str) -> list[list[Any]]:
+    """Return what was measured, with its time, where it was.
+
+    >>> points([{"at_s": 1.0}, {"at_s": 2.0, "backlog": 7}], "backlog")
+    [[2.0, 7]]
+    """
+    return [[one["at_s"], one[name]] for one in samples if name in one]
+
+
+def rates(samples: Sequence[Sample], name: str) -> list[list[float]]:
+    """Return how much a second a count grew by from sample to sample.
+
+    Where items come in epochs it is counted from the end of one to that of the next.
+
+    >>> begun = {"at_s": 0.0, "read": 0, "epochs": 0}
+    >>> between = {"at_s": 1.0, "read": 0, "epochs": 0}
+    >>> rates([begun, between, {"at_s": 4.0, "read": 80, "epochs": 1}], "read")
+    [[4.0, 20.0]]
+    """
+    kept = [
+        one
+        for place, one in enumerate(samples)
+        if "epochs" not in one
+        or place == 0
+        or one["epochs"] != samples[place - 1]["epochs"]
+    ]
+    return [
+        [two["at_s"], round((two[name] - one[name]) / (two["at_s"] - one["at_s"]), 3)]
+        for one, two in pairwise(kept)
+        if two["at_s"] > one["at_s"]
+    ]
+
+
+def thin(samples: Sequence[Sample]) -> list[Sample]:
+    """Return half as many samples: each is two of them, the last one as it is.
+
+    Of their 99% latencies the worse counts, of the medians that of more items.
+
+    >>> one = {"at_s": 1.0, "read": 5, "items": 5, "p50_ms": 1.0, "p99_ms": 9.0}
+    >>> two = {"at_s": 2.0, "read": 8, "items": 3, "p50_ms": 2.0, "p99_ms": 4.0}
+    >>> thin([one, two, {"at_s": 3.0, "read": 9}])[0]
+    {'at_s': 2.0, 'read': 8, 'items': 8, 'p50_ms': 1.0, 'p99_ms': 9.0}
+    """
+    *earlier, last = samples
+    pairs = zip(earlier[::2], earlier[1::2], strict=False)
+    odd = earlier[-1:] if len(earlier) % 2 else []
+    return [*(_together(one, two) for one, two in pairs), *odd, last]
+
+
+def _together(one: Sample, two: Sample) -> Sample:
+    made = {**one, **two}
+    if "items" in one and "items" in two:
+        more = one if one["items"] >= two["items"] else two
+        made["items"] = one["items"] + two["items"]
+        made["p50_ms"] = more["p50_ms"]
+        made["p99_ms"] = max(one["p99_ms"], two["p99_ms"])
+    return made
+
+
+def append(path: Path, lines: Iterable[Line]) -> None:
+    """Write lines at the end, so that whoever reads them sees all or none of a line."""
+    text = "".join(f"{json.dumps(line, default=str)}\n" for line in lines)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+class Follower:
+    """Reads a file that a run writes, as far as it goes.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "run.jsonl"
+    >>> append(path, [{"end": {"status": "finished", "error": None}}])
+    >>> Follower(path).story().status
+    'finished'
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._story = Story()
+        self._offset = 0
+
+    def story(self) -> Story:
+        """Return what the file tells by now; a line that is still written must wait."""
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        for line in whole.splitlines():
+            self._story.add(json.loads(line))
+        return self._story

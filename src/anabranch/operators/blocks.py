@@ -1,0 +1,131 @@
+"""Fixed-rate operators on one stream: blocks, and the two halves of a split-join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from anabranch.errors import OperatorError
+from anabranch.graph.kind import Kind, UserCode
+from anabranch.operators.kernel import Kernel, Outputs, State
+from anabranch.operators.stateless import describe_function, finite
+
+
+@dataclass(frozen=True, eq=False)
+class Block(Kind):
+    """`function` sees `peek` items, takes `pop` of them and gives `push` items."""
+
+    function: Callable[[Sequence[Any]], Any]
+    pop: int
+    push: int
+    peek: int
+    label: ClassVar[str] = "block"
+    keyable: ClassVar[bool] = True
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("function", self.function),)
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """The splitter that gives every item to every branch."""
+
+
+@dataclass(frozen=True)
+class RoundRobin:
+    """Deal out, or collect, `weights[i]` items at a time by branch i."""
+
+    weights: tuple[int, ...]
+
+
+def duplicate() -> Duplicate:
+    """Return the splitter that gives every item to every branch.
+
+    >>> import anabranch as ab
+    >>> ab.duplicate()
+    Duplicate()
+    """
+    return Duplicate()
+
+
+def round_robin(weights: Sequence[int] | int = ()) -> RoundRobin:
+    """Return a splitter or joiner that takes the branches in turn.
+
+    >>> import anabranch as ab
+    >>> ab.round_robin([2, 1])
+    RoundRobin(weights=(2, 1))
+
+    Without weights every branch has one item a turn; one number is every branch's.
+    """
+    return RoundRobin((weights,) if isinstance(weights, int) else tuple(weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Deal(Kind):
+    """The splitter of a split-join: `weights[i]` items to branch i, in turn."""
+
+    weights: tuple[int, ...]
+    label: ClassVar[str] = "deal"
+
+    @property
+    def outputs(self) -> int:
+        return len(self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Collect(Kind):
+    """The joiner of a split-join: `weights[i]` items from branch i, in turn."""
+
+    weights: tuple[int, ...]
+    label: ClassVar[str] = "collect"
+
+
+class BlockKernel(Kernel):
+    """The state is the items that have come but have not been popped."""
+
+    stateful = True
+    forwards_punctuation = False
+
+    def __init__(self, kind: Block) -> None:
+        self.kind = kind
+
+    def open(self) -> State:
+        return []
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        state.append(item)
+        if len(state) < self.kind.peek:
+            return ()
+        seen = state[:]
+        del state[: self.kind.pop]  # first: items that fail must not come again
+        outputs = finite(self.kind.function(seen), self.kind.function)
+        if len(outputs) != self.kind.push:
+            msg = (
+                f"a block that declares push={self.kind.push} must give that many "
+                f"items; got {len(outputs)}; see {describe_function(self.kind.function)}"
+            )
+            raise OperatorError(msg)
+        return outputs
+
+
+class DealKernel(Kernel):
+    """The state is [branch whose turn it is, items left in its turn]."""
+
+    stateful = True
+    routed = True
+    forwards_punctuation = False
+
+    def __init__(self, kind: Deal) -> None:
+        self.weights = kind.weights
+
+    def open(self) -> State:
+        return [0, self.weights[0]]
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        while state[1] == 0:
+            state[0] = (state[0] + 1) % len(self.weights)
+            state[1] = self.weights[state[0]]
+        state[1] -= 1
+        return ((state[0], item),)

@@ -1,0 +1,152 @@
+"""The clock of a stream: `event_time`, and the sign by which the clock advances.
+
+An *advance* stands in the stream behind the item that caused it, as a punctuation
+does, and goes where punctuations go. What it closes is said in docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from anabranch.errors import LateItemError
+from anabranch.graph.kind import Kind
+from anabranch.operators.getters import attribute_getter
+from anabranch.operators.kernel import Kernel, Outputs, State
+from anabranch.operators.stateless import WINDOW
+from anabranch.operators.timescale import (
+    Duration,
+    Scale,
+    measure,
+    restore,
+    scale_of,
+    span_on,
+)
+
+LateEvent = Literal["drop", "error", "dead_letter", "current"]
+
+
+class Advance:
+    """The clock of the stream now stands at `time`, a number on `scale`.
+
+    >>> Advance(5, "number") == Advance(5, "number")
+    True
+    """
+
+    __slots__ = ("scale", "time")
+
+    def __init__(self, time: Any, scale: Scale) -> None:
+        self.time = time
+        self.scale = scale
+
+    def __repr__(self) -> str:
+        return f"Advance({restore(self.time, self.scale)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        same = type(other) is Advance and self.time == other.time
+        return same and self.scale == other.scale  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self.time)
+
+    def __reduce__(self) -> Any:
+        return (Advance, (self.time, self.scale))
+
+
+def is_sign(item: Any) -> bool:
+    """Tell whether something in a stream is no item: a punctuation or an advance.
+
+    >>> is_sign(WINDOW), is_sign(Advance(5, "number")), is_sign(5)
+    (True, True, False)
+    """
+    return item is WINDOW or type(item) is Advance
+
+
+def forward_advance(kernel: Kernel, sign: Advance, ports: int) -> list[Any]:
+    """Return what of an advance goes on to the consumers of an operator."""
+    if not (kernel.forwards_clock and kernel.forwards_punctuation):
+        return []
+    return [(port, sign) for port in range(ports)] if kernel.routed else [sign]
+
+
+@dataclass(frozen=True)
+class StreamClock:
+    """What the language knows about the clock of a stream."""
+
+    on: str
+    unit: str | None = None
+    late: LateEvent = "drop"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How an operator follows the clock of its stream.
+
+    `on` names the attribute by which `forget_after` tells the age of a key, and `unit`
+    is that of times that are numbers.
+    """
+
+    on: str
+    unit: str | None = None
+    forget_after: Duration | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class EventTime(Kind):
+    """Each item; then an advance of the clock where its time is the highest so far."""
+
+    on: str
+    lateness: Duration = 0
+    late: LateEvent = "drop"
+    unit: str | None = None
+    label: ClassVar[str] = "event_time"
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder(Kind):
+    """Each item when the clock has come to its time, in the order of time."""
+
+    on: str
+    label: ClassVar[str] = "in_order"
+
+
+class EventTimeKernel(Kernel):
+    """The state is [scale, clock]."""
+
+    stateful = True
+    makes_clock = True
+    forwards_clock = False
+
+    def __init__(self, kind: EventTime) -> None:
+        self.kind = kind
+        self.get = attribute_getter(kind.on)
+
+    def open(self) -> State:
+        return [None, None]
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        kind = self.kind
+        value = self.get(item)
+        scale, clock = state
+        if scale is None:
+            scale = scale_of(value)
+        time = measure(value, scale, kind.on)
+        lateness = span_on(kind.lateness, scale, kind.unit, "lateness")
+        if clock is not None and time < clock:
+            return self._take_late(item, value, restore(clock, scale))
+        if clock is not None and time - lateness <= clock:
+            return (item,)
+        state[:] = scale, time - lateness
+        return (item, Advance(time - lateness, scale))
+
+    def _take_late(self, item: Any, value: Any, clock: Any) -> Outputs:
+        if self.kind.late == "drop":
+            return ()
+        if self.kind.late == "current":
+            return (item,)
+        msg = (
+            f"times must not fall behind the clock; got {value!r} in {item!r} when the "
+            f"clock stood at {clock!r}; allow more lateness, or say "
+            f'event_time(..., late="drop") or late="current"'
+        )
+        raise LateItemError(msg)

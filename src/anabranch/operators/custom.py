@@ -1,0 +1,171 @@
+"""Operators with state that the user writes: `scan` and `Operator` classes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from anabranch.errors import OperatorError
+from anabranch.graph.kind import Kind, UserCode
+from anabranch.operators.kernel import Kernel, Outputs, State
+from anabranch.operators.stateless import describe_function, finite
+
+
+class Operator:
+    """The base class of operators with state; its attributes are its state.
+
+    On a keyed stream each key has an instance of its own, elsewhere there is one in all.
+
+    >>> class Count(Operator):
+    ...     def setup(self):
+    ...         self.n = 0
+    ...     def process(self, item):
+    ...         self.n += 1
+    ...         yield (self.n, item)
+    >>> import anabranch as ab
+    >>> out = ab.from_iterable("ab").apply(Count).to_list()
+    >>> _ = ab.run(out, on="sequential")
+    >>> out.items
+    [(1, 'a'), (2, 'b')]
+    """
+
+    def setup(self) -> None:
+        """Prepare the state; called once, before the first item."""
+
+    def process(self, item: Any) -> Iterable[Any]:
+        """Return the outputs for one item."""
+        msg = f"{type(self).__name__} must define process(self, item)"
+        raise TypeError(msg)
+
+    def punctuation(self) -> Iterable[Any]:
+        """Return the outputs at a window punctuation (which is passed on after)."""
+        return ()
+
+    def finish(self) -> Iterable[Any]:
+        """Return the outputs at the end of the stream."""
+        return ()
+
+    def on_time(self, time: Any) -> Iterable[Any]:
+        """Return the outputs at a time that `wake_at` asked for."""
+        return ()
+
+    def wake_at(self, time: Any, *, at_end: bool = True) -> None:
+        """Ask for `on_time(time)` once the clock of the stream has come that far.
+
+        With `at_end=False` it is not called at the end of a stream that ends before.
+        Asking twice for one time is asking once; the last word on `at_end` counts.
+        """
+        if type(self).on_time is Operator.on_time:
+            msg = f"{type(self).__name__} must define on_time(self, time) to be woken"
+            raise TypeError(msg)
+        timers_of(self)[time] = at_end
+
+
+def timers_of(operator: Operator) -> dict[Any, bool]:
+    """Return the times at which an operator is to be woken; True: at the end too."""
+    timers: dict[Any, bool] = operator.__dict__.setdefault("_timers", {})
+    return timers
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Kind):
+    """`step(state, item) -> (state, output)`: one output for each item."""
+
+    step: Callable[[Any, Any], tuple[Any, Any]]
+    initial: Any
+    label: ClassVar[str] = "scan"
+    keyable: ClassVar[bool] = True
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("step", self.step),)
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Kind):
+    """An `Operator` class of the user's, with the arguments of its constructor."""
+
+    operator: type[Operator]
+    arguments: tuple[Any, ...] = ()
+    keywords: tuple[tuple[str, Any], ...] = ()
+    label: ClassVar[str] = "apply"
+    keyable: ClassVar[bool] = True
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("operator", self.operator),)
+
+    def instance(self) -> Operator:
+        """Return a fresh instance, set up."""
+        made = self.operator(*self.arguments, **dict(self.keywords))
+        made.setup()
+        return made
+
+    def overrides(self, method: str) -> bool:
+        """Tell whether the user's class defines `method` itself."""
+        return getattr(self.operator, method, None) is not getattr(Operator, method)
+
+
+class ScanKernel(Kernel):
+    """The state is a list of one: the user's own value."""
+
+    stateful = True
+
+    def __init__(self, kind: Scan) -> None:
+        self.step = kind.step
+        self.initial = kind.initial
+
+    def open(self) -> State:
+        # Each key starts from a value of its own, even if `step` changes it in place.
+        return [copy.deepcopy(self.initial)]
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        result = self.step(state[0], item)
+        check_pair(result, self.step)
+        state[0], output = result
+        return (output,)
+
+
+def check_pair(result: Any, step: Any) -> None:
+    """Refuse what a `step` returns unless it is a tuple of two: state and output.
+
+    A list of two is no pair: a step that returns its state alone, where that is a
+    list, would be taken apart without a word.
+
+    >>> check_pair((1, "one"), None)
+    """
+    if isinstance(result, tuple) and len(result) == 2:  # noqa: PLR2004
+        return
+    what = type(result).__name__
+    if isinstance(result, tuple):
+        what = f"tuple of {len(result)}"
+    msg = (
+        f"step must return a tuple of two, (state, output); got a {what}, "
+        f"{result!r}; see {describe_function(step)}"
+    )
+    raise OperatorError(msg)
+
+
+class ApplyKernel(Kernel):
+    """The state is the user's instance."""
+
+    stateful = True
+
+    def __init__(self, kind: Apply) -> None:
+        self.kind = kind
+        self.handles_punctuation = kind.overrides("punctuation")
+        self.finishes = kind.overrides("finish")
+
+    def open(self) -> State:
+        return self.kind.instance()
+
+    def process(self, state: Operator, item: Any, port: int) -> Outputs:
+        return finite(state.process(item), state.process)
+
+    def punctuation(self, state: Operator) -> Outputs:
+        return finite(state.punctuation(), state.punctuation)
+
+    def finish(self, state: Operator) -> Outputs:
+        return finite(state.finish(), state.finish)

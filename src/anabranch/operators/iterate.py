@@ -1,0 +1,71 @@
+"""Rounds: the items of a window go through the same body again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from anabranch.graph.graph import Graph
+from anabranch.graph.kind import Kind, UserCode
+from anabranch.operators.kernel import Kernel, Outputs, State
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate(Kind):
+    """Send a window, or the whole bounded stream, through `body` round after round.
+
+    `body` is a graph with one `Given` source and one `ToList` sink. The rounds end
+    after `rounds` of them, or when `until(items)` holds of what a round gave.
+    """
+
+    body: Graph
+    rounds: int | None
+    until: Callable[[list[Any]], bool] | None
+    label: ClassVar[str] = "iterate"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        inner = tuple(code for op in self.body.ops for code in op.kind.user_code)
+        return inner if self.until is None else (*inner, UserCode("until", self.until))
+
+
+RunBody: TypeAlias = Callable[[Graph, list[Any]], list[Any]]  # a body on one window
+
+
+class IterateKernel(Kernel):
+    """The state is the items of the window so far."""
+
+    stateful = True
+    finishes = True
+    handles_punctuation = True
+
+    def __init__(self, kind: Iterate, run_body: RunBody) -> None:
+        self.kind = kind
+        self.run_body = run_body
+
+    def open(self) -> State:
+        return []
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        state.append(item)
+        return ()
+
+    def punctuation(self, state: State) -> Outputs:
+        items = state[:]
+        state.clear()
+        return self._rounds(items)
+
+    def finish(self, state: State) -> Outputs:
+        return self._rounds(state[:])
+
+    def _rounds(self, items: list[Any]) -> list[Any]:
+        if not items:
+            return []
+        done = 0
+        while self.kind.rounds is None or done < self.kind.rounds:
+            items = self.run_body(self.kind.body, items)
+            done += 1
+            if self.kind.until is not None and self.kind.until(items):
+                break
+        return items

@@ -1,0 +1,131 @@
+"""What a program writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from anabranch.graph.kind import SinkKind, UserCode
+
+
+@dataclass(frozen=True, eq=False)
+class ToList(SinkKind):
+    """Collect the items in memory, in order."""
+
+    items: list[Any] = field(default_factory=list, repr=False)
+    label: ClassVar[str] = "to_list"
+
+
+@dataclass(frozen=True, eq=False)
+class ForEach(SinkKind):
+    """Call `function(item)` for each item, in order, in the process of the caller."""
+
+    function: Callable[[Any], Any]
+    label: ClassVar[str] = "for_each"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("function", self.function),)
+
+
+@dataclass(frozen=True, eq=False)
+class WriteFiles(SinkKind):
+    """Write the items to a directory of parts, or to one file.
+
+    A path that ends in the format's own ending is one file; any other is a directory
+    whose parts, in the order of their names, are the output.
+    """
+
+    path: str
+    format: Literal["csv", "jsonl", "parquet"]
+
+    @property
+    def single(self) -> bool:
+        """Whether the output is one file."""
+        return self.path.endswith(f".{self.format}")
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"write_{self.format}"
+
+
+@dataclass(frozen=True, eq=False)
+class EpochSink(SinkKind):
+    """The base of sinks outside that take what came in an epoch, whole and in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class ToSocket(EpochSink):
+    """Send the items as lines to a server that listens."""
+
+    host: str
+    port: int
+    format: Literal["jsonl", "csv", "text"]
+    label: ClassVar[str] = "to_socket"
+
+
+@dataclass(frozen=True, eq=False)
+class ToKafka(EpochSink):
+    """Send the items as messages to a topic, those of an epoch in one transaction."""
+
+    servers: str
+    topic: str
+    format: Literal["jsonl", "csv", "text"]
+    key: str | None = None
+    patience_s: float = 60.0
+    options: tuple[tuple[str, Any], ...] = ()
+    label: ClassVar[str] = "to_kafka"
+
+
+@dataclass(frozen=True, eq=False)
+class WritePostgres(EpochSink):
+    """Add the items to a table, those of an epoch in one transaction."""
+
+    dsn: str
+    table: str
+    patience_s: float = 60.0
+    label: ClassVar[str] = "write_postgres"
+
+
+@dataclass(frozen=True, eq=False)
+class ToSpark(EpochSink):
+    """Call `function(DataFrame, epoch)` with the items of each epoch, in order.
+
+    The function belongs to the driver: it is left out where a program is sent on.
+    """
+
+    function: Callable[[Any, int], Any]
+    label: ClassVar[str] = "to_spark"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ToSpark, (None,)
+
+
+@runtime_checkable
+class Committing(Protocol):
+    """What `Stream.write` takes: anything with the methods of `ab.Sink`."""
+
+    def open(self, job: str, type: Any) -> int | None: ...
+    def write(self, items: Any) -> Any: ...
+    def prepare(self, epoch: int) -> None: ...
+    def commit(self, epoch: int) -> None: ...
+    def abort(self, epoch: int) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class WriteSink(EpochSink):
+    """Write the items of each epoch to an `ab.Sink`.
+
+    The sink belongs to the driver: it is left out where a program is sent on.
+    """
+
+    sink: Committing | None
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return getattr(self.sink, "label", "write")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WriteSink, (None,)

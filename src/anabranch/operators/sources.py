@@ -1,0 +1,167 @@
+"""What a program reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from anabranch.graph.kind import SourceKind, UserCode
+
+Format = Literal["csv", "jsonl", "text", "parquet"]
+RowFormat = Literal["csv", "jsonl", "text"]  # how one row is written
+
+
+@dataclass(frozen=True, eq=False)
+class FromIterable(SourceKind):
+    """The items of a collection that can be read again."""
+
+    items: Iterable[Any] = field(repr=False)
+    label: ClassVar[str] = "from_iterable"
+
+
+@dataclass(frozen=True, eq=False)
+class Generate(SourceKind):
+    """The items of `factory()`, a fresh and repeatable iterator, possibly endless.
+
+    `born` tells when an item came into being, in seconds since 1970.
+    """
+
+    factory: Callable[[], Iterator[Any]]
+    born: Callable[[Any], float] | None = None
+    label: ClassVar[str] = "generate"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("factory", self.factory),)
+
+
+@dataclass(frozen=True, eq=False)
+class Offered(SourceKind):
+    """Items at given moments, in seconds from the start, whoever is ready for them.
+
+    They are those of `items`, again and again, or numbers from 0 on.
+    """
+
+    due_s: tuple[float, ...]
+    items: Sequence[Any] | None = None
+    label: ClassVar[str] = "offered"
+
+
+@dataclass(frozen=True, eq=False)
+class ReadFiles(SourceKind):
+    """The rows of a file, or of all files of a directory or pattern, by name.
+
+    With `follow` the source has no end: files that appear later are read too.
+    """
+
+    path: str
+    format: Format
+    type: Any
+    header: bool = True
+    delimiter: str = ","
+    follow: bool = False
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"read_{self.format}"
+
+    @property
+    def live(self) -> bool:
+        return self.follow
+
+
+@dataclass(frozen=True, eq=False)
+class Socket(SourceKind):
+    """The lines that a server sends; where it hangs up, the stream ends.
+
+    With `reconnect` the stream goes on with what the server sends next time.
+    """
+
+    host: str
+    port: int
+    type: Any
+    format: RowFormat
+    delimiter: str = ","
+    reconnect: bool = False
+    label: ClassVar[str] = "socket"
+
+    @property
+    def live(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Kafka(SourceKind):
+    """The messages of a topic: by offset within a partition.
+
+    Without `follow` it ends behind the messages that are there when it begins.
+    `patience_s` is how long a broker may be away.
+    """
+
+    servers: str
+    topic: str
+    type: Any
+    format: RowFormat
+    delimiter: str = ","
+    start: Literal["earliest", "latest"] = "earliest"
+    follow: bool = True
+    patience_s: float = 60.0
+    options: tuple[tuple[str, Any], ...] = ()
+    label: ClassVar[str] = "kafka"
+
+    @property
+    def live(self) -> bool:
+        return self.follow
+
+
+@dataclass(frozen=True, eq=False)
+class ReadPostgres(SourceKind):
+    """The rows of a table or a query, in the order of some of their columns."""
+
+    dsn: str
+    query: str
+    type: Any
+    order_by: tuple[str, ...]
+    label: ClassVar[str] = "read_postgres"
+
+
+@dataclass(frozen=True, eq=False)
+class FromSpark(SourceKind):
+    """The rows of a DataFrame of the user's; each micro-batch is an epoch.
+
+    The DataFrame belongs to the driver: it is left out where a program is sent on.
+    """
+
+    frame: Any
+    trigger: tuple[tuple[str, Any], ...] = ()
+    label: ClassVar[str] = "from_spark"
+
+    @property
+    def live(self) -> bool:
+        return self.frame is not None and bool(self.frame.isStreaming)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FromSpark, (None, self.trigger)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadSource(SourceKind):
+    """The rows of an `ab.SourceKind`."""
+
+    source: Any
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return getattr(self.source, "label", "read")
+
+    @property
+    def live(self) -> bool:
+        return getattr(self.source, "live", False)
+
+
+@dataclass(frozen=True, eq=False)
+class Given(SourceKind):
+    """The place where a surrounding operator (`iterate`) puts items in."""
+
+    label: ClassVar[str] = "given"

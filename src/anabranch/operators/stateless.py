@@ -1,0 +1,208 @@
+"""The operators that remember nothing: their kinds and kernels, and the punctuation mark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from numbers import Integral
+from typing import Any, ClassVar
+
+from anabranch.errors import OperatorError
+from anabranch.graph.kind import Kind, UserCode
+from anabranch.graph.site import site_of
+from anabranch.operators.kernel import Kernel, Outputs, State
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Kind):
+    """One output for each item: `function(item)`."""
+
+    function: Callable[[Any], Any]
+    label: ClassVar[str] = "map"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("function", self.function),)
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Kind):
+    """The item itself where `predicate(item)` is true, else nothing."""
+
+    predicate: Callable[[Any], bool]
+    label: ClassVar[str] = "filter"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("predicate", self.predicate),)
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMap(Kind):
+    """Every item of `function(item)`, in order."""
+
+    function: Callable[[Any], Any]
+    label: ClassVar[str] = "flat_map"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("function", self.function),)
+
+
+@dataclass(frozen=True, eq=False)
+class Punctuate(Kind):
+    """The item; then a window punctuation where `when(item)` is true."""
+
+    when: Callable[[Any], bool]
+    label: ClassVar[str] = "punctuate"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("when", self.when),)
+
+
+@dataclass(frozen=True, eq=False)
+class Split(Kind):
+    """The item on the output streams that `route(item)` names by index."""
+
+    route: Callable[[Any], Any]
+    branches: int
+    label: ClassVar[str] = "split"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return (UserCode("route", self.route),)
+
+    @property
+    def outputs(self) -> int:
+        return self.branches
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Kind):
+    """The items of all inputs in the order in which they arrive."""
+
+    label: ClassVar[str] = "union"
+
+
+@dataclass(frozen=True, eq=False)
+class Merge(Kind):
+    """The items of all inputs by ascending `by`; the earlier input first on a tie."""
+
+    by: str
+    label: ClassVar[str] = "merge"
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier(Kind):
+    """One output for each full set: `into(*items)`, one item of each input."""
+
+    into: Callable[..., Any] | None = None
+    label: ClassVar[str] = "barrier"
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return () if self.into is None else (UserCode("into", self.into),)
+
+
+def describe_function(function: Any) -> str:
+    """Return how a user's function is named in messages.
+
+    >>> def hot(x): return x > 30
+    >>> describe_function(hot).startswith("hot (")
+    True
+    """
+    while hasattr(function, "func"):  # functools.partial
+        function = function.func
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{name.rpartition('<locals>.')[2]} ({site_of(function)})"
+
+
+class Punctuation(Enum):
+    """Marks in a stream that are not items."""
+
+    WINDOW = "window"
+
+
+WINDOW = Punctuation.WINDOW
+
+
+class MapKernel(Kernel):
+    def __init__(self, kind: Map) -> None:
+        self.function = kind.function
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        return (self.function(item),)
+
+
+class FilterKernel(Kernel):
+    def __init__(self, kind: Filter) -> None:
+        self.predicate = kind.predicate
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        return (item,) if self.predicate(item) else ()
+
+
+class FlatMapKernel(Kernel):
+    def __init__(self, kind: FlatMap) -> None:
+        self.function = kind.function
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        return finite(self.function(item), self.function)
+
+
+class PunctuateKernel(Kernel):
+    def __init__(self, kind: Punctuate) -> None:
+        self.when = kind.when
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        return (item, WINDOW) if self.when(item) else (item,)
+
+
+class SplitKernel(Kernel):
+    routed = True
+
+    def __init__(self, kind: Split) -> None:
+        self.kind = kind
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        return [(branch, item) for branch in routes(self.kind, item)]
+
+
+class PassKernel(Kernel):
+    """A union: what comes goes, but the punctuations of several streams mean nothing."""
+
+    forwards_punctuation = False
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        return (item,)
+
+
+def finite(outputs: Any, function: Any) -> list[Any]:
+    """Return the outputs of a prolific function as a list.
+
+    An item counts wholly or not at all: if the function fails on the way, nothing of
+    what it gave before has been passed on.
+    """
+    if outputs is None:
+        msg = (
+            f"{describe_function(function)} must give an iterable of outputs; got None; "
+            f"is a return or a yield missing?"
+        )
+        raise OperatorError(msg)
+    return list(outputs)
+
+
+def routes(kind: Split, item: Any) -> tuple[int, ...]:
+    """Return the output streams that `route` names for an item, each once."""
+    named = kind.route(item)
+    chosen = (named,) if isinstance(named, Integral) else tuple(dict.fromkeys(named))
+    for branch in chosen:
+        if not 0 <= branch < kind.branches:
+            msg = (
+                f"route must give indices from 0 to {kind.branches - 1}; got {branch}; "
+                f"see {describe_function(kind.route)}"
+            )
+            raise OperatorError(msg)
+    return chosen

@@ -1,0 +1,329 @@
+"""What one key does in time: which items its windows hold, and when it has its turn.
+
+A `Timed` is the part of an operator behind `event_time` that knows one key. The kernel
+in `anabranch.runtime.clocked` holds all keys, and asks each in the order of time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from anabranch.errors import LateItemError
+from anabranch.operators.clock import InOrder, Timing
+from anabranch.operators.custom import Apply, ApplyKernel, Operator, timers_of
+from anabranch.operators.getters import attribute_getter
+from anabranch.operators.join import LEFT, Join, make_pairs
+from anabranch.operators.kernel import Kernel, Outputs, State
+from anabranch.operators.stateless import finite
+from anabranch.operators.timescale import (
+    Scale,
+    measure,
+    restore,
+    scale_of,
+    span_on,
+)
+from anabranch.operators.windows import Aggregate, Bounded, Window, summary_of
+
+
+class Now(NamedTuple):
+    """Where the clock stands (None: nowhere yet), and the scale of its times."""
+
+    clock: Any
+    scale: Scale
+
+
+class Timed(ABC):
+    """The part of an operator that knows one key."""
+
+    @abstractmethod
+    def open(self) -> State:
+        """Return the state of a key before its first item."""
+
+    @abstractmethod
+    def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
+        """Take an item up and return what it gives at once."""
+
+    def find_due(self, state: State, scale: Scale) -> Any | None:
+        """Return the earliest time at which the key has its turn; None: never."""
+        return None
+
+    def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
+        """Return what the key gives at the time at which it has its turn."""
+        return ()
+
+    def punctuation(self, state: State) -> Outputs:
+        """Return the outputs at a window punctuation."""
+        return ()
+
+    def finish(self, state: State) -> Outputs:
+        """Return what the key gives in the end, once nothing is due any more."""
+        return ()
+
+    def fires_at_end(self, state: State, time: Any, scale: Scale) -> bool:
+        """Tell whether what is due at a time is still given at the end."""
+        return True
+
+    def is_empty(self, state: State) -> bool:
+        """Tell whether the state is like that of a key that was never seen."""
+        return False
+
+
+class PlainTimed(Timed):
+    """An operator that does nothing in time; only its keys may be forgotten."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def open(self) -> State:
+        return self.kernel.open()
+
+    def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
+        return self.kernel.process(state, item, port)
+
+    def punctuation(self, state: State) -> Outputs:
+        if not self.kernel.handles_punctuation:
+            return ()
+        return self.kernel.punctuation(state)
+
+    def finish(self, state: State) -> Outputs:
+        return self.kernel.finish(state)
+
+
+class OperatorTimed(PlainTimed):
+    """An `Operator` class with timers; the state is the user's instance."""
+
+    def __init__(self, kind: Apply) -> None:
+        super().__init__(ApplyKernel(kind))
+
+    def find_due(self, state: Operator, scale: Scale) -> Any | None:
+        return min(_measure_all(timers_of(state), scale), default=None)
+
+    def fire(self, state: Operator, time: Any, scale: Scale) -> Outputs:
+        value = _measure_all(timers_of(state), scale)[time]
+        del timers_of(state)[value]
+        return finite(state.on_time(value), state.on_time)
+
+    def fires_at_end(self, state: Operator, time: Any, scale: Scale) -> bool:
+        timers = timers_of(state)
+        value = _measure_all(timers, scale)[time]
+        if not timers[value]:
+            del timers[value]
+            return False
+        return True
+
+
+def _measure_all(timers: dict[Any, bool], scale: Scale) -> dict[Any, Any]:
+    """Return the times of timers as they were given, by number.
+
+    Before the clock has told its scale, the times tell theirs.
+    """
+    if scale is None:
+        scale = scale_of(next(iter(timers), 0))
+    return {measure(value, scale, "the time of wake_at"): value for value in timers}
+
+
+class ItemsInOrder(Timed):
+    """Items that wait until the clock has come to their time.
+
+    The state is a list of [time, item], in the order of arrival.
+    """
+
+    def __init__(self, kind: InOrder) -> None:
+        self.on = kind.on
+        self.get = attribute_getter(kind.on)
+
+    def open(self) -> State:
+        return []
+
+    def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
+        time = measure(self.get(item), now.scale, self.on)
+        state.append([time if now.clock is None else max(time, now.clock), item])
+        return ()
+
+    def find_due(self, state: State, scale: Scale) -> Any | None:
+        return min((time for time, _ in state), default=None)
+
+    def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
+        released = [item for own, item in state if own == time]
+        state[:] = [waiting for waiting in state if waiting[0] != time]
+        return released
+
+
+class PairsInTime(Timed):
+    """The join of items of two streams that are less than `within` apart in time.
+
+    The state is a list of [time, item] of each side, in the order of arrival.
+    """
+
+    def __init__(self, kind: Join, timing: Timing) -> None:
+        assert kind.within is not None  # noqa: S101 - only asked for such a join
+        self.kind = kind
+        self.on = timing.on
+        self.get = attribute_getter(timing.on)
+        self.unit = timing.unit
+        self.within = kind.within
+
+    def open(self) -> State:
+        return [[], []]
+
+    def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
+        within = self._span(now.scale)
+        time = measure(self.get(item), now.scale, self.on)
+        partners = [x for t, x in state[1 - port] if abs(t - time) < within]
+        pairs = [(item, x) if port == LEFT else (x, item) for x in partners]
+        made = make_pairs(self.kind, pairs)
+        state[port].append([time, item])
+        return made
+
+    def _span(self, scale: Scale) -> Any:
+        return span_on(self.within, scale, self.unit, "within")
+
+    def find_due(self, state: State, scale: Scale) -> Any | None:
+        times = [time for side in state for time, _ in side]
+        return min(times) + self._span(scale) if times else None
+
+    def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
+        within = self._span(scale)
+        for side in state:
+            side[:] = [waiting for waiting in side if waiting[0] + within > time]
+        return ()
+
+    def is_empty(self, state: State) -> bool:
+        return not any(state)
+
+
+class TimeWindows(Timed):
+    """For each multiple b of `every`, the items with b-size <= time < b.
+
+    The state is [items, times, k]: the next window to close ends at k*every; k is None
+    if there is none.
+    """
+
+    def __init__(self, kind: Aggregate) -> None:
+        self.window = kind.window
+        assert kind.window.on is not None  # noqa: S101 - validation has seen to it
+        self.on: str = kind.window.on
+        self.get = attribute_getter(self.on)
+        self.summary = summary_of(kind)
+        self.spans = spans_of(kind.window)
+
+    def open(self) -> State:
+        return [[], [], None]
+
+    def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
+        size, every = self.spans(now.scale)
+        time = measure(self.get(item), now.scale, self.on)
+        k = time // every + 1
+        if now.clock is not None and k * every <= now.clock:
+            if is_dropped(self.window, item, self.get(item), now):
+                return ()
+            k = now.clock // every + 1
+            time = max((k - 1) * every, k * every - size)
+        if time >= k * every - size:
+            state[0].append(item)
+            state[1].append(time)
+            state[2] = k if state[2] is None else min(k, state[2])
+        return ()
+
+    def find_due(self, state: State, scale: Scale) -> Any | None:
+        return None if state[2] is None else state[2] * self.spans(scale)[1]
+
+    def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
+        size, every = self.spans(scale)
+        items, times, k = state
+        start, following = time - size, (k + 1) * every - size
+        held = [x for x, t in zip(items, times, strict=True) if start <= t < time]
+        kept = [i for i, t in enumerate(times) if t >= following]
+        state[0] = [items[i] for i in kept]
+        state[1] = [times[i] for i in kept]
+        ends = [max(k + 1, t // every + 1) for t in state[1]]
+        state[2] = min(ends, default=None)
+        return (
+            self.summary(Bounded(held, restore(start, scale), restore(time, scale))),
+        )
+
+    def is_empty(self, state: State) -> bool:
+        return not state[0]
+
+
+class SessionWindows(Timed):
+    """Items of a key with less than `gap` between one and the next.
+
+    The state is [sessions, n]: each session is [first, last, items], an item stands with
+    its number among all of the key, so that sessions that meet keep the order of arrival.
+    """
+
+    def __init__(self, kind: Aggregate) -> None:
+        self.window = kind.window
+        assert kind.window.on is not None  # noqa: S101 - validation has seen to it
+        self.on: str = kind.window.on
+        self.get = attribute_getter(self.on)
+        self.summary = summary_of(kind)
+        self.spans = spans_of(kind.window)
+
+    def open(self) -> State:
+        return [[], 0]
+
+    def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
+        gap, _ = self.spans(now.scale)
+        time = measure(self.get(item), now.scale, self.on)
+        if now.clock is not None and time + gap <= now.clock:
+            if is_dropped(self.window, item, self.get(item), now):
+                return ()
+            time = now.clock
+        sessions, n = state
+        near = [s for s in sessions if s[0] - gap < time < s[1] + gap]
+        numbered = [(n, item), *(one for session in near for one in session[2])]
+        first = min([time, *(s[0] for s in near)])
+        last = max([time, *(s[1] for s in near)])
+        state[0] = [s for s in sessions if s not in near]
+        state[0].append([first, last, sorted(numbered, key=lambda one: one[0])])
+        state[1] = n + 1
+        return ()
+
+    def find_due(self, state: State, scale: Scale) -> Any | None:
+        if not state[0]:
+            return None
+        return min(session[1] for session in state[0]) + self.spans(scale)[0]
+
+    def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
+        gap, _ = self.spans(scale)
+        (over,) = (s for s in state[0] if s[1] + gap == time)
+        state[0].remove(over)
+        held = [item for _, item in over[2]]
+        bounds = restore(over[0], scale), restore(time, scale)
+        return (self.summary(Bounded(held, *bounds)),)
+
+    def is_empty(self, state: State) -> bool:
+        return not state[0]
+
+
+def spans_of(window: Window) -> Callable[[Scale], tuple[Any, Any]]:
+    """Return the function from a scale to the length and the step of a window on it."""
+
+    @lru_cache(maxsize=8)
+    def on_scale(scale: Scale) -> tuple[Any, Any]:
+        name = "time" if window.gap is None else "gap"
+        length = window.time if window.gap is None else window.gap
+        assert length is not None  # noqa: S101 - validation has seen to it
+        size = span_on(length, scale, window.unit, name)
+        if window.every is None:
+            return size, size
+        return size, span_on(window.every, scale, window.unit, "every")
+
+    return on_scale
+
+
+def is_dropped(window: Window, item: Any, value: Any, now: Now) -> bool:
+    """Tell whether a late item is left out or counts as current; raise if neither."""
+    if window.late != "error":
+        return window.late == "drop"
+    msg = (
+        f"times must not fall behind a window that is closed; got {value!r} in {item!r} "
+        f"when the clock stood at {restore(now.clock, now.scale)!r}; say "
+        f'window(..., late="drop") or late="current", or window by ab.window_end()'
+    )
+    raise LateItemError(msg)

@@ -1,0 +1,599 @@
+"""Windows: their kinds, the columns computed over them, and which items they hold.
+
+Windows, and what is computed over each of them.
+
+`docs/semantics.md` says which items each window holds and when it is emitted.
+
+Which items a window holds and when it is emitted; the rules are in docs/semantics.md.
+
+A `WindowShape` adds an item to the state of a window and returns the windows that close; the
+kernel of `aggregate` makes one output of each.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import numbers
+import operator
+from abc import ABC, abstractmethod
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+from anabranch.errors import LateItemError
+from anabranch.graph.kind import Kind, UserCode
+from anabranch.operators.kernel import Kernel, Outputs, State
+from anabranch.operators.timescale import (
+    Duration,
+    Scale,
+    duration_of,
+    measure,
+    restore,
+    scale_of,
+    span_on,
+)
+
+Late = Literal["error", "drop", "current"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which items belong together.
+
+    Exactly one of `count`, `time`, `delta`, `gap` and `punctuation` is given. `on` names
+    the attribute that `time`, `delta` and `gap` look at. With `every` the window slides.
+    `unit` is that of times that are numbers, where the length is none. A window that is
+    `clocked` closes by the clock of its stream.
+
+    >>> Window(time=300, on="ts").text
+    'time=300 on ts'
+    """
+
+    count: int | None = None
+    time: Duration | None = None
+    delta: float | None = None
+    on: str | None = None
+    every: Duration | None = None
+    punctuation: bool = False
+    late: Late = "error"
+    gap: Duration | None = None
+    unit: str | None = None
+    clocked: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("time", "every", "gap"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                object.__setattr__(self, name, duration_of(given))
+
+    @property
+    def text(self) -> str:
+        """How the window is described in explanations."""
+        if self.punctuation:
+            return "punctuation"
+        size = next(
+            f"{name}={value}"
+            for name in ("count", "time", "delta", "gap")
+            if (value := getattr(self, name)) is not None
+        )
+        on = "" if self.on is None else f" on {self.on}"
+        every = "" if self.every is None else f" every {self.every}"
+        return size + on + every
+
+
+@dataclass(frozen=True)
+class Column:
+    """One named column of an aggregate: a function of one attribute over the window."""
+
+    function: Literal[
+        "sum",
+        "count",
+        "any",
+        "min",
+        "max",
+        "mean",
+        "first",
+        "last",
+        "window_start",
+        "window_end",
+    ]
+    attribute: str | None = None
+
+
+def sum_(attribute: str) -> Column:
+    """Return the sum of an attribute over the window.
+
+    >>> import anabranch as ab
+    >>> ab.sum("volume")
+    Column(function='sum', attribute='volume')
+    """
+    return Column("sum", attribute)
+
+
+def count() -> Column:
+    """Return the number of items in the window.
+
+    >>> import anabranch as ab
+    >>> ab.count()
+    Column(function='count', attribute=None)
+    """
+    return Column("count")
+
+
+def any_(attribute: str) -> Column:
+    """Return an attribute that is the same for the whole window, such as its key.
+
+    >>> import anabranch as ab
+    >>> ab.any("symbol")
+    Column(function='any', attribute='symbol')
+    """
+    return Column("any", attribute)
+
+
+def min_(attribute: str) -> Column:
+    """Return the least value of an attribute over the window.
+
+    >>> import anabranch as ab
+    >>> ab.min("price")
+    Column(function='min', attribute='price')
+    """
+    return Column("min", attribute)
+
+
+def max_(attribute: str) -> Column:
+    """Return the greatest value of an attribute over the window.
+
+    >>> import anabranch as ab
+    >>> ab.max("price")
+    Column(function='max', attribute='price')
+    """
+    return Column("max", attribute)
+
+
+def mean(attribute: str) -> Column:
+    """Return the mean of an attribute over the window.
+
+    >>> import anabranch as ab
+    >>> ab.mean("price")
+    Column(function='mean', attribute='price')
+    """
+    return Column("mean", attribute)
+
+
+def first(attribute: str) -> Column:
+    """Return the attribute of the first item in the window.
+
+    >>> import anabranch as ab
+    >>> ab.first("ts")
+    Column(function='first', attribute='ts')
+    """
+    return Column("first", attribute)
+
+
+def last(attribute: str) -> Column:
+    """Return the attribute of the last item in the window.
+
+    >>> import anabranch as ab
+    >>> ab.last("ts")
+    Column(function='last', attribute='ts')
+    """
+    return Column("last", attribute)
+
+
+def window_start() -> Column:
+    """Return the start of a window by time, or the first time of a session.
+
+    >>> import anabranch as ab
+    >>> ab.window_start()
+    Column(function='window_start', attribute=None)
+    """
+    return Column("window_start")
+
+
+def window_end() -> Column:
+    """Return the end of a window by time or of a session: the first time beyond it.
+
+    >>> import anabranch as ab
+    >>> ab.window_end()
+    Column(function='window_end', attribute=None)
+    """
+    return Column("window_end")
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(Kind):
+    """One output for each window: `function(items)`, or one value per column."""
+
+    window: Window
+    function: Callable[[list[Any]], Any] | None = None
+    columns: tuple[tuple[str, Column], ...] = ()
+    into: Callable[..., Any] | None = None
+    label: ClassVar[str] = "aggregate"
+    keyable: ClassVar[bool] = True
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return () if self.function is None else (UserCode("function", self.function),)
+
+
+@lru_cache(maxsize=1024)
+def row_type(names: tuple[str, ...]) -> Any:
+    """Return the tuple type of an aggregate by columns that has no `into`.
+
+    >>> row_type(("total", "n"))(total=7, n=2)
+    Row(total=7, n=2)
+    """
+    base: Any = namedtuple("Row", names)  # type: ignore[misc]  # noqa: PYI024 - built at run time
+    reduced = {
+        "__slots__": (),
+        "__reduce__": lambda row: (make_row, (names, tuple(row))),
+    }
+    return type("Row", (base,), reduced)
+
+
+def make_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """Return a tuple of an aggregate by columns that has no `into`."""
+    return row_type(names)(*values)
+
+
+Items = list[Any]
+
+
+class Bounded(list[Any]):
+    """The items of a window by time or of a session, with its start and its end."""
+
+    def __init__(self, items: Items, start: Any, end: Any) -> None:
+        super().__init__(items)
+        self.start = start
+        self.end = end
+
+
+class WindowShape(ABC):
+    """One kind of window."""
+
+    @abstractmethod
+    def open(self) -> State:
+        """Return the state of an empty window."""
+
+    @abstractmethod
+    def add(self, state: State, item: Any) -> list[Items]:
+        """Add an item and return the windows that this closes, in order."""
+
+    def cut(self, state: State) -> list[Items]:
+        """Return what a window punctuation closes."""
+        return []
+
+    @abstractmethod
+    def finish(self, state: State) -> list[Items]:
+        """Return the windows that are still open at the end, in order."""
+
+
+class CountTumbling(WindowShape):
+    """Items (k-1)n+1 to kn; the state is the items so far."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def open(self) -> State:
+        return []
+
+    def add(self, state: State, item: Any) -> list[Items]:
+        state.append(item)
+        if len(state) < self.size:
+            return []
+        window = state[:]
+        state.clear()
+        return [window]
+
+    def finish(self, state: State) -> list[Items]:
+        return [state[:]] if state else []
+
+
+class CountSliding(WindowShape):
+    """Window k holds items k*every-size+1 to k*every; the state is [items, total]."""
+
+    def __init__(self, size: int, every: int) -> None:
+        self.size = size
+        self.every = every
+
+    def open(self) -> State:
+        return [[], 0]
+
+    def add(self, state: State, item: Any) -> list[Items]:
+        items = state[0]
+        items.append(item)
+        if len(items) > self.size:
+            del items[0]
+        state[1] += 1
+        return [] if state[1] % self.every else [items[:]]
+
+    def finish(self, state: State) -> list[Items]:
+        items, total = state
+        missing = -total % self.every
+        kept = min(len(items), self.size - missing)
+        return [items[-kept:]] if missing and kept > 0 else []
+
+
+def no_number(on: str, value: Any, why: TypeError | None = None) -> Exception:
+    """Return the error of a window over time or difference that finds no number."""
+    wanted = "a number" if why is not None else "a finite number"
+    also = "" if why is None else f" ({why})"
+    kind = ValueError if why is None else TypeError
+    return kind(
+        f"{on!r} must be {wanted} for a window by time or delta; got {value!r}{also}; "
+        f"map the items first, for example a datetime to its timestamp()"
+    )
+
+
+def refuse_no_number(on: str, value: Any) -> None:
+    """Raise if a value cannot be measured: text, a datetime, NaN or infinity."""
+    try:
+        finite = value - value == 0
+    except TypeError as error:
+        raise no_number(on, value, error) from None
+    if not finite:
+        why = None if isinstance(value, numbers.Number) else TypeError("no number")
+        raise no_number(on, value, why)
+
+
+def _describe_late(item: Any, time: Any, start: Any) -> str:
+    return (
+        f"times must not fall behind an emitted window; got {time!r} in {item!r} "
+        f"when the window from {start!r} was open; sort the stream, "
+        f'or say window(..., late="drop") or late="current"'
+    )
+
+
+class TimeSliding(WindowShape):
+    """For each multiple b of `every`, the items with b-size <= time < b.
+
+    The state is [items, times, k]: the next window to close ends at k*every.
+    """
+
+    def __init__(self, window: Window) -> None:
+        assert window.time is not None and window.on is not None  # noqa: PT018, S101
+        self.size: Any = window.time
+        self.every: Any = window.time if window.every is None else window.every
+        self.window = window
+        self.on = window.on
+        self.time: Callable[[Any], Any] = operator.attrgetter(window.on)
+
+    def open(self) -> State:
+        return [[], [], None]
+
+    def add(self, state: State, item: Any) -> list[Items]:
+        time = self.time(item)
+        try:
+            end = time // self.every + 1
+        except TypeError as error:
+            raise no_number(self.on, time, error) from None
+        if state[2] is None:
+            state[2] = end
+        elif end < state[2]:
+            if self.window.late == "drop":
+                return []
+            if self.window.late == "error":
+                self._refuse(state, item, time)
+            end = state[2]
+            time = max((end - 1) * self.every, end * self.every - self.size)
+        closed = []
+        while state[0] and end > state[2]:
+            closed.append(self.take_held(state))
+            self._advance(state)
+        if time >= end * self.every - self.size:
+            state[0].append(item)
+            state[1].append(time)
+        elif end != end:  # noqa: PLR0124 - NaN; any other lies between two windows
+            state[2] = None if state[2] != state[2] else state[2]
+            raise no_number(self.on, time)
+        state[2] = end
+        return closed
+
+    def finish(self, state: State) -> list[Items]:
+        closed = []
+        while state[0]:
+            closed.append(self.take_held(state))
+            self._advance(state)
+        return closed
+
+    def _advance(self, state: State) -> None:
+        """Move on to the next window that holds an item."""
+        items, times, k = state[:3]
+        k += 1
+        first = k * self.every - self.size
+        kept = [i for i, time in enumerate(times) if time >= first]
+        state[0] = [items[i] for i in kept]
+        state[1] = [times[i] for i in kept]
+        state[2] = k
+
+    def take_held(self, state: State) -> Items:
+        """Return the window that closes next, with its bounds."""
+        end = state[2] * self.every
+        return Bounded(state[0], end - self.size, end)
+
+    def _refuse(self, state: State, item: Any, time: Any) -> None:
+        start = (state[2] - 1) * self.every
+        raise LateItemError(_describe_late(item, time, start))
+
+
+class CalendarSliding(TimeSliding):
+    """As `TimeSliding`, over dates or datetimes, or numbers of a known unit.
+
+    The state also has the scale of the times; the items in it stand with their times.
+    """
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self.value = self.time
+        self.time = operator.itemgetter(0)
+        self.spans = (self.size, self.every)
+        scale = "naive" if window.unit is None else "number"
+        self.size, self.every = (self._span(span, scale) for span in self.spans)
+
+    def _span(self, span: Duration, scale: Scale) -> Any:
+        return span_on(span, scale, self.window.unit, "a window by time")
+
+    def open(self) -> State:
+        return [[], [], None, None]
+
+    def add(self, state: State, item: Any) -> list[Items]:
+        value = self.value(item)
+        if state[3] is None:
+            scale = scale_of(value)
+            for span in self.spans:
+                self._span(span, scale)  # refuses what cannot be compared
+            state[3] = scale
+        return super().add(state, (measure(value, state[3], self.on), item))
+
+    def _refuse(self, state: State, item: Any, time: Any) -> None:
+        start = restore((state[2] - 1) * self.every, state[3])
+        text = _describe_late(item[1], restore(time, state[3]), start)
+        raise LateItemError(text)
+
+    def take_held(self, state: State) -> Items:
+        end, scale = state[2] * self.every, state[3]
+        items = [item for _, item in state[0]]
+        return Bounded(items, restore(end - self.size, scale), restore(end, scale))
+
+
+class Delta(WindowShape):
+    """Items within `delta` of one another; the state is [items, values, mark].
+
+    A window closes on the first item whose value lies `every` (for a tumbling window:
+    `delta`) or more above the mark, the value of the item that opened it.
+    """
+
+    def __init__(self, window: Window) -> None:
+        assert window.delta is not None and window.on is not None  # noqa: PT018, S101
+        self.size = window.delta
+        self.tumbling = window.every is None
+        self.every = window.delta if window.every is None else window.every
+        self.on = window.on
+        self.value = operator.attrgetter(window.on)
+
+    def open(self) -> State:
+        return [[], [], None]
+
+    def add(self, state: State, item: Any) -> list[Items]:
+        value = self.value(item)
+        refuse_no_number(self.on, value)
+        closed = []
+        if state[2] is None:
+            state[2] = value
+        elif value - state[2] >= self.every:
+            closed.append(state[0][:])
+            state[2] = value
+            if self.tumbling:
+                state[0], state[1] = [], []
+        if not self.tumbling:
+            self._evict(state, value)
+        state[0].append(item)
+        state[1].append(value)
+        return closed
+
+    def _evict(self, state: State, value: Any) -> None:
+        """Drop what lies `delta` or more below the newest value."""
+        kept = [i for i, old in enumerate(state[1]) if value - old < self.size]
+        if len(kept) < len(state[1]):
+            state[0] = [state[0][i] for i in kept]
+            state[1] = [state[1][i] for i in kept]
+
+    def finish(self, state: State) -> list[Items]:
+        return [state[0][:]] if state[0] else []
+
+
+class Punctuated(WindowShape):
+    """What stands between two window punctuations; the state is the items so far."""
+
+    def open(self) -> State:
+        return []
+
+    def add(self, state: State, item: Any) -> list[Items]:
+        state.append(item)
+        return []
+
+    def cut(self, state: State) -> list[Items]:
+        window = state[:]
+        state.clear()
+        return [window] if window else []
+
+    def finish(self, state: State) -> list[Items]:
+        return self.cut(state)
+
+
+def shape_of(window: Window) -> WindowShape:
+    """Return the shape that a window description asks for."""
+    if window.punctuation:
+        return Punctuated()
+    if isinstance(window.time, dt.timedelta):
+        return CalendarSliding(window)
+    if window.time is not None:
+        return TimeSliding(window)
+    if window.delta is not None:
+        return Delta(window)
+    assert window.count is not None  # noqa: S101 - validation has seen to it
+    if window.every is None:
+        return CountTumbling(window.count)
+    assert not isinstance(window.every, dt.timedelta)  # noqa: S101 - as above
+    return CountSliding(window.count, int(window.every))
+
+
+class AggregateKernel(Kernel):
+    stateful = True
+    finishes = True
+    forwards_punctuation = False
+
+    def __init__(self, kind: Aggregate) -> None:
+        self.shape = shape_of(kind.window)
+        self.summary = summary_of(kind)
+        self.handles_punctuation = kind.window.punctuation
+
+    def open(self) -> State:
+        return self.shape.open()
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        return [self.summary(window) for window in self.shape.add(state, item)]
+
+    def punctuation(self, state: State) -> Outputs:
+        return [self.summary(window) for window in self.shape.cut(state)]
+
+    def finish(self, state: State) -> Outputs:
+        return [self.summary(window) for window in self.shape.finish(state)]
+
+
+def summary_of(kind: Aggregate) -> Callable[[Items], Any]:
+    """Return the function from the items of a window to its output."""
+    if kind.function is not None:
+        own = kind.function
+        if kind.window.time is not None or kind.window.gap is not None:
+            return lambda items: own(list(items))  # its bounds are no concern of it
+        return own
+    names = tuple(name for name, _ in kind.columns)
+    columns = tuple(_column(column) for _, column in kind.columns)
+    make = row_type(names) if kind.into is None else kind.into
+    return lambda items: make(
+        **{name: f(items) for name, f in zip(names, columns, strict=True)}
+    )
+
+
+def _column(column: Column) -> Callable[[Items], Any]:  # noqa: PLR0911 - a table
+    if column.function in ("window_start", "window_end"):
+        return operator.attrgetter(column.function.removeprefix("window_"))
+    if column.attribute is None:
+        return len
+    get = operator.attrgetter(column.attribute)
+    match column.function:
+        case "sum":
+            return lambda items: sum(map(get, items))
+        case "min":
+            return lambda items: min(map(get, items))
+        case "max":
+            return lambda items: max(map(get, items))
+        case "mean":
+            return lambda items: sum(map(get, items)) / len(items)
+        case "last":
+            return lambda items: get(items[-1])
+        case _:  # any, first
+            return lambda items: get(items[0])

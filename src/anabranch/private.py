@@ -1,0 +1,76 @@
+"""Directories that only this user can read and write.
+
+What lies in them is unpickled or executed: compiled kernels, states, the settings of
+the JVM. In a temporary folder that all users share, another user could have put
+something there first, under a name that can be guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from anabranch.errors import EngineError
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def private_directory(*names: str) -> Path:
+    """Return a directory of this user's in the temporary folder of this host.
+
+    All processes of the user on this host get the same one for the same names. It is
+    made if it is not there. Raise an `EngineError` if another user could write to it.
+
+    >>> path = private_directory("kernels", "3.11")
+    >>> path.parts[-2:], oct(path.stat().st_mode & 0o777)
+    (('kernels', '3.11'), '0o700')
+    """
+    path = make_private(Path(tempfile.gettempdir()) / f"anabranch-{os.geteuid()}")
+    for name in names:
+        path = make_private(path / name)
+    return path
+
+
+def make_private(path: Path) -> Path:
+    """Return a directory that this user alone can use; make it, or refuse it."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        why: str | None = error.strerror
+    else:
+        why = why_not_private(path)
+        if why is None and path.stat().st_uid == os.geteuid():
+            path.chmod(0o700)  # nobody else needs to read what is in it
+    if why is not None:
+        msg = (
+            f"what is unpickled or executed must lie in a directory of this user's "
+            f"own; {path}: {why}; remove it, or name another folder by TMPDIR"
+        )
+        raise EngineError(msg)
+    return path
+
+
+def why_not_private(path: Path) -> str | None:
+    """Return why another user could change what is in a directory, or None.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp())
+    >>> why_not_private(path) is None
+    True
+    >>> path.chmod(0o777)
+    >>> why_not_private(path)
+    'others can write to it (mode 777)'
+    """
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return "it is a link" if stat.S_ISLNK(found.st_mode) else "it is no directory"
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"it belongs to user {found.st_uid}, not to {os.geteuid()}"
+    if found.st_mode & _OTHERS_WRITE:
+        return f"others can write to it (mode {stat.S_IMODE(found.st_mode):o})"
+    above = path.resolve().parent.stat()
+    if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
+        return f"others can put another one in its place (mode of {path.parent})"
+    return None

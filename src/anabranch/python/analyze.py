@@ -1,0 +1,443 @@
+"""The traits of every operator of a program, with the evidence for each.
+
+The kind of an operator says most. What the user's code adds, it can only take away: code
+that is not provably free of state of its own makes an operator global, on a keyed
+stream too, since no key keeps that state apart.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from anabranch.graph.declarations import declaration_of
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kind import Kind, SinkKind, SourceKind
+from anabranch.graph.types import parameter_type
+from anabranch.operators.blocks import Block
+from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.iterate import Iterate
+from anabranch.operators.sinks import WriteSink
+from anabranch.operators.sources import FromIterable, Generate, ReadSource
+from anabranch.operators.stateless import FlatMap
+from anabranch.operators.windows import Aggregate
+from anabranch.python.arrivals import SOMETHING, Arrival
+from anabranch.python.flow import arriving_at, blame_givers, departing_from, offered_by
+from anabranch.python.implicit import (
+    findings_of_construction,
+    findings_of_items,
+    findings_of_pickling,
+    findings_of_readings,
+)
+from anabranch.python.lift import find_lift
+from anabranch.python.objects import CALLABLES, is_scalar, is_users_code
+from anabranch.python.purity import (
+    Code,
+    Use,
+    Verdicts,
+    find_own_write,
+    findings_of_function,
+    findings_of_operator,
+    findings_of_scan,
+)
+from anabranch.python.rates import forwards_of, push_of
+from anabranch.python.sharing import ATTRIBUTE, Sharing
+from anabranch.python.traits import (
+    Cause,
+    Evidence,
+    Push,
+    Trait,
+    Traits,
+    traits_of_kind,
+    why,
+)
+from anabranch.python.universe import Universe
+from anabranch.python.values import CHANGES_INPUT, Effect, Findings, Place
+
+ON_ERROR = "on_error"  # stands for the function that takes failures
+_USES: Mapping[str, Use] = {
+    **dict.fromkeys(("predicate", "when", "match"), "truth"),
+    "factory": "each",
+    "route": "several",
+}
+
+
+_PLAIN: tuple[Iterable[Any], ...] = ([], (), {}, {}.values(), {}.items(), "", range(1))
+_PLAIN_ITERATORS = frozenset(type(iter(each)) for each in _PLAIN)
+# What engines call of an own source or sink: the types that they pass, and their use.
+_CALLS_OF_SOURCES: Mapping[str, tuple[tuple[Any, ...], Use]] = {
+    "partitions": ((), "each"),
+    "read": ((str, None), "each"),
+    "has_ended": ((), "truth"),
+    "born_s": ((None,), "value"),
+    "close": ((), "value"),
+}
+_CALLS_OF_SINKS: Mapping[str, tuple[tuple[Any, ...], Use]] = {
+    "open": ((str, None), "value"),
+    "write": ((list,), "several"),
+    **dict.fromkeys(("prepare", "commit", "abort"), ((int,), "value")),
+    "close": ((), "value"),
+}
+
+
+def analyze(graph: Graph) -> Mapping[str, Traits]:
+    """Return the traits of every operator.
+
+    >>> import anabranch as ab
+    >>> from anabranch.language.drafts import build_graph
+    >>> numbers = ab.from_iterable([1, 2])
+    >>> graph = build_graph([numbers.map(abs).scan(lambda s, n: (s, n), 0).to_list()])
+    >>> {name: traits.state for name, traits in analyze(graph).items()}
+    {'from_iterable': 'stateless', 'map': 'stateless', 'scan': 'global', 'to_list': 'stateless'}
+    """
+    return analyze_program(graph).traits
+
+
+class Analysis(NamedTuple):
+    """The traits of every operator, and which parts share what one of them changes."""
+
+    traits: Mapping[str, Traits]
+    sharing: tuple[Sharing, ...] = ()
+
+
+def analyze_program(
+    graph: Graph, on_error: Callable[..., Any] | None = None
+) -> Analysis:
+    """Return what is known of a program whose failures go to a function, if any."""
+    verdicts = learn(graph, on_error)
+    traits = {
+        op.name: _traits(
+            graph,
+            op,
+            verdicts.why_not_pure(op.name),
+            keeps_nothing=any(f.keeps_nothing for f in verdicts.findings[op.name]),
+        )
+        for op in graph
+    }
+    for op in graph:
+        if _has_state_of_its_own(op, traits[op.name]):
+            lift = find_lift(op, verdicts.findings[op.name], verdicts.sharing)
+            traits[op.name] = replace(
+                traits[op.name], lifted=lift.places, not_lifted=lift.why_not
+            )
+    return Analysis(traits, verdicts.sharing)
+
+
+def _has_state_of_its_own(op: Op, traits: Traits) -> bool:
+    """Tell whether the code of an operator is proved to change something that lasts."""
+    if not traits.effects or isinstance(op.kind, SourceKind | SinkKind):
+        return False
+    return any(
+        one.trait == "state" and one.cause == "writes" for one in traits.evidence
+    )
+
+
+def learn(graph: Graph, on_error: Callable[..., Any] | None = None) -> Verdicts:
+    """Return what the code of all operators does, weighed together."""
+    offered = {
+        op.name: offered_by(op.kind, op.type)
+        for op in graph
+        if isinstance(op.kind, SourceKind)
+    }
+    arriving = (kind for each in offered.values() for kind in each.types)
+    universe = Universe([*roots_of(graph), *roots_of_function(on_error), *arriving])
+    learner = _Learner(universe)
+    found: dict[str, list[Findings]] = {}
+    given: dict[str, Arrival] = {}
+    for op in graph:  # producers first
+        arrival = offered.get(op.name) or arriving_at(op, given)
+        found[op.name] = learner.about(graph, op, arrival)
+        given[op.name] = departing_from(op, arrival, found[op.name])
+    blame_givers(graph, found, given)
+    for op in graph.sources:
+        if isinstance(op.kind, FromIterable):
+            read = findings_of_items(universe, op.kind.items)
+            found[op.name] += [] if read is None else [read]
+            if _runs_while_read(op.kind.items):
+                found[op.name].append(Findings(runs_anything=True, connector=True))
+    for op in graph:
+        found[op.name] += findings_of_connector(universe, op.kind)
+    if on_error is not None:
+        code = Code(on_error, (None,))
+        found[ON_ERROR] = [findings_of_function(universe, code)]
+    return Verdicts(universe, found)
+
+
+def findings_of_connector(universe: Universe, kind: Kind) -> list[Findings]:
+    """Return what the methods of an own source or sink share with other code.
+
+    Files, databases and attributes of their own are their business: a source promises
+    that reading from a position gives the same rows again. What counts is which globals
+    they assign, and which objects of the program they change or read.
+    """
+    found = [findings_of_function(universe, code) for code in connector_code(kind)]
+    return [
+        Findings(
+            reads={k: r for k, r in each.reads.items() if _is_data(r.target)},
+            changes=each.changes,
+            touched={k: r for k, r in each.touched.items() if _is_data(r.target)},
+            rebinds={k: at for k, at in each.rebinds.items() if k[1] != ATTRIBUTE},
+            visited=each.visited,
+            runs_anything=bool(each.calls_anyone or each.writes_anything),
+            connector=True,
+        )
+        for each in found
+    ]
+
+
+def _runs_while_read(items: Any) -> bool:
+    """Tell whether reading an iterator runs code, as of a generator that has begun."""
+    return isinstance(items, Iterator) and type(items) not in _PLAIN_ITERATORS
+
+
+def _is_data(target: Any) -> bool:
+    return not isinstance(target, (*CALLABLES, ModuleType))
+
+
+def connector_code(kind: Kind) -> Iterator[Code]:
+    """Yield the methods of an own source or sink that engines call."""
+    match kind:
+        case ReadSource(source=connector):
+            calls = _CALLS_OF_SOURCES
+        case WriteSink(sink=connector) if connector is not None:
+            calls = _CALLS_OF_SINKS
+        case _:
+            return
+    for name, (types, use) in calls.items():
+        method = getattr(connector, name)
+        if not isinstance(method, MethodType) or is_users_code(
+            method.__func__.__code__
+        ):
+            yield Code(method, types, use=use)
+
+
+def roots_of(graph: Graph) -> Iterator[Any]:
+    """Yield whatever leads to the modules of a program."""
+    for op in graph:
+        yield op.type
+        functions = [code.function for code in op.kind.user_code]
+        functions += [code.function for code in connector_code(op.kind)]
+        for function in functions:
+            yield from roots_of_function(function)
+        if isinstance(op.kind, FromIterable) and isinstance(
+            op.kind.items, list | tuple
+        ):
+            yield from {type(item) for item in op.kind.items}
+        if isinstance(op.kind, Iterate):
+            yield from roots_of(op.kind.body)
+
+
+def roots_of_function(function: Any) -> Iterator[Any]:
+    """Yield whatever leads to the modules of a function."""
+    while isinstance(function, functools.partial):
+        yield from (*function.args, *function.keywords.values())
+        function = function.func
+    if isinstance(function, MethodType):
+        yield function.__self__
+        function = function.__func__
+    if isinstance(function, functools._lru_cache_wrapper):  # noqa: SLF001
+        function = function.__wrapped__
+    yield function
+    yield from _cells(function)
+
+
+def _cells(function: Any) -> Iterator[Any]:
+    if not isinstance(function, FunctionType):
+        return
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            continue
+
+
+class _Learner:
+    """Finds out what the code of operators does, each function once."""
+
+    def __init__(self, universe: Universe) -> None:
+        self.universe = universe
+        self._known: dict[Any, Findings] = {}
+        self._facing: dict[Arrival, Universe] = {}
+
+    def about(self, graph: Graph, op: Op, arrival: Arrival) -> list[Findings]:
+        """Return the findings about all code of an operator."""
+        if arrival not in self._facing:
+            self._facing[arrival] = self.universe.facing(arrival)
+        universe = self._facing[arrival]
+        try:
+            return [*self._about(graph, op, universe), *_implicit(graph, op, universe)]
+        except RecursionError:
+            found = Findings()
+            place = Place(op.site.file, op.site.line)
+            found.effect("unknown", "the code is nested too deeply to follow", place)
+            return [found]
+
+    def _about(self, graph: Graph, op: Op, universe: Universe) -> list[Findings]:
+        item = _item_type(graph, op)
+        match op.kind:
+            case Scan(step=step):
+                item = item or parameter_type(step, 1)
+                return [findings_of_scan(universe, op.kind, item)]
+            case Apply(operator=cls):
+                if declaration_of(cls).state == "stateless":
+                    return []
+                item = item or parameter_type(cls.process, 1)
+                return [findings_of_operator(universe, op.kind, item)]
+            case Iterate(body=body, until=until):
+                within = SOMETHING._replace(sets=universe.arriving.sets)
+                found = [f for each in body for f in self.about(body, each, within)]
+                if until is not None:
+                    code = Code(until, (list,), use="truth")
+                    found.append(self._function(code, self.universe.facing(within)))
+                return found
+        return [self._function(code, universe) for code in _codes(graph, op, item)]
+
+    def _function(self, code: Code, universe: Universe) -> Findings:
+        key = (*_identity(code.function), code[1:], universe.arriving)
+        if key not in self._known:
+            self._known[key] = findings_of_function(universe, code)
+        return self._known[key]
+
+
+def _implicit(graph: Graph, op: Op, universe: Universe) -> Iterator[Findings]:
+    """Yield what the engines run of the user's code without being told to."""
+    items = [graph[each.operator].type for each in op.inputs if each.operator in graph]
+    if isinstance(op.kind, SourceKind):
+        kind = None if isinstance(op.kind, FromIterable | Generate) else op.type
+        found = [findings_of_construction(universe, op, kind)]
+    else:
+        found = [findings_of_readings(universe, op, items)]
+        found += [findings_of_pickling(universe, op, each) for each in items]
+    yield from (each for each in found if each is not None)
+
+
+def _identity(function: Any) -> tuple[Any, ...]:
+    """Return what tells functions apart: not which numbers they have captured."""
+    if not isinstance(function, FunctionType) or vars(function):
+        return (id(function),)
+    captured = [*_cells(function), *(function.__defaults__ or ())]
+    captured += (function.__kwdefaults__ or {}).values()
+    seen = tuple(id(type(v)) if is_scalar(v) else id(v) for v in captured)
+    code = function.__code__
+    return (code, code.co_filename, id(function.__globals__), seen, len(captured))
+
+
+def _codes(graph: Graph, op: Op, item: Any) -> Iterator[Code]:
+    """Yield the functions of an operator with the types that they are called with."""
+    for role, function in op.kind.user_code:
+        types: tuple[Any, ...] = (item or parameter_type(function, 0),)
+        if isinstance(op.kind, Aggregate | Block):
+            types = (list if item is None else list[item],)
+        elif len(op.inputs) > 1:
+            types = tuple(graph[each.operator].type for each in op.inputs)
+        elif role == "factory":
+            types = ()
+        yield Code(function, types, use=_USES.get(role, _use_of(op.kind)))
+    if isinstance(op.kind, Aggregate) and op.kind.into is not None:
+        yield Code(op.kind.into, (), by_name=True)
+
+
+def _use_of(kind: Kind) -> Use:
+    return "each" if isinstance(kind, FlatMap | Block) else "value"
+
+
+def _item_type(graph: Graph, op: Op) -> Any:
+    """Return the tuple type of the items that an operator takes, where it is known."""
+    if len(op.inputs) != 1 or op.inputs[0].operator not in graph:
+        return None
+    return graph[op.inputs[0].operator].type
+
+
+def _traits(
+    graph: Graph, op: Op, effect: Effect | None, *, keeps_nothing: bool = False
+) -> Traits:
+    traits = _with_outputs(op, traits_of_kind(op), _item_type(graph, op))
+    if isinstance(op.kind, SourceKind) and effect is not None:
+        found = Evidence("state", effect.text, effect.file, effect.line)
+        others = [one for one in traits.evidence if one.trait != "state"]
+        evidence = (found, *others)
+        return replace(traits, in_parallel=False, effects=True, evidence=evidence)
+    if isinstance(op.kind, SourceKind | SinkKind):
+        return traits
+    if keeps_nothing and isinstance(op.kind, Apply):
+        text = f"{op.kind.operator.__name__} changes nothing that it holds"
+        traits = _stating(op, replace(traits, state="stateless", key=()), "state", text)
+    traits = _with_declarations(op, traits)
+    if effect is not None:
+        return _made_global(op, traits, effect)
+    return traits
+
+
+def _with_outputs(op: Op, traits: Traits, item: Any) -> Traits:
+    """Add what the code says about outputs to what the kind says."""
+    rated = push_of(op)
+    if rated is not None:
+        traits = replace(
+            traits, push=rated.push, evidence=(*traits.evidence, rated.evidence)
+        )
+    kept = forwards_of(op, item)
+    if kept is not None:
+        traits = replace(
+            traits, forwards=kept.attributes, evidence=(*traits.evidence, kept.evidence)
+        )
+    return traits
+
+
+def _with_declarations(op: Op, traits: Traits) -> Traits:
+    """Believe the author: what is declared stands in for what was found."""
+    code = op.kind.user_code
+    declared = declaration_of(code[0].function if code else None)
+    by_item = op.timing is None  # the clock asks for more than what an item gives
+    if declared.push is not None and by_item and isinstance(op.kind, Apply | FlatMap):
+        text = f"is declared to give {declared.push} outputs for an item"
+        traits = _stating(op, replace(traits, push=Push(*declared.push)), "rate", text)
+    if declared.forwards is not None and traits.forwards is not None:
+        kept = traits.forwards | declared.forwards
+        text = f"is declared to forward {', '.join(sorted(declared.forwards))}"
+        traits = _stating(op, replace(traits, forwards=kept), "forwards", text)
+    if declared.state == "global":
+        text = "is declared to have state"
+        made = replace(traits, state="global", key=(), effects=True)
+        return _stating(op, made, "state", text)
+    if isinstance(op.kind, Apply) and declared.state == "stateless":
+        at_signs = map(op.kind.overrides, ("punctuation", "finish", "on_time"))
+        if not by_item or any(at_signs):
+            return traits  # what one instance gives at the end, many would give
+        text = "is declared to be stateless"
+        return _stating(op, replace(traits, state="stateless", key=()), "state", text)
+    return traits
+
+
+def _stating(op: Op, traits: Traits, trait: Trait, text: str) -> Traits:
+    """Replace the evidence for one trait."""
+    others = tuple(each for each in traits.evidence if each.trait != trait)
+    return replace(traits, evidence=(why(op, trait, text), *others))
+
+
+def _made_global(op: Op, traits: Traits, effect: Effect) -> Traits:
+    """Return the traits of an operator whose code is not provably pure."""
+    text = effect.text
+    refuted = isinstance(op.kind, Apply) and find_own_write(op.kind.operator)
+    if effect.kind == "unknown" and "declare" not in text and not refuted:
+        text += '; say @ab.declare(state="stateless") if that does not matter'
+    found = Evidence("state", text, effect.file, effect.line, _cause(effect))
+    others = tuple(each for each in traits.evidence if each.trait != "state")
+    return replace(
+        traits, state="global", key=(), effects=True, evidence=(found, *others)
+    )
+
+
+def _cause(effect: Effect) -> Cause:
+    match effect.kind:
+        case "changes":
+            of_input = effect.text.endswith(CHANGES_INPUT)
+            return "input" if of_input else "writes"
+        case "impure":
+            return "world"
+        case "shared":
+            return "shared"
+        case "unknown":
+            return "unseen"

@@ -1,0 +1,145 @@
+"""Of which types the objects are that reach an operator: its items, and what they hold.
+
+An annotation says little here: a `str` may be a subclass with methods of its own, and an
+item without an annotation may be a set, whose order differs between processes. So the
+items of a list are looked at, and what an operator gives is followed from function to
+function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import itertools
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from anabranch.python.objects import (
+    CALLABLES,
+    CONTAINERS,
+    held_by,
+    is_scalar_type,
+    is_users_class,
+)
+
+_CLOSED: tuple[type, ...] = (*CALLABLES, types.ModuleType, enum.Enum, np.generic)
+_PLAIN = (tuple, list, set, frozenset)
+_SETS = (set, frozenset)
+_AT_ONCE = 10_000
+
+
+class Arrival(NamedTuple):
+    """The types of items (`top`) and of whatever can be reached from them (`types`).
+
+    Unless it is `complete` there may be objects of other types; `sets` tells whether a
+    set may be among them all.
+    """
+
+    top: frozenset[type]
+    types: frozenset[type]
+    complete: bool
+    sets: bool
+
+    def __or__(self, other: object) -> Arrival:
+        """Return what may reach an operator from either side."""
+        if not isinstance(other, Arrival):
+            return NotImplemented
+        return Arrival(
+            self.top | other.top,
+            self.types | other.types,
+            self.complete and other.complete,
+            self.sets or other.sets,
+        )
+
+    def may_hold(self, cls: type) -> bool:
+        """Tell whether an instance of a class may be among the objects."""
+        return not self.complete or any(issubclass(each, cls) for each in self.types)
+
+
+NOBODY: Final = Arrival(frozenset(), frozenset(), complete=True, sets=False)
+ANYTHING: Final = Arrival(frozenset(), frozenset(), complete=False, sets=True)
+SOMETHING: Final = ANYTHING._replace(sets=False)  # not known what, but no set
+
+
+def arrival_of(items: Iterable[type], *, complete: bool = True) -> Arrival:
+    """Return the arrival of items of some types that hold nothing else.
+
+    >>> arrival_of([int]).complete, arrival_of([frozenset]).sets
+    (True, True)
+    """
+    found = frozenset(items)
+    return Arrival(found, found, complete, any(issubclass(t, _SETS) for t in found))
+
+
+def look_into(items: Sequence[Any]) -> Arrival:
+    """Return the types of objects and of all that they hold; runs no user's code.
+
+    >>> sorted(t.__name__ for t in look_into([{"a": [1]}, {"b": {2.0}}]).types)
+    ['dict', 'float', 'int', 'list', 'set', 'str']
+    """
+    top: set[type] = set(map(type, items))
+    if all(map(is_scalar_type, top)):
+        return arrival_of(top)
+    found = NOBODY
+    seen: dict[int, Any] = {}
+    for first in range(0, len(items), _AT_ONCE):
+        found |= _look_deeply(items[first : first + _AT_ONCE], seen)
+    return found._replace(top=frozenset(top))
+
+
+def _look_deeply(level: Sequence[Any], seen: dict[int, Any]) -> Arrival:
+    """Look at objects level by level, all of one type at once: there may be many."""
+    found: set[type] = set()
+    complete = True
+    while level:
+        kinds = set(map(type, level))
+        found |= kinds
+        parts: list[Any] = []
+        for kind in kinds:
+            if _is_closed(kind):
+                continue
+            same = level if len(kinds) == 1 else [o for o in level if type(o) is kind]
+            if not issubclass(kind, tuple | frozenset):  # these form no circle
+                new = {id(each): each for each in same if id(each) not in seen}
+                seen.update(new)
+                same = [*new.values()]
+            inside = _parts(kind, same) if same else ()
+            complete = complete and inside is not None
+            parts.extend(inside or ())
+        level = parts
+    return arrival_of(found, complete=complete)
+
+
+def _is_closed(kind: type) -> bool:
+    return is_scalar_type(kind) or issubclass(kind, _CLOSED)
+
+
+def _parts(kind: type, objects: Sequence[Any]) -> Iterable[Any] | None:
+    """Return what objects of a type hold; None if that cannot be looked into."""
+    found: list[Iterable[Any]] = []
+    if issubclass(kind, CONTAINERS):
+        plain: Any = next((base for base in _PLAIN if issubclass(kind, base)), None)
+        if plain is None:
+            found.extend(map(held_by, objects))
+        else:
+            found.append(itertools.chain.from_iterable(map(plain.__iter__, objects)))
+    if not is_users_class(kind):
+        return itertools.chain.from_iterable(found) if found else None
+    if kind.__dictoffset__:
+        own = (object.__getattribute__(each, "__dict__") for each in objects)
+        found.extend(map(dict.values, own))
+    for slot in _slots(kind):
+        for each in objects:
+            with contextlib.suppress(AttributeError):
+                found.append((slot.__get__(each),))
+    return itertools.chain.from_iterable(found)
+
+
+def _slots(kind: type) -> list[Any]:
+    entries = itertools.chain.from_iterable(
+        vars(base).values() for base in kind.__mro__
+    )
+    return [each for each in entries if isinstance(each, types.MemberDescriptorType)]

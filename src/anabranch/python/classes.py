@@ -1,0 +1,314 @@
+"""Of which classes a value may be, and which of them are records.
+
+Which classes are records: they store what they are given, and give it back.
+
+Of a NamedTuple or dataclass that holds only as long as the code that runs is the
+generated one. A method, descriptor or metaclass of the user's in its place may store
+something else, so every one that has a part in it is looked at: on the class, and on
+its subclasses, since an item that is declared to be of a class may be of a subclass.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Iterable
+from typing import Any, get_args, get_origin
+
+import numpy as np
+
+from anabranch.graph.types import fields_of
+from anabranch.python.objects import (
+    MISSING,
+    class_attribute,
+    has_scalar_members,
+    is_instance_of_users,
+    is_scalar_type,
+    is_users_class,
+    runs_code,
+)
+from anabranch.python.universe import Universe, subclasses
+from anabranch.python.values import Fresh, Input, Known, Plain, Root, Scalar, Shared
+
+_SAMPLE: Any = collections.namedtuple("_SAMPLE", "field")  # noqa: PYI024 - it has no types
+_SAMPLE_CODES = {
+    name: getattr(raw, "__func__", raw).__code__
+    for name, raw in vars(_SAMPLE).items()
+    if name in ("_replace", "_make")
+}
+_GETTER: type = type(vars(_SAMPLE)["field"])
+_C_METHODS = (types.WrapperDescriptorType, types.BuiltinFunctionType)
+
+
+def is_named_tuple(cls: Any) -> bool:
+    """Tell whether a class has the attributes of a NamedTuple."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def is_frozen(cls: Any) -> bool:
+    """Tell whether the attributes of a dataclass cannot be assigned."""
+    params = getattr(cls, "__dataclass_params__", None)
+    return bool(params is not None and params.frozen)
+
+
+def parameters_of(cls: Any) -> tuple[str, ...] | None:
+    """Return what the generated constructor of a record takes by position, in order.
+
+    None for a class that is no record. Whoever is passed by keyword alone comes last.
+
+    >>> parameters_of(_SAMPLE), parameters_of(dict)
+    (('field',), None)
+    """
+    if is_named_tuple(cls):
+        maker = class_attribute(cls, "__new__")
+    elif isinstance(cls, type) and dataclasses.is_dataclass(cls):
+        maker = class_attribute(cls, "__init__")
+    else:
+        return None
+    code = getattr(getattr(maker, "__func__", maker), "__code__", None)
+    if code is None:
+        return ()
+    return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+
+
+def stored_fields(cls: Any) -> frozenset[str]:
+    """Return the fields that an instance has just as its constructor was given them.
+
+    >>> stored_fields(_SAMPLE), stored_fields(dict)
+    (frozenset({'field'}), frozenset())
+    """
+    if not isinstance(cls, type) or not _is_made_plainly(cls):
+        return frozenset()
+    given = parameters_of(cls) or ()
+    if is_named_tuple(cls):
+        return frozenset(given) if _is_stored_in_order(cls, given) else frozenset()
+    fields = dataclasses.fields(cls)
+    if not all(_is_stored(cls, field.name) for field in fields):
+        return frozenset()  # code of the user's runs, which may assign any of them
+    return frozenset(f.name for f in fields if f.init and f.name in given)
+
+
+def kept_fields(cls: Any, how: str) -> frozenset[str]:
+    """Return the fields that a copy of an item keeps if it is not told another value.
+
+    `how` names what copies: `_replace`, `__replace__` (of `copy.replace`), or `replace`
+    of dataclasses. The item may be of any subclass that is loaded.
+    """
+    kept = _kept_by_one(cls, how)
+    for each in subclasses(cls) if kept else ():
+        kept &= _kept_by_one(each, how)
+    return kept
+
+
+def fields_in_order(cls: Any) -> tuple[str, ...]:
+    """Return the fields that unpacking an item gives; none if it may give others.
+
+    >>> fields_in_order(_SAMPLE)
+    ('field',)
+    """
+    if not is_named_tuple(cls):
+        return ()
+    names = parameters_of(cls) or ()
+    each: Any
+    for each in (cls, *subclasses(cls)):
+        plain = class_attribute(each, "__iter__") is tuple.__iter__
+        if not plain or stored_fields(each) != frozenset(names):
+            return ()
+    return names
+
+
+def _kept_by_one(cls: type, how: str) -> frozenset[str]:
+    if how == "replace":
+        if is_named_tuple(cls):
+            return frozenset()  # the call would fail
+        return stored_fields(cls)
+    raw = class_attribute(cls, how)
+    if is_named_tuple(cls):
+        made = {name: class_attribute(cls, name) for name in _SAMPLE_CODES}
+        generated = all(
+            getattr(getattr(each, "__func__", each), "__code__", None)
+            is _SAMPLE_CODES[name]
+            for name, each in {**made, "_replace": raw}.items()
+        )
+        plain = class_attribute(cls, "__iter__") is tuple.__iter__
+        plain &= class_attribute(cls, "__len__") is tuple.__len__
+        return stored_fields(cls) if generated and plain else frozenset()
+    own = getattr(dataclasses, "_replace", None)  # what Python 3.13 puts there
+    generated = how == "__replace__" and own is not None and raw is own
+    return stored_fields(cls) if generated else frozenset()
+
+
+def _is_made_plainly(cls: type) -> bool:
+    """Tell whether only generated code and Python's own runs when a record is made."""
+    if class_attribute(type(cls), "__call__") is not vars(type)["__call__"]:
+        return False
+    if class_attribute(cls, "__post_init__") is not MISSING:
+        return False
+    if not isinstance(class_attribute(cls, "__getattribute__"), _C_METHODS):
+        return False
+    new, init = class_attribute(cls, "__new__"), class_attribute(cls, "__init__")
+    new = getattr(new, "__func__", new)
+    if is_named_tuple(cls):
+        names = getattr(new, "__globals__", {})
+        named = str(names.get("__name__", "")).startswith("namedtuple_")
+        return named and "_tuple_new" in names and isinstance(init, _C_METHODS)
+    setter = class_attribute(cls, "__setattr__")
+    return (
+        isinstance(new, _C_METHODS)
+        and _is_generated(init, "__init__")
+        and (isinstance(setter, _C_METHODS) or _is_generated(setter, "__setattr__"))
+    )
+
+
+def _is_generated(raw: Any, name: str) -> bool:
+    """Tell whether `dataclass` wrote a method."""
+    code = getattr(raw, "__code__", None)
+    return (
+        code is not None
+        and code.co_filename == "<string>"
+        and code.co_qualname == f"__create_fn__.<locals>.{name}"
+    )
+
+
+def _is_stored_in_order(cls: type, names: tuple[str, ...]) -> bool:
+    """Tell whether each field of a NamedTuple is read from its own place."""
+    for index, name in enumerate(names):
+        raw = class_attribute(cls, name)
+        if type(raw) is not _GETTER or raw.__reduce__()[1][0] != index:
+            return False
+    return tuple(cls._fields) == names  # type: ignore[attr-defined]
+
+
+def _is_stored(cls: type, name: str) -> bool:
+    """Tell whether an attribute of a dataclass is what was assigned to it."""
+    raw = class_attribute(cls, name)
+    if raw is MISSING or isinstance(raw, types.MemberDescriptorType):
+        return True
+    return not (hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__"))
+
+
+_UNIONS = (typing.Union, types.UnionType)
+_HOMOGENEOUS = (
+    *(list, set, frozenset, tuple, collections.deque, collections.abc.Sequence),
+    *(collections.abc.Iterable, collections.abc.Iterator, collections.abc.Collection),
+)
+_LOOKED_INTO = (list, dict, set, frozenset, tuple, collections.deque, np.ndarray)
+_MAPPINGS = (dict, collections.abc.Mapping, collections.defaultdict)
+
+
+def class_of(root: Root) -> type | None:
+    """Return the class of the user's that a value is an instance of, if it is known."""
+    match root:
+        case Fresh(_, kind) | Input(kind):
+            return kind if is_users_class(kind) else None
+        case Known(obj=obj) if is_instance_of_users(obj):
+            return type(obj)
+    return None
+
+
+def classes_of(  # noqa: PLR0911 - one return for each kind
+    root: Root, universe: Universe
+) -> frozenset[type] | None:
+    """Return every class that a value may be an instance of; None if any is possible.
+
+    An annotation allows for subclasses, which the user may have written.
+    """
+    match root:
+        case Fresh(_, kind) if not is_users_class(kind):
+            return frozenset([kind]) if isinstance(kind, type) else None
+        case Fresh(_, kind):  # `_replace` gives what the class of the item is
+            return _with_subclasses(kind, universe)
+        case Input(None):
+            return universe.arriving.types if universe.arriving.complete else None
+        case Input(kind):
+            return _annotated_classes(kind, universe)
+        case Known(obj=obj):
+            return frozenset([type(obj)])
+        case Shared(kinds=kinds):
+            return kinds
+        case Plain(kind) if is_users_class(kind):
+            return frozenset([kind])  # type: ignore[list-item]
+    return frozenset()
+
+
+def _annotated_classes(kind: Any, universe: Universe) -> frozenset[type] | None:
+    origin = get_origin(kind) or kind
+    if origin in _UNIONS:
+        found = [_annotated_classes(each, universe) for each in get_args(kind)]
+        if any(each is None for each in found):
+            return None
+        return frozenset().union(*(each or frozenset() for each in found))
+    if not isinstance(origin, type) or origin is object or _is_abstract(origin):
+        return None
+    return _with_subclasses(origin, universe)
+
+
+def _is_abstract(cls: type) -> bool:
+    is_protocol = getattr(cls, "_is_protocol", False)
+    in_library = cls.__module__ in ("collections.abc", "typing", "numbers")
+    return is_protocol or in_library or inspect.isabstract(cls)
+
+
+def _with_subclasses(cls: type, universe: Universe) -> frozenset[type]:
+    return frozenset([cls, *universe.subclasses_of(cls)])
+
+
+def member_of(cls: type) -> Root:
+    """Return some member of an enum; one with methods is not changed either."""
+    plain = not runs_code(cls) and has_scalar_members(cls)
+    return Plain(cls) if plain else Input(cls)
+
+
+def items_of(kind: Any, universe: Universe) -> frozenset[Root]:
+    """Return the items that an operator takes, by annotation or by what arrives."""
+    arriving = universe.arriving
+    if kind is not None or not arriving.complete or not arriving.top:
+        return frozenset([typed(kind, universe)])
+    return frozenset(map(_item_of, arriving.top))
+
+
+def _item_of(kind: type) -> Root:
+    """Return an item of a class; what its attributes are is not believed here."""
+    if is_scalar_type(kind):
+        return Plain(kind)
+    if kind is Scalar:
+        return Plain()
+    known = kind in _LOOKED_INTO or (is_users_class(kind) and not fields_of(kind))
+    return Input(kind) if known and not issubclass(kind, enum.Enum) else Input()
+
+
+def typed(kind: Any, universe: Universe) -> Root:
+    """Return the part of an input that has an annotation."""
+    if is_scalar_type(kind):
+        return Input(kind) if universe.may_be_derived(kind) else Plain(kind)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return member_of(kind)
+    if getattr(kind, "_is_protocol", False):  # says what there is, not what it does
+        return Input()
+    if get_origin(kind) in _UNIONS and all(map(is_scalar_type, get_args(kind))):
+        derived = any(map(universe.may_be_derived, get_args(kind)))
+        return Input(kind) if derived else Plain()
+    return Input(kind)
+
+
+def parts_of_annotation(kind: Any, universe: Universe) -> Iterable[Root]:
+    """Return what can be reached in one step from an input with this annotation.
+
+    >>> sorted(map(str, parts_of_annotation(dict[str, int], Universe([]))))
+    ["Plain(type=<class 'int'>)", "Plain(type=<class 'str'>)"]
+    """
+    origin = get_origin(kind)
+    args = [arg for arg in get_args(kind) if arg is not Ellipsis]
+    if args and (origin in _UNIONS or origin in (*_HOMOGENEOUS, *_MAPPINGS)):
+        return [typed(arg, universe) for arg in args]
+    found: list[Root] = []
+    for cls in _annotated_classes(kind, universe) or [None]:
+        fields = fields_of(cls)
+        if fields is None:
+            return [Input()]
+        found.extend(typed(each, universe) for each in fields.values())
+    return found

@@ -1,0 +1,682 @@
+"""What a value that exists already is, what it holds, and what differs between processes.
+
+What a value that exists already is, what it holds, and what runs on access.
+
+Only classes of the user's can run code here: `__getitem__`, `__iter__`, `__add__` and
+so on are followed like calls. For a value of unknown type every class of the program
+that defines the name is a candidate.
+
+What differs from one process to the next although no code says so.
+
+The hash of a text is drawn anew in every process, so a set of texts is gone through in
+another order there; and an object without a `__repr__` of its own is shown with its
+address. Numbers, and tuples of numbers, have the same hash everywhere.
+
+What depends on whether two names stand for one object.
+
+An item that was sent to another process is a copy: it is no longer the object that a
+global stands for. `is` tells them apart, and so does everything that falls back on it:
+`==` of objects without an `__eq__`, and a NaN in a container.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import copy
+import enum
+import functools
+import math
+import pickle
+import types
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias, get_args, get_origin
+
+import numpy as np
+
+from anabranch.graph.declarations import is_trusted
+from anabranch.python.classes import classes_of, member_of, parts_of_annotation
+from anabranch.python.known import module_of, why_impure
+from anabranch.python.objects import (
+    CALLABLES,
+    CONTAINERS,
+    class_attribute,
+    contents,
+    function_in,
+    held_by,
+    held_objects,
+    holds_set,
+    is_instance_of_users,
+    is_scalar,
+    is_scalar_type,
+    is_users_class,
+    is_users_code,
+    parts_of_object,
+    types_in,
+)
+from anabranch.python.packages import facts_of
+from anabranch.python.universe import Universe
+from anabranch.python.values import (
+    LOST,
+    MADE,
+    PLAIN,
+    Arguments,
+    Bound,
+    Change,
+    Closure,
+    Findings,
+    Frame,
+    Fresh,
+    Input,
+    Known,
+    LibraryObject,
+    Lost,
+    Method,
+    Place,
+    Plain,
+    Root,
+    Shared,
+    Value,
+    join,
+    shown,
+)
+
+
+class Elements(ABC):
+    """The part of the interpreter that looks into values."""
+
+    def __init__(self, universe: Universe) -> None:
+        self.universe = universe
+        self.found = Findings()
+        self.heap = self.found.heap
+        self.changed_sites: set[int] = set()  # of objects that were made here
+
+    @abstractmethod
+    def call(
+        self, callee: Value, args: Arguments, node: ast.AST, frame: Frame
+    ) -> Value:
+        """Return what a call gives, and record what it does."""
+
+    def at(self, node: ast.AST, frame: Frame) -> Place:
+        """Return the line of a node."""
+        return Place(frame.file, getattr(node, "lineno", 0) or frame.node.lineno)  # type: ignore[attr-defined]
+
+    def unknown(self, text: str, node: ast.AST, frame: Frame) -> Value:
+        """Record that something cannot be followed: any function may run."""
+        at = self.at(node, frame)
+        self.found.effect("unknown", text, at)
+        self.found.calls_anyone = self.found.calls_anyone or at
+        return LOST
+
+    def unknown_code(self, text: str, node: ast.AST, frame: Frame) -> Value:
+        """Record that code runs which cannot be read: it may do anything."""
+        at = self.at(node, frame)
+        self.found.effect("unknown", text, at)
+        self.found.writes_anything = self.found.writes_anything or at
+        return LOST
+
+    def unknown_package(
+        self, text: str, given: Value, node: ast.AST, frame: Frame
+    ) -> Value:
+        """Record that a package runs of which nothing is known but what it is given."""
+        self.found.effect("unknown", text, self.at(node, frame))
+        self.escape(given, node, frame)
+        return MADE
+
+    def escape(self, given: Value, node: ast.AST, frame: Frame) -> None:
+        """Record that values are out of sight: whoever has them may change them."""
+        at = self.at(node, frame)
+        for root in self.reachable(given):
+            match root:
+                case Known(obj=obj):
+                    self._escape_existing(obj, at)
+                case Bound(owner=Known(obj=obj)) | Method(owner=Known(obj=obj)):
+                    self._escape_existing(obj, at)
+                case Shared(_, target) if target:
+                    self.found.changes.setdefault(target, Change(None, *at))
+                case Lost(made=False):
+                    self.found.writes_anything = self.found.writes_anything or at
+
+    def _escape_existing(self, obj: Any, at: Place) -> None:
+        if isinstance(obj, types.ModuleType):
+            self.found.writes_anything = self.found.writes_anything or at
+            return
+        for each in held_objects(obj):
+            self.found.escape(each, at)
+
+    def existing(self, obj: Any, text: str, node: ast.AST, frame: Frame) -> Value:
+        """Return the value of an object that was there before the call."""
+        if is_scalar(obj) and not holds_set(obj):
+            return frozenset([Plain(type(obj))])
+        if isinstance(obj, types.MethodType) and isinstance(
+            obj.__func__, types.FunctionType
+        ):
+            owner = self.existing(obj.__self__, text, node, frame)
+            return frozenset(Bound(root, obj.__func__) for root in owner)
+        facts = facts_of(type(obj))
+        if (
+            isinstance(obj, (*CALLABLES, *CONTAINERS, types.ModuleType))
+            or is_instance_of_users(obj)
+            or hasattr(type(obj), "__anabranch__")
+            or (facts is not None and facts.can_be_shared)
+            or is_trusted(type(obj).__module__)
+        ):
+            if not isinstance(obj, (*CALLABLES, types.ModuleType)):
+                self.found.touch(text, obj, self.at(node, frame))
+            foreign = self.universe.foreign_part(obj)
+            if foreign is not None:
+                return self._foreign(obj, f"{text} holds a {foreign}", node, frame)
+            return frozenset([Known(obj, text)])
+        why = why_impure(type(obj))
+        if why is not None:
+            self.found.effect("impure", f"{text} {why}", self.at(node, frame))
+            self._escape_existing(obj, self.at(node, frame))
+            return MADE
+        kind = type(obj).__name__
+        what = f"{text} is a {kind} that outlives the call"
+        return self._foreign(obj, what, node, frame)
+
+    def _foreign(self, obj: Any, text: str, node: ast.AST, frame: Frame) -> Value:
+        """Return an object of a package's; using it may change it."""
+        self.found.effect("unknown", text, self.at(node, frame))
+        self.found.touch(text, obj, self.at(node, frame))
+        self._escape_existing(obj, self.at(node, frame))
+        return MADE
+
+    def elements(self, value: Value, node: ast.AST, frame: Frame) -> Value:
+        """Return what indexing or iterating a value may give."""
+        return join(self._elements(root, node, frame) for root in value)
+
+    def _elements(self, root: Root, node: ast.AST, frame: Frame) -> Value:
+        match root:
+            case Fresh(site):
+                ran = self._run_access(root, node, frame)
+                return self.heap.elements(site) | ran
+            case Input(kind):
+                ran = self._run_access(root, node, frame)
+                return ran.union(parts_of_annotation(kind, self.universe))
+            case Known(obj=obj, text=text):
+                return self._elements_of_existing(root, obj, text, node, frame)
+            case Shared():
+                return self._run_access(root, node, frame) | {root}
+            case Lost():
+                return frozenset([root])
+        return PLAIN
+
+    def _run_access(self, root: Root, node: ast.AST, frame: Frame) -> Value:
+        names = ("__getitem__", "__iter__", "__next__", "__missing__")
+        ran = self.run_special(root, names, node, frame)
+        return ran | self.inside(ran)  # what `__iter__` gives is gone through
+
+    def _elements_of_existing(
+        self, root: Known, obj: Any, text: str, node: ast.AST, frame: Frame
+    ) -> Value:
+        inside = f"what lies in {text}"
+        if isinstance(obj, collections.defaultdict):
+            self.found.change(
+                obj, f"reading {text} may add a key to it", self.at(node, frame)
+            )
+        ran = self._run_access(root, node, frame)
+        if isinstance(obj, type) and issubclass(obj, enum.Enum):
+            return ran | frozenset([member_of(obj)])
+        if isinstance(obj, type):
+            special = class_attribute(obj, "__class_getitem__")
+            if isinstance(function_in(special), types.FunctionType):
+                return self.unknown(f"{shown(node)} runs {text}", node, frame)
+        if not isinstance(obj, CONTAINERS):
+            facts = facts_of(type(obj))
+            is_table = facts is not None and facts.open  # its columns are like it
+            like = frozenset([type(obj)]) if is_table else None
+            return ran | frozenset([Shared(inside, id(obj), like)])
+        held = contents(obj)
+        if held is None:
+            kinds = types_in(obj)
+            flat = kinds and all(map(is_scalar_type, kinds))
+            within = Shared(inside, id(obj), self.universe.kinds_within(obj))
+            return ran | (PLAIN if flat else frozenset([within]))
+        return ran | join(self.existing(each, inside, node, frame) for each in held)
+
+    def inside(self, value: Value) -> Value:
+        """Return what can be reached from a value in one step, running nothing."""
+        found: set[Root] = set()
+        for root in value:
+            match root:
+                case Fresh(site):
+                    found |= self.heap.inside(site)
+                case Input(kind):
+                    found.update(parts_of_annotation(kind, self.universe))
+                case Known(obj=obj, text=text) if not isinstance(obj, CALLABLES):
+                    found |= self._inside_existing(obj, f"what lies in {text}")
+                case Shared():
+                    found.add(root)
+        return frozenset(found)
+
+    def _inside_existing(self, obj: Any, text: str) -> Value:
+        if isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
+            return PLAIN
+        listed = contents(obj) if isinstance(obj, CONTAINERS) else None
+        if listed is not None and all(map(is_scalar, listed)):
+            return frozenset(Plain(type(each)) for each in listed)
+        return frozenset([Shared(text, id(obj))])
+
+    def reachable(self, value: Value) -> Value:
+        """Return a value with all that can be reached from it, running nothing."""
+        while not (more := self.inside(value)) <= value:
+            value |= more
+        return value
+
+    def operands(self, value: Value) -> Value:
+        """Return whatever a builtin may apply operators to; only their classes count.
+
+        Of an object that exists this is what it holds now, of others what they may.
+        """
+        found: set[Root] = set()
+        waiting = list(value)
+        while waiting:
+            root = waiting.pop()
+            if root in found:
+                continue
+            found.add(root)
+            if not isinstance(root, Known):
+                waiting.extend(self.inside(frozenset([root])))
+            elif (listed := parts_of_object(root.obj)) is not None:
+                waiting.extend(Known(each, root.text) for each in listed)
+            elif isinstance(root.obj, CONTAINERS):
+                waiting.append(Shared(root.text, id(root.obj)))
+        return frozenset(found)
+
+    def run_special(
+        self,
+        root: Root,
+        names: Iterable[str],
+        node: ast.AST,
+        frame: Frame,
+        args: Arguments | None = None,
+    ) -> Value:
+        """Run the user's special methods that an operation on `root` may run."""
+        ran: list[Value] = []
+        for name in names:
+            for function in self.candidates(root, name):
+                callee: Value = frozenset([Bound(root, function)])
+                given = args or Arguments(rest=frozenset([root, Plain()]))
+                ran.append(self.call(callee, given, node, frame))
+        return join(ran)
+
+    def run_operators(self, value: Value, node: ast.AST, frame: Frame) -> None:
+        """Run every special method that a builtin may run on a value or its parts."""
+        args = Arguments(rest=self.reachable(value) | PLAIN)
+        for root in self.operands(value):
+            classes = classes_of(root, self.universe)
+            for function in self.universe.operators(classes):
+                self.call(frozenset([Bound(root, function)]), args, node, frame)
+
+    def candidates(self, root: Root, name: str) -> list[types.FunctionType]:
+        """Return the functions of the user's that `name` may mean for a value."""
+        classes = classes_of(root, self.universe)
+        if classes is None:
+            return self.universe.definitions(name)
+        return [
+            function
+            for each in classes
+            if isinstance(
+                function := function_in(class_attribute(each, name)), types.FunctionType
+            )
+            and is_users_code(function.__code__)
+        ]
+
+
+_NUMBERS = (int, float, bool, complex)
+_SETS = (set, frozenset)
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+# The result of these is the same for any order of what they are given.
+ORDER_FREE = frozenset(
+    map(
+        id,
+        (
+            *(sorted, min, max, set, frozenset, len, any, all, bool, isinstance, type),
+            *(issubclass, callable, hasattr, copy.copy, copy.deepcopy, sum),
+        ),
+    )
+)
+_GO_THROUGH = frozenset(
+    map(
+        id,
+        (
+            *(list, tuple, iter, enumerate, zip, map, filter, dict, sum, sorted, min),
+            *(max, bytes, bytearray, functools.reduce, math.fsum, math.prod, range),
+        ),
+    )
+)
+_GO_THROUGH_MODULES = ("itertools", "collections", "heapq", "statistics", "numpy")
+_SHOWING = frozenset(map(id, (str, repr, ascii, format)))
+_COMPARING = frozenset(map(id, (sorted, min, max)))
+_TEXTS = ("__repr__", "__str__", "__format__")
+# Methods that go through what they are given, or take what comes first.
+_ORDERED_METHODS = frozenset(
+    ["join", "extend", "extendleft", "update", "fromkeys", "format", "format_map"]
+)
+
+
+Sure: TypeAlias = Literal["perhaps", "known", "surely"]
+
+
+def _goes_through(function: Any) -> bool:
+    """Tell whether a function of Python's goes through what it is given."""
+    return id(function) in _GO_THROUGH or module_of(function) in _GO_THROUGH_MODULES
+
+
+def _is_rebuilt_alike(obj: Any) -> bool:
+    """Tell whether a captured set has the same order after it was sent, twice.
+
+    Only numbers are looked at: the hash of anything else may differ.
+
+    >>> _is_rebuilt_alike({1, 2, 3}), _is_rebuilt_alike({"a", "b"})
+    (True, False)
+    """
+    if type(obj) not in _SETS or not all(map(_is_made_of_numbers, obj)):
+        return False
+    sent = pickle.loads(pickle.dumps(obj))
+    again = pickle.loads(pickle.dumps(sent))
+    return list(obj) == list(sent) == list(again)
+
+
+def _is_made_of_numbers(obj: Any) -> bool:
+    if type(obj) is tuple:
+        return all(map(_is_made_of_numbers, obj))
+    return type(obj) in _NUMBERS
+
+
+class Processes(Elements):
+    """The part of the interpreter that looks for what depends on the process."""
+
+    def __init__(self, universe: Universe) -> None:
+        super().__init__(universe)
+        self.order_free: set[ast.AST] = set()  # comprehensions for such functions
+        self.unordered_sites: set[int] = set()  # sets that were made of sets
+
+    def watch_iteration(
+        self, value: Value, node: ast.AST, frame: Frame, *, given: Sure = "perhaps"
+    ) -> None:
+        """Record that the order of a value's elements matters here, if it is a set.
+
+        `given` says how sure that must be: code that plainly goes through a value
+        counts where it may be a set, a call that takes anything only where it is one.
+        """
+        unordered = [
+            root
+            for root in value
+            if self._is_set(root, given) and self._is_unordered(root)
+        ]
+        self.found.orders_items |= any(isinstance(root, Input) for root in unordered)
+        if unordered:
+            text = (
+                f"{shown(node)} depends on the order of a set, which differs from "
+                "process to process; use sorted(...)"
+            )
+            self.found.effect("impure", text, self.at(node, frame))
+
+    def _is_set(self, root: Root, given: Sure) -> bool:
+        if given == "perhaps":
+            return True
+        classes = classes_of(root, self.universe)
+        is_set = [issubclass(each, _SETS) for each in classes or ()]
+        return any(is_set) if given == "known" else bool(is_set) and all(is_set)
+
+    def watch_call(
+        self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
+    ) -> None:
+        """Look at what a function of Python's is given."""
+        if id(obj) in _SHOWING:
+            self.watch_text(args.all(), node, frame)
+            return
+        if obj is set or obj is frozenset:
+            self.remember_order(args.all(), self.heap.site((node, obj)))
+        if id(obj) in _COMPARING:
+            self._watch_comparison(args.all(), node, frame)
+        order_free = id(obj) in ORDER_FREE and "key" not in args.keywords
+        if not order_free or (obj is sum and not self.are_whole_numbers(args)):
+            given: Sure = "perhaps" if _goes_through(obj) else "surely"
+            self.watch_iteration(args.all(), node, frame, given=given)
+
+    def _watch_comparison(self, value: Value, node: ast.AST, frame: Frame) -> None:
+        """Record that the least of a set is taken where some members are incomparable."""
+        for root in value:
+            if not self._is_set(root, "known") or not self._is_unordered(root):
+                continue
+            kinds = [classes_of(each, self.universe) for each in self._members(root)]
+            found = frozenset().union(*(each or () for each in kinds))
+            if any(
+                issubclass(each, frozenset) or is_users_class(each) for each in found
+            ):
+                self.watch_iteration(frozenset([root]), node, frame)
+
+    def watch_method(
+        self, owner: Root, name: str, args: Arguments, node: ast.AST, frame: Frame
+    ) -> None:
+        """Look at what a method is called on, and with."""
+        classes = classes_of(owner, self.universe) or frozenset()
+        of_set = bool(classes) and all(issubclass(each, _SETS) for each in classes)
+        if name == "pop":
+            self.watch_iteration(frozenset([owner]), node, frame)
+        elif name in _ORDERED_METHODS and not of_set:
+            self.watch_iteration(args.all(), node, frame)
+        if name in ("format", "format_map"):
+            self.watch_text(args.all(), node, frame)
+        elif name in _TEXTS:
+            self.watch_text(frozenset([owner]), node, frame)
+
+    def watch_text(self, value: Value, node: ast.AST, frame: Frame) -> None:
+        """Record that a value is shown as text, where that tells more than it should."""
+        self.watch_iteration(self.operands(value), node, frame, given="known")
+        for root in self.operands(value):
+            if self._shows_address(root, inside=root not in value):
+                text = f"{shown(node)} shows where an object lies in memory"
+                self.found.effect("impure", text, self.at(node, frame))
+
+    def _shows_address(self, root: Root, *, inside: bool) -> bool:
+        if isinstance(root, Closure | Bound | Method):
+            return True
+        if isinstance(root, Known) and isinstance(root.obj, _FUNCTIONS):
+            return True
+        names = _TEXTS[:1] if inside else _TEXTS
+        return any(
+            cls is types.GeneratorType
+            or all(getattr(cls, name) is getattr(object, name) for name in names)
+            for cls in classes_of(root, self.universe) or ()
+            if cls is not LibraryObject
+        )
+
+    def are_whole_numbers(self, args: Arguments) -> bool:
+        """Tell whether a sum of the arguments is the same in any order."""
+        return all(
+            isinstance(each, Plain) and each.type in (int, bool)
+            for root in args.all()
+            for each in self.inside(frozenset([root]))
+        )
+
+    def _is_unordered(self, root: Root) -> bool:
+        """Tell whether a value may be a set that another process orders otherwise.
+
+        A set that was made elsewhere is built anew when it is sent, and its order then
+        depends on the size that it once had, whatever the hashes are.
+        """
+        classes = classes_of(root, self.universe)
+        if classes is None or LibraryObject in classes:
+            return self._may_be_set(root)
+        if not any(issubclass(each, _SETS) for each in classes):
+            return False
+        if isinstance(root, Known):
+            return not _is_rebuilt_alike(root.obj)
+        if not isinstance(root, Fresh) or root.site in self.unordered_sites:
+            return True
+        return not all(map(self._has_steady_hash, self._members(root)))
+
+    def _may_be_set(self, root: Root) -> bool:
+        """Tell whether a value whose class is not known may be a set."""
+        match root:
+            case Input():
+                return self.universe.arriving.sets
+            case Fresh(site):  # what a function made of a set may be a set again
+                inside = self.operands(self.heap.inside(site)) - {root}
+                return any(
+                    self._is_unordered(each)
+                    for each in inside
+                    if isinstance(each, Input | Known | Shared)
+                    or (classes_of(each, self.universe) or frozenset()) & {*_SETS}
+                )
+        return False
+
+    def remember_order(self, value: Value, made: int) -> None:
+        """Note that a set which is made here takes over the order of another one."""
+        if made not in self.unordered_sites and any(map(self._is_unordered, value)):
+            self.unordered_sites.add(made)
+
+    def _members(self, root: Root) -> Value:
+        match root:
+            case Known(obj=obj):
+                listed = contents(obj)
+                if listed is None:
+                    return frozenset([Plain()])
+                return frozenset(
+                    Known(each, "") if isinstance(each, tuple) else Plain(type(each))
+                    for each in listed
+                )
+        return self.inside(frozenset([root]))
+
+    def _has_steady_hash(self, root: Root) -> bool:
+        match root:
+            case Plain(kind):
+                return kind in _NUMBERS
+            case Fresh(_, kind) if kind is tuple:
+                return all(map(self._has_steady_hash, self._members(root)))
+            case Known(obj=tuple()):
+                return all(map(self._has_steady_hash, self._members(root)))
+            case Input(kind) if get_origin(kind) is tuple:
+                return all(a in _NUMBERS for a in get_args(kind) if a is not Ellipsis)
+        return False
+
+
+_LOOKING_UP = ("get", "index", "count", "pop", "remove", "discard", "setdefault", "add")
+_ONE_OF_A_KIND = (type(None), bool, type(Ellipsis), type(NotImplemented))
+
+
+class Identity(Processes):
+    """The part of the interpreter that looks for what depends on identity."""
+
+    def watch_identity(
+        self, left: Value, right: Value, node: ast.AST, frame: Frame
+    ) -> None:
+        """Record that `is` is asked of objects that are copied between processes."""
+        for one, other in ((left, right), (right, left)):
+            if all(map(_is_one_everywhere, one)) or all(
+                isinstance(root, Fresh) for root in one
+            ):
+                return
+            if any(map(_is_immutable, one)) and any(map(self._may_be_copied, other)):
+                break
+            captured = [root for root in one if isinstance(root, Known | Shared)]
+            if any(self._may_be(root, other) for root in captured):
+                break
+        else:
+            return
+        text = (
+            f"{shown(node)} asks for identity, which a copy in a process loses; use =="
+        )
+        self.found.effect("impure", text, self.at(node, frame))
+
+    def _may_be_copied(self, root: Root) -> bool:
+        """Tell whether a value may be immutable, or an item that was sent as a copy."""
+        if isinstance(root, Input):
+            classes = classes_of(root, self.universe)
+            return classes is not None and tuple in classes
+        return _is_immutable(root)
+
+    def _may_be(self, captured: Root, other: Value) -> bool:
+        """Tell whether an item, before it was sent, may have been a captured object."""
+        if _is_one_everywhere(captured):
+            return False
+        classes = classes_of(captured, self.universe)
+        for root in other:
+            if not isinstance(root, Input):
+                continue
+            possible = classes_of(root, self.universe)
+            if possible is None or classes is None or possible & classes:
+                return True
+        return False
+
+    def _listed(self, value: Value) -> Value:
+        """Return what lies in the displays, as `(A, B)`, that are searched."""
+        made = (root for root in value if isinstance(root, Fresh))
+        return join(self.heap.elements(root.site) for root in made)
+
+    def watch_lookup(
+        self, owner: Root, name: str, args: Arguments, node: ast.AST, frame: Frame
+    ) -> None:
+        """Look at a method that compares what it is given with what there is."""
+        if name in _LOOKING_UP:
+            self.watch_equality(args.all() | {owner}, node, frame)
+
+    def watch_equality(self, value: Value, node: ast.AST, frame: Frame) -> None:
+        """Record that a captured object without an `__eq__` is compared with items."""
+        items = frozenset(root for root in value if isinstance(root, Input | Plain))
+        for root in value | self._listed(value):
+            if not isinstance(root, Known):
+                continue
+            for obj in _compared(root.obj):
+                if isinstance(obj, float) and obj != obj:  # noqa: PLR0124 - the test for NaN
+                    text = f"{shown(node)} looks for a NaN, which equals only itself"
+                    self.found.effect("impure", text, self.at(node, frame))
+                elif _equals_itself_only(obj) and self._may_be(Known(obj, ""), items):
+                    kind = type(obj).__name__
+                    text = (
+                        f"{shown(node)} compares {kind} objects, which have no __eq__"
+                    )
+                    self.found.effect("impure", text, self.at(node, frame))
+
+
+def _compared(obj: Any) -> Iterator[Any]:
+    """Yield the objects that a lookup in an object compares: of a table, the keys."""
+    waiting, seen = [obj], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, dict | types.MappingProxyType):
+            waiting.extend(dict.keys(each) if isinstance(each, dict) else each.keys())
+        elif isinstance(each, tuple | frozenset):
+            waiting.extend(held_by(each))
+        else:
+            waiting.extend(parts_of_object(each) or ())
+
+
+def _equals_itself_only(obj: Any) -> bool:
+    cls = type(obj)
+    if not is_users_class(cls) or isinstance(obj, enum.Enum):
+        return False
+    return class_attribute(cls, "__eq__") is object.__eq__
+
+
+def _is_one_everywhere(root: Root) -> bool:
+    """Tell whether there is one such object in each process, and it is never copied."""
+    match root:
+        case Plain(kind):
+            return kind in _ONE_OF_A_KIND or (
+                isinstance(kind, type) and issubclass(kind, enum.Enum)
+            )
+        case Known(obj=obj):
+            return isinstance(obj, (*CALLABLES, types.ModuleType, enum.Enum))
+        case Input(type() as kind):
+            return issubclass(kind, enum.Enum)
+        case Bound() | Method() | Closure():
+            return True
+        case Shared(text):
+            return text == "a class"
+    return False
+
+
+def _is_immutable(root: Root) -> bool:
+    """Tell whether a value is a number or text, of which there may be many copies."""
+    return isinstance(root, Plain) and not _is_one_everywhere(root)

@@ -1,0 +1,534 @@
+"""Calls whose behaviour is known, which arguments they call, and which they write to.
+
+Calls whose behaviour is known: the builtins, the standard library, NumPy, methods.
+
+*Pure* means: the result depends on the arguments alone, and no argument is changed. A
+name that is on no list is not pure. Methods are known by type where the type is known
+and by name alone where it is not; for that the lists of changing names come first.
+
+Which of its arguments a function or method of NumPy's writes to.
+
+`out` may be given by position. Where Python can tell the signature of a function, the
+position is read from it; for the others, written in C, it stands in a table.
+"""
+
+from __future__ import annotations
+
+import bisect
+import builtins
+import collections
+import difflib
+import functools
+import heapq
+import inspect
+import itertools
+import json
+import re
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from anabranch.python.values import NOTHING, Arguments, Plain, Value, join
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_BUILTINS = """abs all any ascii bin bool bytearray bytes callable chr complex
+dict divmod enumerate filter float format frozenset hasattr hex int isinstance issubclass
+iter len list map max min next oct ord pow range repr reversed round set
+slice sorted str sum tuple type zip ArithmeticError AssertionError
+AttributeError BaseException EOFError Exception IndexError KeyError LookupError
+NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError
+UnicodeDecodeError UnicodeError ValueError ZeroDivisionError"""
+
+# Whole modules: every function and class of theirs is pure.
+_PURE_MODULES = _words("""math cmath statistics base64 binascii fractions textwrap unicodedata html
+    html.entities ipaddress urllib.parse struct zlib colorsys stringprep difflib
+    keyword ntpath posixpath genericpath""")
+# ... except these, which draw random numbers or look at the machine.
+_EXCEPTIONS = _words("""statistics.NormalDist.samples posixpath.abspath posixpath.realpath
+    posixpath.expanduser posixpath.expandvars posixpath.exists posixpath.lexists
+    posixpath.ismount posixpath.relpath ntpath.abspath ntpath.realpath ntpath.relpath
+    ntpath.expanduser ntpath.expandvars genericpath.exists genericpath.getatime
+    genericpath.getctime genericpath.getmtime genericpath.getsize genericpath.isdir
+    genericpath.isfile genericpath.samefile genericpath.sameopenfile binascii.Incomplete
+    struct.pack_into zlib.compressobj zlib.decompressobj ntpath.exists ntpath.isdir
+    ntpath.isfile ntpath.lexists ntpath.ismount base64.encode base64.decode base64.main
+    base64.test""")
+_FUNCTIONS: Mapping[str, str] = {
+    "json": "loads dumps JSONDecodeError",
+    "_io": "StringIO BytesIO",
+    "xml.etree.ElementTree": "XML fromstringlist tostring Element iselement",
+    "gzip": "compress decompress",
+    "hmac": "new digest compare_digest",
+    "zoneinfo": "ZoneInfo",
+    "time": "sleep strptime",
+    "email.utils": "parseaddr formataddr parsedate parsedate_to_datetime",
+    "bz2": "compress decompress",
+    "lzma": "compress decompress",
+    "shlex": "split quote join",
+    "fnmatch": "fnmatch fnmatchcase filter translate",
+    "ast": "literal_eval",
+    "tomllib": "loads",
+    "http": "HTTPStatus HTTPMethod",
+    "array": "array",
+    "json.decoder": "JSONDecodeError",
+    "re": "compile match fullmatch search sub subn split findall finditer escape error",
+    "hashlib": """md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384
+        sha3_512 blake2b blake2s new""",
+    "_hashlib": """openssl_md5 openssl_sha1 openssl_sha224 openssl_sha256 openssl_sha384
+        openssl_sha512 openssl_sha3_224 openssl_sha3_256 openssl_sha3_384
+        openssl_sha3_512 new""",
+    "_blake2": "blake2b blake2s",
+    "datetime": "datetime date time timedelta timezone",
+    "collections": "Counter OrderedDict defaultdict deque namedtuple",
+    "calendar": "isleap leapdays monthrange timegm weekday",
+    "itertools": """accumulate batched chain count cycle chain.from_iterable combinations
+        combinations_with_replacement compress dropwhile filterfalse groupby islice
+        pairwise permutations product starmap takewhile tee zip_longest repeat""",
+    "decimal": "Decimal localcontext",
+    "functools": "reduce partial cmp_to_key",
+    "copy": "copy deepcopy replace",
+    "dataclasses": "replace asdict astuple fields is_dataclass",
+    "bisect": "bisect bisect_left bisect_right",
+    "heapq": "nlargest nsmallest merge",
+    "string": "capwords Template",
+    "uuid": "UUID uuid3 uuid5",
+    "enum": "Enum IntEnum",
+    "contextlib": "suppress nullcontext",
+    "types": "SimpleNamespace MappingProxyType",
+    "typing": "cast",
+    "pathlib": "Path PosixPath PurePath PurePosixPath PureWindowsPath",
+    "numbers": "Number Real Integral Rational Complex",
+    "operator": """abs add and_ attrgetter concat contains countOf eq floordiv ge getitem
+        gt index indexOf inv invert is_ is_not itemgetter le length_hint lshift lt matmul
+        methodcaller mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor""",
+    "numpy": """abs absolute add all allclose amax amin angle any append arange argmax
+        argmin argsort argwhere around array array_equal array_split asarray ascontiguousarray
+        atleast_1d atleast_2d atleast_3d average bincount bitwise_and bitwise_or block bool_
+        broadcast_to ceil clip column_stack compress concatenate convolve copy corrcoef
+        correlate cos count_nonzero cov cross cumprod cumsum deg2rad delete diag diagonal
+        diff digitize divide dot dstack dtype ediff1d einsum equal exp expand_dims
+        expm1 eye fabs finfo flatnonzero flip fliplr flipud float16 float32 float64 floor
+        frombuffer full full_like gradient greater histogram histogram2d hsplit hstack hypot
+        identity iinfo in1d inner insert int16 int32 int64 int8 interp intersect1d invert
+        isclose isfinite isin isinf isnan kron less lexsort linspace log log10 log1p log2
+        logical_and logical_not logical_or logspace matmul max maximum mean median meshgrid
+        min minimum mod moveaxis multiply nanmax nanmean nanmedian nanmin nanpercentile
+        nanquantile nanstd nansum nanvar ndim nonzero ones ones_like outer pad
+        percentile polyfit polyval power prod ptp quantile rad2deg ravel
+        reciprocal remainder repeat reshape resize rint roll rot90 round searchsorted select
+        setdiff1d shape sign sin sinc size sort sqrt square squeeze stack std subtract sum
+        swapaxes take tan tanh tensordot tile trace transpose trapezoid tri tril triu trunc
+        uint16 uint32 uint64 uint8 union1d unique unravel_index unwrap vander var vdot
+        vsplit vstack where zeros zeros_like""",
+    "numpy.linalg": "cholesky det eig eigh inv lstsq norm pinv qr solve svd eigvals",
+    "numpy.fft": "fft fftfreq fftshift ifft ifftshift irfft rfft rfftfreq fft2 ifft2",
+}
+# First argument is changed, so they are as good as the list that they are given.
+_CHANGES_FIRST: Mapping[str, str] = {
+    "heapq": "heappush heappop heapify heapreplace heappushpop",
+    "_heapq": "heappush heappop heapify heapreplace heappushpop",
+    "bisect": "insort insort_left insort_right",
+    "_bisect": "insort insort_left insort_right",
+    "operator": """iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift
+        isub itruediv ixor setitem delitem""",
+    "_operator": "iadd iconcat imul setitem delitem",
+    "numpy": "copyto put place putmask fill_diagonal put_along_axis",
+    "_elementtree": "SubElement",
+}
+# These may give their argument itself, or a second name for its memory.
+_VIEWS = _words(
+    """asarray ascontiguousarray atleast_1d atleast_2d atleast_3d reshape ravel squeeze
+    transpose swapaxes moveaxis broadcast_to diagonal array_split hsplit vsplit split
+    expand_dims flip fliplr flipud rot90 frombuffer diag ndarray take"""
+)
+# Modules that C code reports as its own, with the public name.
+_PUBLIC = {
+    "_operator": "operator",
+    "_functools": "functools",
+    "_collections": "collections",
+    "_struct": "struct",
+    "_bisect": "bisect",
+    "_heapq": "heapq",
+    "_json": "json",
+    "_statistics": "statistics",
+    "_decimal": "decimal",
+}
+# What a function that is known to be impure depends on or does.
+IMPURE_MODULES: Mapping[str, str] = {
+    "random": "draws random numbers",
+    "numpy.random": "draws random numbers",
+    "secrets": "draws random numbers",
+    "time": "reads a clock",
+    "os": "touches the environment",
+    "posix": "touches the environment",
+    "nt": "touches the environment",
+    "sys": "touches the interpreter",
+    "io": "does input or output",
+    "_io": "does input or output",
+    "socket": "does input or output",
+    "logging": "does input or output",
+    "subprocess": "starts a process",
+    "threading": "uses threads",
+    "_thread": "uses threads",
+    "importlib": "imports code",
+    "warnings": "keeps a registry of warnings",
+}
+IMPURE_BUILTINS: Mapping[str, str] = {
+    "print": "does output",
+    "input": "does input",
+    "open": "does input or output",
+    "eval": "runs text as code",
+    "exec": "runs text as code",
+    "compile": "runs text as code",
+    "__import__": "imports code",
+    "globals": "reaches every global",
+    "locals": "reaches variables by name",
+    "vars": "reaches variables by name",
+    "dir": "reaches variables by name",
+    "id": "depends on where an object lies in memory",
+    "hash": "differs from process to process",
+    "breakpoint": "stops in a debugger",
+    "memoryview": "gives a second name to memory",
+    "delattr": "changes an attribute by name",
+    "setattr": "changes an attribute by name",
+}
+
+CHANGING_METHODS = _words("""append appendleft extend extendleft insert remove pop popleft popitem clear sort
+    reverse rotate update setdefault add discard difference_update intersection_update
+    symmetric_difference_update subtract move_to_end fill put itemset partition setflags
+    setfield __setitem__ __delitem__ __setattr__ __delattr__ __iadd__ __ior__ __init__
+    __next__ __iand__ __isub__ __ixor__ __imul__ __setstate__ __dict__ feed""")
+# What these give is text, bytes or a number, whoever is asked.
+PLAIN_METHODS = _words("""capitalize casefold center encode decode endswith expandtabs find
+isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable
+isspace istitle isupper ljust lower lstrip rfind rindex rjust rstrip startswith strip
+swapcase title upper zfill removeprefix removesuffix hexdigest digest isoformat strftime
+timestamp total_seconds weekday isoweekday bit_length is_integer as_integer_ratio hex
+toordinal tobytes item utcoffset issubset issuperset isdisjoint count""")
+_OTHER_METHODS = _words("""split rsplit splitlines partition rpartition join replace format
+translate maketrans index format_map get keys values items copy union intersection
+difference symmetric_difference fromkeys most_common elements total group groups groupdict
+start end span match fullmatch search sub subn findall finditer date time astimezone
+fromtimestamp strptime fromisoformat combine fromordinal quantize conjugate to_bytes
+from_bytes fromhex timetuple isocalendar sum mean std var prod min max argmin argmax
+argsort astype reshape ravel flatten tolist transpose dot cumsum cumprod clip round any all
+nonzero squeeze repeat take diagonal trace swapaxes searchsorted compress choose conj
+_replace _asdict _make replace from_iterable sqrt ln log10 exp is_nan is_finite to_integral
+to_integral_value normalize copy_abs sign unpack unpack_from pack iter_unpack with_name
+with_suffix joinpath relative_to is_relative_to as_posix __getitem__ __len__ __contains__
+__eq__ __lt__ __le__ __gt__ __ge__ __iter__ __add__ __sub__ __mul__ __str__ __repr__
+limit_denominator hosts subnets supernet substitute safe_substitute new_child""")
+PURE_METHODS = PLAIN_METHODS | (_OTHER_METHODS - CHANGING_METHODS)
+# Methods of str and bytes only; of a known text they are pure by that.
+TEXT_METHODS = frozenset(
+    name for name in (*dir(str), *dir(bytes)) if not name.startswith("__")
+)
+
+
+@functools.lru_cache(maxsize=1)
+def _pure_builtins() -> frozenset[int]:
+    return frozenset(id(getattr(builtins, name)) for name in _words(_BUILTINS))
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(module: str, *, changing: bool) -> frozenset[str]:
+    table = _CHANGES_FIRST if changing else _FUNCTIONS
+    return _words(table.get(module, ""))
+
+
+def module_of(function: Any) -> str:
+    """Return the public name of the module that a function or class belongs to."""
+    module = getattr(function, "__module__", None)
+    if not isinstance(module, str):
+        is_ufunc = type(function).__name__ == "ufunc"
+        module = "numpy" if is_ufunc else _home_of(function)
+    return _PUBLIC.get(module, module)
+
+
+def _home_of(function: Any) -> str:
+    """Return the loaded module of a C function that does not tell it, as in OpenCV.
+
+    >>> import codecs
+    >>> codecs.strict_errors.__module__, _home_of(codecs.strict_errors)
+    (None, 'codecs')
+    """
+    if not inspect.isbuiltin(function) or function.__self__ is not None:
+        return ""
+    homes = [
+        name
+        for name, module in list(sys.modules.items())
+        if module is not None and vars(module).get(function.__name__) is function
+    ]
+    return min(homes, key=len, default="")
+
+
+def is_pure(function: Any) -> bool:
+    """Tell whether a function or class of a library is known to be pure.
+
+    >>> import math, random
+    >>> is_pure(math.sqrt), is_pure(sorted), is_pure(random.random)
+    (True, True, False)
+    """
+    if id(function) in _pure_builtins():
+        return True
+    module, name = module_of(function), _qualified(function)
+    if f"{module}.{name}" in _EXCEPTIONS:
+        return False
+    listed = module in _PURE_MODULES or name in _names(module, changing=False)
+    return listed and _is_really(function, module, name)
+
+
+def changes_first_argument(function: Any) -> bool:
+    """Tell whether a function is known to change its first argument, and no more.
+
+    >>> import heapq
+    >>> changes_first_argument(heapq.heappush)
+    True
+    """
+    module, name = module_of(function), _qualified(function)
+    listed = name in _names(module, changing=True)
+    return listed and _is_really(function, module, name)
+
+
+def gives_view(function: Any) -> bool:
+    """Tell whether a NumPy function may give its argument, or a part of its memory.
+
+    >>> import numpy as np
+    >>> gives_view(np.asarray), gives_view(np.sqrt)
+    (True, False)
+    """
+    return getattr(function, "__name__", "") in _VIEWS
+
+
+def why_impure(function: Any) -> str | None:
+    """Return what an impure function of the standard library does, or None.
+
+    >>> import random
+    >>> why_impure(random.gauss), why_impure(print), why_impure(len)
+    ('draws random numbers', 'does output', None)
+    """
+    name = getattr(function, "__name__", "")
+    if getattr(builtins, name, None) is function:
+        return IMPURE_BUILTINS.get(name)
+    module = module_of(function) or type(getattr(function, "__self__", None)).__module__
+    return _impurity_of(module)
+
+
+# What they do by name may be done to anything.
+_REFLECTIVE = ("eval", "exec", "compile", "__import__", "globals", "locals", "vars")
+_REFLECTIVE_MODULES = ("importlib", "sys", "gc", "inspect", "ctypes", "runpy")
+# What two functions share although neither is given it.
+_RESOURCES = {"random": "random numbers", "numpy.random": "random numbers of NumPy"}
+
+
+def is_reflective(function: Any) -> bool:
+    """Tell whether a function reaches names and objects that it is not given.
+
+    >>> is_reflective(exec), is_reflective(print)
+    (True, False)
+    """
+    name = getattr(function, "__name__", "")
+    if isinstance(function, ModuleType):
+        return name in _REFLECTIVE_MODULES
+    if getattr(builtins, name, None) is function:
+        return name in _REFLECTIVE
+    return module_of(function).partition(".")[0] in _REFLECTIVE_MODULES
+
+
+# What they change is seen by all code that runs after them.
+_SETTERS = {
+    "decimal": ("getcontext", "setcontext"),
+    "numpy": ("seterr", "seterrcall", "set_printoptions", "setbufsize"),
+    "warnings": ("simplefilter", "filterwarnings", "resetwarnings"),
+    "locale": ("setlocale",),
+    "sys": ("setrecursionlimit", "set_int_max_str_digits"),
+    "time": ("tzset",),
+    "_csv": ("register_dialect", "unregister_dialect", "field_size_limit"),
+    "pandas": ("set_option", "reset_option", "set_eng_float_format"),
+}
+
+
+def changes_settings(function: Any) -> bool:
+    """Tell whether a function gives or changes settings that other code runs with.
+
+    >>> import decimal
+    >>> changes_settings(decimal.getcontext), changes_settings(decimal.localcontext)
+    (True, False)
+    """
+    names = _SETTERS.get(module_of(function).partition(".")[0], ())
+    return getattr(function, "__name__", "") in names
+
+
+def resource_of(function: Any) -> str | None:
+    """Return what an impure function shares with others of its kind, or None.
+
+    >>> import random
+    >>> resource_of(random.gauss), resource_of(print)
+    ('random numbers', None)
+    """
+    if isinstance(function, type) or _qualified(function) == "default_rng":
+        return None  # a generator of random numbers of its own
+    module = module_of(function) or type(getattr(function, "__self__", None)).__module__
+    while module:
+        if module in _RESOURCES:
+            return _RESOURCES[module]
+        module = module.rpartition(".")[0]
+    return None
+
+
+def why_impure_module(module: ModuleType) -> str | None:
+    """Return what touching the tables of a module does, or None."""
+    return _impurity_of(module.__name__)
+
+
+def _impurity_of(module: str) -> str | None:
+    while module:
+        if module in IMPURE_MODULES:
+            return IMPURE_MODULES[module]
+        module = module.rpartition(".")[0]
+    return None
+
+
+def _qualified(function: Any) -> str:
+    return str(getattr(function, "__qualname__", getattr(function, "__name__", "")))
+
+
+def _is_really(function: Any, module: str, name: str) -> bool:
+    """Tell whether a name in a module still stands for this object."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is function
+
+
+_POSITIONS: Final[dict[int, tuple[int, ...]]] = {
+    id(function): positions
+    for function, positions in (
+        *((each, (0,)) for each in (map, filter, functools.reduce)),
+        *((each, (0,)) for each in (itertools.takewhile, itertools.dropwhile)),
+        *((each, (0,)) for each in (itertools.filterfalse, itertools.starmap)),
+        *((each, (0,)) for each in (functools.cmp_to_key, collections.defaultdict)),
+        *((each, (1,)) for each in (itertools.accumulate, itertools.groupby)),
+        *((each, (1,)) for each in (re.sub, re.subn)),
+        (difflib.SequenceMatcher, (0,)),
+        *((each, (2,)) for each in (heapq.nlargest, heapq.nsmallest)),
+    )
+}
+_HOOKS: Final = (
+    *("object_hook", "object_pairs_hook", "parse_float", "parse_int"),
+    *("parse_constant", "default"),
+)
+_KEYWORDS: Final[dict[int, tuple[str, ...]]] = {
+    id(function): names
+    for function, names in (
+        *((each, ("key",)) for each in (sorted, min, max, itertools.groupby)),
+        *((each, ("key",)) for each in (heapq.nlargest, heapq.nsmallest, heapq.merge)),
+        *((each, ("key",)) for each in (bisect.bisect_left, bisect.bisect_right)),
+        *((each, ("key",)) for each in (bisect.insort_left, bisect.insort_right)),
+        *((each, ("repl",)) for each in (re.sub, re.subn)),
+        *((each, _HOOKS) for each in (json.loads, json.dumps)),
+        (itertools.accumulate, ("func",)),
+        (collections.defaultdict, ("default_factory",)),
+    )
+}
+
+
+def called_arguments(function: Any, args: Arguments) -> Value:
+    """Return the arguments of a known function that it may call.
+
+    >>> from anabranch.python.values import PLAIN
+    >>> called_arguments(map, Arguments([PLAIN, NOTHING])) == PLAIN
+    True
+    """
+    positions = _POSITIONS.get(id(function), ())
+    if function is iter and len(args.positional) > 1:
+        positions = (0,)
+    found = [args.positional[i] for i in positions if i < len(args.positional)]
+    names = _KEYWORDS.get(id(function), ())
+    found += [args.keywords[name] for name in names if name in args.keywords]
+    if positions and args.rest:
+        found.append(args.rest)
+    return join([NOTHING, *found])
+
+
+# Positions of `out` where a function has no signature, and in methods of arrays.
+_WRITING_FUNCTIONS: Final = {"dot": 2, "concatenate": 2, "matmul": 2, "bitwise_not": 1}
+_METHODS: Final = {
+    **dict.fromkeys(("sum", "prod", "cumsum", "cumprod", "mean", "std", "var"), 2),
+    **dict.fromkeys(("min", "max", "any", "all", "argmin", "argmax", "ptp"), 1),
+    **dict.fromkeys(("round", "dot", "choose"), 1),
+    **dict.fromkeys(("clip", "take", "compress"), 2),
+    "trace": 4,
+}
+
+
+def arguments_written_by(function: Any, args: Arguments) -> Value:
+    """Return the arguments that a function of NumPy's may write its result into.
+
+    >>> given = [frozenset([Plain(kind)]) for kind in (int, float, str)]
+    >>> arguments_written_by(np.dot, Arguments(given)) == given[2]
+    True
+    """
+    found = args.keywords.get("out", NOTHING)
+    if isinstance(function, np.ufunc):
+        return found | join(args.positional[function.nin :])
+    if not module_of(function).startswith("numpy"):
+        return found
+    names = _parameters(function)
+    for index, value in enumerate(args.positional):
+        if index < len(names) and names[index] == "out":
+            found |= value
+        if names[index : index + 1] == ("overwrite_input",):
+            found |= join(args.positional[:1])
+    if "overwrite_input" in args.keywords:
+        found |= join(args.positional[:1])
+    return found | (_objects_in(args.rest) if "out" in names else NOTHING)
+
+
+def arguments_written_by_method(name: str, args: Arguments) -> Value:
+    """Return the arguments that a method of an array may write its result into.
+
+    >>> given = [frozenset([Plain(kind)]) for kind in (int, str)]
+    >>> arguments_written_by_method("max", Arguments(given)) == given[1]
+    True
+    """
+    found = args.keywords.get("out", NOTHING)
+    if name not in _METHODS:
+        return found
+    by_position = args.positional[_METHODS[name] : _METHODS[name] + 1]
+    return found | join(by_position) | _objects_in(args.rest)
+
+
+def leaves_memory_unset(function: Any, args: Arguments) -> bool:
+    """Tell whether a part of the result is whatever lay in memory before."""
+    is_ufunc = isinstance(function, np.ufunc)
+    without_out = len(args.positional) <= getattr(function, "nin", 0)
+    return (
+        is_ufunc
+        and without_out
+        and "where" in args.keywords
+        and "out" not in args.keywords
+    )
+
+
+def _objects_in(value: Value) -> Value:
+    return frozenset(root for root in value if not isinstance(root, Plain))
+
+
+@functools.lru_cache(maxsize=1024)
+def _parameters(function: Any) -> tuple[str, ...]:
+    """Return the names of the positional parameters of a function, as far as known."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        position = _WRITING_FUNCTIONS.get(getattr(function, "__name__", ""))
+        return () if position is None else ("",) * position + ("out",)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(n for n, each in signature.parameters.items() if each.kind in kinds)

@@ -1,0 +1,182 @@
+"""When the state of an operator can be lifted out of globals and outer variables.
+
+State that one operator alone reads and writes is that operator's state, wherever the
+user put it. It can then be stored, and move between processes, if it can be pickled and
+if nothing else leads to the same objects: a copy would drift apart from them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import pickle
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from anabranch.graph.code_names import names_of
+from anabranch.graph.graph import Op
+from anabranch.graph.site import is_users_file
+from anabranch.operators.lifted import StatePlace
+from anabranch.operators.stateless import Filter, FlatMap, Map
+from anabranch.python.objects import CALLABLES, is_scalar
+from anabranch.python.sharing import ATTRIBUTE, Sharing
+from anabranch.python.values import Findings
+
+_PLACE = re.compile(r"(?:assigns|changes) the (global|outer variable) (\w+)")
+_OTHERS = (*CALLABLES, ModuleType)  # code is the same in every process
+_MOST = 100_000  # objects that are followed; who holds more is not lifted
+
+
+class Lift(NamedTuple):
+    """Where the state of an operator is, or why it stays there."""
+
+    places: tuple[StatePlace, ...] = ()
+    why_not: str = ""
+
+
+def find_lift(op: Op, findings: Sequence[Findings], sharing: Sequence[Sharing]) -> Lift:
+    """Return the places of the state of an operator whose code changes something."""
+    if not isinstance(op.kind, Map | Filter | FlatMap):
+        return Lift(why_not=f"it is the code of a {op.kind.label}")
+    function = op.kind.user_code[0].function
+    if not isinstance(function, FunctionType):
+        return Lift(why_not="it is not the state of a plain function")
+    for shared in sharing:
+        if op.name in (shared.reader, shared.writer):
+            other = shared.writer if op.name == shared.reader else shared.reader
+            return Lift(why_not=f"{other} uses it too")
+    places: dict[StatePlace, None] = {}
+    for found in findings:
+        why = _why_not_followed(found)
+        if why is not None:
+            return Lift(why_not=why)
+        for effect in found.effects:
+            match = _PLACE.search(effect.text)
+            if match is None or match.end() != len(effect.text):
+                return Lift(why_not=f"it is not in a variable: {effect.text}")
+            scope, name = match.groups()
+            place = StatePlace(
+                "global" if scope == "global" else "outer variable", name
+            )
+            places[place] = None
+    state = _HeldState(function, tuple(places))
+    whys = (
+        state.why_not_found(),
+        *(state.why_not_all(found) for found in findings),
+        state.why_not_picklable(),
+        state.why_not_alone(),
+    )
+    why_not = next((why for why in whys if why is not None), None)
+    return Lift(state.places) if why_not is None else Lift(why_not=why_not)
+
+
+def _why_not_followed(found: Findings) -> str | None:
+    if any(effect.kind != "changes" for effect in found.effects):
+        return "the code does more than change it"
+    if found.runs_anything or found.writes_anything or found.calls_anyone:
+        return "the code cannot be followed wholly"
+    if found.resources or found.writes_settings:
+        return "the code changes settings of the process"
+    return None
+
+
+class _HeldState:
+    """The values in the places of a function."""
+
+    def __init__(self, function: FunctionType, places: tuple[StatePlace, ...]) -> None:
+        self.places = places
+        self._function = function
+        self._values: dict[StatePlace, Any] = {}
+        for place in places:
+            with contextlib.suppress(KeyError, ValueError):
+                self._values[place] = place.get(function)
+
+    def why_not_found(self) -> str | None:
+        """Return which place is not one of the function itself, in words, or None."""
+        lost = [place for place in self.places if place not in self._values]
+        return f"{lost[0]} is not a variable of the function itself" if lost else None
+
+    def why_not_all(self, found: Findings) -> str | None:
+        """Return what else is changed than what the places hold, or None."""
+        names = self._function.__globals__
+        held = {id(value) for value in (*self._values.values(), names)}
+        if any(id(one.target) not in held for one in found.changes.values()):
+            return "something that a variable leads to is changed as well"
+        for name, scope in found.rebinds:
+            own = scope in (id(names), ATTRIBUTE)
+            if not own and StatePlace("outer variable", name) not in self.places:
+                return f"{name} is assigned elsewhere as well"
+        return None
+
+    def why_not_picklable(self) -> str | None:
+        """Return which value cannot travel, or None."""
+        for place, value in self._values.items():
+            try:
+                pickle.dumps(value)
+            except Exception as error:  # noqa: BLE001 - pickling may raise anything
+                return f"{place} cannot be pickled: {error}"
+        return None
+
+    def why_not_alone(self) -> str | None:
+        """Return who else leads to the values, or None."""
+        values = [one for one in self._values.values() if not is_scalar(one)]
+        within = _reach(values, ())
+        beside = _reach([self._function], self.places)
+        if within is None or beside is None:
+            return "it leads to too many objects"
+        functions = [one for one in beside.values() if isinstance(one, FunctionType)]
+        for place in self.places:
+            if any(_has_another(one, place, self._function) for one in functions):
+                return f"another function has an {place} of its own"
+        if _mutable(within) & _mutable(beside):
+            return "something else that the function uses leads to it too"
+        return None
+
+
+def _has_another(one: FunctionType, place: StatePlace, function: FunctionType) -> bool:
+    """Tell whether a function has another outer variable of the same name."""
+    if place.scope == "global" or place.name not in one.__code__.co_freevars:
+        return False
+    return place.cell(one) is not place.cell(function)
+
+
+def _reach(
+    roots: Sequence[Any], left_out: Sequence[StatePlace]
+) -> dict[int, Any] | None:
+    """Return all objects that some roots lead to, by their id; None if too many."""
+    seen: dict[int, Any] = {}
+    waiting = list(roots)
+    while waiting:
+        one = waiting.pop()
+        if is_scalar(one) or id(one) in seen:
+            continue
+        if len(seen) > _MOST:
+            return None
+        seen[id(one)] = one
+        if isinstance(one, FunctionType):
+            waiting += _of_function(one, left_out)
+        elif not isinstance(one, _OTHERS):
+            waiting += gc.get_referents(one)
+    return seen
+
+
+def _mutable(seen: Mapping[int, Any]) -> set[int]:
+    return {key for key, one in seen.items() if not isinstance(one, _OTHERS)}
+
+
+def _of_function(
+    function: FunctionType, left_out: Sequence[StatePlace]
+) -> Iterator[Any]:
+    code = function.__code__
+    if not is_users_file(code.co_filename):
+        return
+    for name in names_of(code).globals:
+        if StatePlace("global", name) not in left_out and name in function.__globals__:
+            yield function.__globals__[name]
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if StatePlace("outer variable", name) not in left_out:
+            yield from gc.get_referents(cell)
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()

@@ -1,0 +1,333 @@
+"""What kind of thing an object is that exists before the operator runs.
+
+Nothing of the user's is executed here: attributes are looked up statically, and of
+containers only the builtin ones are looked into.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import fractions
+import functools
+import gc
+import ipaddress
+import operator
+import pathlib
+import re
+import types
+import uuid
+import zoneinfo
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from typing import Any, Final
+
+import numpy as np
+
+from anabranch.graph.declarations import is_trusted
+from anabranch.graph.site import is_users_file, is_users_module
+
+MISSING: Final = object()
+SCALARS: Final[tuple[type, ...]] = (
+    *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis)),
+    *(range, slice, type(NotImplemented), re.Pattern, uuid.UUID),
+    *(dt.date, dt.time, dt.timedelta, dt.tzinfo),
+    *(decimal.Decimal, fractions.Fraction, np.generic, np.dtype),
+    *(ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network),
+    *(ipaddress.IPv6Network, ipaddress.IPv4Interface, ipaddress.IPv6Interface),
+    *(pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath),
+    *(pathlib.PurePath, pathlib.Path),
+)
+CONTAINERS: Final[tuple[type, ...]] = (
+    *(list, dict, set, tuple, frozenset, bytearray, collections.deque),
+    *(types.MappingProxyType, np.ndarray),
+)
+CALLABLES: Final[tuple[type, ...]] = (
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, type),
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, np.ufunc),
+    *(types.MethodWrapperType, types.ClassMethodDescriptorType),
+    *(functools.partial, operator.attrgetter, operator.itemgetter),
+    *(operator.methodcaller, functools._lru_cache_wrapper),  # noqa: SLF001 - a type
+    type(np.sum),  # how NumPy wraps its functions
+    type(np.random.default_rng),  # a function that Cython compiled
+)
+_EXACT_SCALARS = frozenset(SCALARS) | {dt.datetime, dt.timezone, zoneinfo.ZoneInfo}
+_MOST_HELD = 10_000
+_COMPILED = (".pyx", ".pxd", ".pxi")  # by Cython, whose functions tell their source
+_VIEWS = (Iterator, KeysView, ValuesView, ItemsView)  # they do not tell of what
+_PYTHONS_OWN = ("builtins", "itertools")
+_LARGEST_LOOKED_INTO = 256
+
+
+def is_users_code(code: types.CodeType) -> bool:
+    """Tell whether a code object is the user's own, and Python's to run."""
+    return _is_users_source(code.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_users_source(filename: str) -> bool:
+    """Do the work of `is_users_code`: code objects of two files may count as equal."""
+    if filename == "<string>" or filename.endswith(_COMPILED):
+        return False
+    return is_users_file(filename)
+
+
+def is_scalar(obj: Any) -> bool:
+    """Tell whether an object can never change, all the way down.
+
+    >>> is_scalar((1, "a")), is_scalar((1, []))
+    (True, False)
+    """
+    kind: Any = type(obj)
+    if kind in _EXACT_SCALARS:
+        return True
+    if kind in (tuple, frozenset):
+        return len(obj) <= _LARGEST_LOOKED_INTO and all(map(is_scalar, obj))
+    if isinstance(obj, enum.Enum):
+        return not runs_code(kind) and has_scalar_members(kind)
+    if isinstance(obj, np.void):  # a record of NumPy's can be assigned to
+        return False
+    return isinstance(obj, np.generic | np.dtype)
+
+
+@functools.cache
+def runs_code(cls: Any) -> bool:
+    """Tell whether a class or one of its bases has code of the user's."""
+    return any(
+        isinstance(function_in(raw), types.FunctionType)
+        and is_users_code(function_in(raw).__code__)
+        for base in cls.__mro__
+        for raw in vars(base).values()
+    )
+
+
+@functools.cache
+def has_scalar_members(cls: Any) -> bool:
+    """Tell whether the values of all members of an enum can never change."""
+    return all(is_scalar(value) for value in values_of_members(cls))
+
+
+def values_of_members(cls: Any) -> list[Any]:
+    """Return the values of the members of an enum; runs no code of the user's."""
+    return [
+        object.__getattribute__(member, "__dict__").get("_value_")
+        for member in cls._member_map_.values()
+    ]
+
+
+def is_scalar_type(kind: Any) -> bool:
+    """Tell whether all objects of a type can never change."""
+    return isinstance(kind, type) and kind in _EXACT_SCALARS
+
+
+def is_instance_of_users(obj: Any) -> bool:
+    """Tell whether an object is an instance of a class that is written in Python."""
+    return is_users_class(type(obj))
+
+
+def is_users_class(cls: Any) -> bool:
+    """Tell whether a class is the user's own."""
+    return isinstance(cls, type) and _is_users_class(cls)
+
+
+@functools.cache
+def _is_users_class(cls: Any) -> bool:
+    if not isinstance(cls, type) or cls.__module__ in ("builtins", None):
+        return False
+    return any(
+        is_users_code(code)
+        for raw in vars(cls).values()
+        if (code := getattr(function_in(raw), "__code__", None)) is not None
+    ) or is_users_module(cls.__module__)
+
+
+def is_frozen_instance(obj: Any) -> bool:
+    """Tell whether the attributes of an instance cannot be assigned."""
+    params = getattr(type(obj), "__dataclass_params__", None)
+    return isinstance(obj, tuple) or bool(params is not None and params.frozen)
+
+
+def class_attribute(cls: type, name: str, after: type | None = None) -> Any:
+    """Return what a class has under `name`, unbound, or MISSING.
+
+    With `after`, start behind that class in the order of resolution, as super() does.
+    """
+    order = cls.__mro__
+    if after is not None and after in order:
+        order = order[order.index(after) + 1 :]
+    for base in order:
+        if name in vars(base):
+            return vars(base)[name]
+    return MISSING
+
+
+def function_in(raw: Any) -> Any:
+    """Return the function inside of a property, static or class method."""
+    if isinstance(raw, property):
+        return raw.fget
+    if isinstance(raw, functools.cached_property):
+        return raw.func
+    if isinstance(raw, types.DynamicClassAttribute):  # a property of an enum
+        return raw.fget
+    return getattr(raw, "__func__", raw)
+
+
+def is_users_descriptor(raw: Any) -> bool:
+    """Tell whether reading an entry of a class through an instance runs user's code."""
+    if raw is MISSING:
+        return False
+    if isinstance(raw, property | functools.cached_property):
+        return True
+    return is_users_class(type(raw)) and class_attribute(type(raw), "__get__") is not (
+        MISSING
+    )
+
+
+def comes_before_fields(raw: Any) -> bool:
+    """Tell whether an entry of a class wins over an attribute of the instance."""
+    if raw is MISSING or isinstance(raw, types.MemberDescriptorType):
+        return False
+    return any(
+        class_attribute(type(raw), name) is not MISSING
+        for name in ("__set__", "__delete__")
+    )
+
+
+def instance_attribute(obj: Any, name: str) -> Any:
+    """Return what an instance itself has under `name`, or MISSING; runs no code."""
+    try:
+        own = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        own = {}
+    if name in own:
+        return own[name]
+    raw = class_attribute(type(obj), name)
+    if isinstance(raw, types.MemberDescriptorType):  # a slot
+        try:
+            return raw.__get__(obj)
+        except AttributeError:
+            return MISSING
+    fields = getattr(type(obj), "_fields", ())
+    if isinstance(obj, tuple) and name in fields:
+        return tuple.__getitem__(obj, fields.index(name))
+    return MISSING
+
+
+def field_names(cls: Any) -> tuple[str, ...] | None:
+    """Return the attributes of a NamedTuple or dataclass in order of construction."""
+    if not isinstance(cls, type):
+        return None
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return tuple(cls._fields)
+    if dataclasses.is_dataclass(cls):
+        return tuple(f.name for f in dataclasses.fields(cls) if f.init)
+    return None
+
+
+def contents(obj: Any) -> list[Any] | None:
+    """Return what a builtin container holds; None if it is too large, or an array."""
+    if isinstance(obj, np.ndarray) or len(_iterated(obj)) > _LARGEST_LOOKED_INTO:
+        return None
+    return _iterated(obj)
+
+
+def _iterated(obj: Any) -> list[Any]:
+    """Return what a container holds as its builtin base sees it: runs no user's code."""
+    sequences: tuple[Any, ...] = (list, tuple, set, frozenset, bytearray)
+    for base in (*sequences, collections.deque):
+        if isinstance(obj, base):
+            return list(base.__iter__(obj))
+    if isinstance(obj, types.MappingProxyType):
+        return [*obj.keys(), *obj.values()]
+    return [*dict.keys(obj), *dict.values(obj)]
+
+
+def held_by(obj: Any) -> list[Any]:
+    """Return the objects in a builtin container or an array, however many."""
+    if not isinstance(obj, np.ndarray):
+        return _iterated(obj)
+    return np.ndarray.ravel(obj).tolist() if obj.dtype.hasobject else []
+
+
+def types_in(obj: Any) -> set[type]:
+    """Return the types of what a container holds; none for an array."""
+    return set() if isinstance(obj, np.ndarray) else set(map(type, _iterated(obj)))
+
+
+def parts_of_object(obj: Any) -> list[Any] | None:
+    """Return what operators on an object may be applied to; None if it is too much."""
+    if is_scalar(obj) or isinstance(obj, (*CALLABLES, types.ModuleType)):
+        return []
+    if isinstance(obj, np.ndarray):
+        return None if obj.dtype.hasobject else []
+    if isinstance(obj, CONTAINERS):
+        return contents(obj)
+    return [
+        held
+        for name in field_names(type(obj)) or ()
+        if (held := instance_attribute(obj, name)) is not MISSING
+    ]
+
+
+def held_objects(obj: Any) -> Iterator[Any]:
+    """Yield an object and what can be reached from it that may change; runs no code.
+
+    >>> inner = []
+    >>> [each is inner for each in held_objects((1, inner))]
+    [False, True]
+    """
+    waiting, seen = [obj], set[int]()
+    while waiting and len(seen) < _MOST_HELD:
+        each = waiting.pop()
+        if id(each) in seen or is_scalar(each) or isinstance(each, types.ModuleType):
+            continue
+        seen.add(id(each))
+        if isinstance(each, CALLABLES):
+            waiting.append(getattr(each, "__self__", None))
+            if isinstance(each, functools.partial):
+                waiting += [each.func, *each.args, *each.keywords.values()]
+            continue
+        yield each
+        if isinstance(each, CONTAINERS):
+            if not isinstance(each, np.ndarray):
+                waiting.extend(_iterated(each))
+            continue
+        if isinstance(each, _VIEWS) and type(each).__module__ in _PYTHONS_OWN:
+            waiting.extend(gc.get_referents(each))
+            continue
+        with contextlib.suppress(AttributeError):
+            waiting.extend(object.__getattribute__(each, "__dict__").values())
+
+
+def holds_set(obj: Any) -> bool:
+    """Tell whether a constant is or holds a frozen set, whose order may differ."""
+    if isinstance(obj, tuple):
+        return any(map(holds_set, obj))
+    return isinstance(obj, frozenset)
+
+
+def foreign_part(obj: Any) -> str | None:
+    """Return the type of something in a container that analysis cannot follow, if any.
+
+    >>> foreign_part([1, (2, iter([]))]), foreign_part({"a": [len]})
+    ('list_iterator', None)
+    """
+    waiting, seen = [obj], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or is_scalar(each):
+            continue
+        seen.add(id(each))
+        if isinstance(each, CONTAINERS):
+            waiting.extend(held_by(each))
+        elif not (
+            isinstance(each, (*CALLABLES, types.ModuleType))
+            or is_instance_of_users(each)
+            or hasattr(type(each), "__anabranch__")
+            or is_trusted(type(each).__module__)
+        ):
+            return type(each).__name__
+    return None

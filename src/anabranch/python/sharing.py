@@ -1,0 +1,215 @@
+"""Which parts of a program see what another part changes.
+
+As one thread runs a program, a change by one operator is seen by the next: item by
+item, depth first. Sources, sinks and the function that takes dead letters are parts
+like any other. Code that cannot be followed may change whatever it is given; code that
+cannot be read, whatever there is.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from anabranch.python.objects import CALLABLES, is_scalar
+from anabranch.python.values import ANY_NAME, Findings, Place, Read, scope_id
+
+ATTRIBUTE = scope_id(None)
+
+
+class Sharing(NamedTuple):
+    """One part sees what another one changes: where, and what it is."""
+
+    reader: str
+    writer: str
+    text: str
+    file: str
+    line: int
+
+
+class Others(Protocol):
+    """What functions do that were not analysed, but that somebody may call."""
+
+    def may_change(self, read: Read) -> bool:
+        """Tell whether one of them may change what is read."""
+
+    def may_read(self, written: Findings) -> bool:
+        """Tell whether one of them may read what is changed."""
+
+
+def find_sharing(
+    findings: Mapping[str, Sequence[Findings]], others: Others
+) -> tuple[Sharing, ...]:
+    """Return who shares what. Whatever two parts both change, each of them reads."""
+    found = []
+    readers = _Readers(findings)
+    for writer, written in findings.items():
+        if not any(map(_writes, written)):
+            continue
+        for reader in readers.who_may_see(written):
+            if reader == writer:
+                continue
+            pairs = ((w, r) for w in written for r in findings[reader])
+            shared = (_shared(w, r, others) for w, r in pairs)
+            first = next((each for each in shared if each is not None), None)
+            if first is not None:
+                what, place = first
+                text = f"{what}, which {writer} may change"
+                found.append(Sharing(reader, writer, text, place.file, place.line))
+    return tuple(found)
+
+
+class _Readers:
+    """Who reads what, so that only those are compared that have something in common."""
+
+    def __init__(self, findings: Mapping[str, Sequence[Findings]]) -> None:
+        self._everybody = list(findings)
+        self._place = {name: place for place, name in enumerate(findings)}
+        self._by_key: dict[Any, set[str]] = {}
+        self._of_anything: set[str] = set()
+        for name, found in findings.items():
+            for each in found:
+                if each.calls_anyone or each.writes_anything:
+                    self._of_anything.add(name)
+                for key in (*_written(each), *_read(each)):
+                    self._by_key.setdefault(key, set()).add(name)
+
+    def who_may_see(self, written: Sequence[Findings]) -> list[str]:
+        """Return the parts that may see some of these changes, in their order."""
+        if any(map(_writes_at_large, written)):
+            return self._everybody
+        found = set(self._of_anything)
+        for each in written:
+            for key in _written(each):
+                found |= self._by_key.get(key, set())
+        return sorted(found, key=self._place.__getitem__)
+
+
+def _written(found: Findings) -> Iterator[Any]:
+    yield from found.changes
+    yield from found.rebinds
+    yield from found.resources
+
+
+def _read(found: Findings) -> Iterator[Any]:
+    yield from found.touched
+    yield from ((name, scope) for name, scope, _ in found.reads)
+
+
+def _writes_at_large(found: Findings) -> bool:
+    """Tell whether what is written cannot be told by an object or a name."""
+    return bool(
+        found.writes_anything
+        or found.writes_settings
+        or found.calls_anyone
+        or (ANY_NAME, ATTRIBUTE) in found.rebinds
+        or any(_is_seen_by_others(each.target) for each in found.changes.values())
+    )
+
+
+def _is_seen_by_others(target: Any) -> bool:
+    """Tell whether an object is also seen under another identity; None: not known."""
+    return isinstance(target, types.ModuleType | np.ndarray)
+
+
+def _writes(found: Findings) -> bool:
+    return bool(
+        found.changes
+        or found.rebinds
+        or found.resources
+        or found.writes_anything
+        or found.writes_settings
+        or found.calls_anyone
+    )
+
+
+def _shared(
+    writer: Findings, reader: Findings, others: Others
+) -> tuple[str, Place] | None:
+    """Return what a reader reads of what a writer changes, and where."""
+    for looks in (_by_object, _by_name, _by_resource, _by_unknown_code):
+        for shared in looks(writer, reader):
+            return shared
+    if writer.writes_settings is not None:
+        return "runs with settings of the process", writer.writes_settings
+    if writer.calls_anyone is not None:
+        for read in (*reader.reads.values(), *reader.touched.values()):
+            if others.may_change(read):
+                return f"reads {read.name}", Place(read.file, read.line)
+    if reader.calls_anyone is not None and others.may_read(writer):
+        return "may call a function that reads something", reader.calls_anyone
+    if reader.writes_anything is not None and (writer.changes or writer.rebinds):
+        return "runs code that cannot be read", reader.writes_anything
+    return None
+
+
+def _by_object(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]]:
+    for target in writer.changes.keys() & reader.touched.keys():
+        read = reader.touched[target]
+        if not is_scalar(read.target):
+            yield f"reads {read.name}", Place(read.file, read.line)
+    for read in _arrays_touched(writer, reader):
+        yield f"reads {read.name}", Place(read.file, read.line)
+    for target in writer.changes.keys() & reader.changes.keys():
+        own, other = reader.changes[target], writer.changes[target]
+        if not (_is_constant(own.target) or _is_constant(other.target)):
+            kind = (
+                "something" if own.target is None else f"a {type(own.target).__name__}"
+            )
+            yield f"uses {kind}", Place(own.file, own.line)
+
+
+def _arrays_touched(writer: Findings, reader: Findings) -> Iterator[Read]:
+    """Yield the arrays that a reader touches and whose memory a writer changes."""
+    targets = (
+        writer.touched[each].target if each in writer.touched else change.target
+        for each, change in writer.changes.items()
+    )
+    arrays = [each for each in targets if isinstance(each, np.ndarray)]
+    for read in reader.touched.values() if arrays else ():
+        if isinstance(read.target, np.ndarray) and any(
+            np.may_share_memory(read.target, each) for each in arrays
+        ):
+            yield read
+
+
+def _is_constant(target: Any) -> bool:
+    return target is not None and (
+        is_scalar(target) or isinstance(target, (*CALLABLES, types.ModuleType))
+    )
+
+
+def _by_name(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]]:
+    modules = {
+        id(vars(change.target))
+        for change in writer.changes.values()
+        if isinstance(change.target, types.ModuleType)
+    }
+    any_attribute = (ANY_NAME, ATTRIBUTE) in writer.rebinds
+    for (name, scope, _), read in reader.reads.items():
+        if (
+            (name, scope) in writer.rebinds
+            or scope in modules
+            or (any_attribute and scope == ATTRIBUTE)
+        ):
+            yield f"reads {name}", Place(read.file, read.line)
+    for name, scope in writer.rebinds.keys() & reader.rebinds.keys():
+        if scope != ATTRIBUTE:  # an attribute that both assign may be of two objects
+            yield f"assigns {name}", reader.rebinds[name, scope]
+
+
+def _by_resource(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]]:
+    for resource in writer.resources.keys() & reader.resources.keys():
+        yield f"uses {resource}", reader.resources[resource]
+
+
+def _by_unknown_code(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]]:
+    if writer.writes_anything is None:
+        return
+    for read in (*reader.reads.values(), *reader.touched.values()):
+        yield f"reads {read.name}", Place(read.file, read.line)
+    if reader.writes_anything is not None:
+        yield "runs code that cannot be read", reader.writes_anything

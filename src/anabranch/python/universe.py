@@ -1,0 +1,291 @@
+"""The modules of a program, and the classes in them.
+
+An item whose type is not known may be an instance of any class of the program, so an
+attribute or an operator may run whatever such a class defines under that name.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.graph.site import is_users_file, is_users_module
+from anabranch.operators.custom import Operator
+from anabranch.python.arrivals import SOMETHING, Arrival, look_into
+from anabranch.python.objects import (
+    CONTAINERS,
+    field_names,
+    foreign_part,
+    function_in,
+    is_users_class,
+    is_users_code,
+    runs_code,
+)
+from anabranch.python.source import SourceFile, file_of
+
+CONSTRUCTION = frozenset(
+    ["__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"]
+)
+# No builtin runs these by itself: statements and calls do, which are followed.
+_NOT_OPERATORS = CONSTRUCTION | {
+    *("__class_getitem__", "__subclasshook__", "__del__", "__call__", "__set__"),
+    *("__setitem__", "__delitem__", "__setattr__", "__delattr__", "__delete__"),
+    *("__enter__", "__exit__", "__aenter__", "__aexit__", "__prepare__"),
+    *("__instancecheck__", "__subclasscheck__"),
+    *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod")),
+    *(f"__i{name}__" for name in ("pow", "matmul", "and", "or", "xor")),
+    *("__ilshift__", "__irshift__"),
+}
+
+
+@dataclass
+class _Found:
+    """What is looked up once, when it is needed, for a universe and all its views."""
+
+    classes: list[type] | None = None
+    by_name: dict[str, list[types.FunctionType]] | None = None
+
+
+class Universe:
+    """The part of the loaded code that a program can reach."""
+
+    def __init__(self, roots: Iterable[Any]) -> None:
+        self.modules: dict[str, dict[str, Any]] = {}
+        for root in roots:
+            self._reach(root)
+        self.arriving = SOMETHING  # at the operator under analysis
+        self._found = _Found()
+        self._fields: set[str] | None = None
+        self._operators: dict[frozenset[type] | None, list[types.FunctionType]] = {}
+        self._below: dict[type, frozenset[type]] = {}
+        self._within: dict[int, tuple[Any, Arrival]] = {}
+        self._patched: dict[str, str | None] = {}
+        self._foreign: dict[int, tuple[Any, str | None]] = {}
+
+    def _reach(self, root: Any) -> None:
+        waiting = [root]
+        while waiting:
+            for name, names in _modules_named_by(waiting.pop()):
+                if name not in self.modules:
+                    self.modules[name] = names
+                    waiting.extend(names.values())
+
+    def facing(self, arrival: Arrival) -> Universe:
+        """Return the universe as an operator sees it that such items reach."""
+        made = copy.copy(self)
+        made.arriving = arrival
+        return made
+
+    def may_be_derived(self, kind: type) -> bool:
+        """Tell whether a value under a builtin annotation may run code of the user's."""
+        if self.arriving.complete:
+            below: set[Any] = set(filter(is_users_class, self.arriving.types))
+        else:
+            below = {*self.subclasses_of(kind)}
+        return any(issubclass(each, kind) and runs_code(each) for each in below)
+
+    def kinds_within(self, obj: Any) -> frozenset[type] | None:
+        """Return the types of whatever an object holds, if nothing in it is foreign."""
+        if id(obj) not in self._within:
+            self._within[id(obj)] = (obj, look_into([obj]))  # keeps the id its own
+        found = self._within[id(obj)][1]
+        return found.types if found.complete else None
+
+    @property
+    def classes(self) -> list[type]:
+        """The user's classes, apart from operators, that an item may be of."""
+        if self._found.classes is None:
+            self._found.classes = [
+                cls
+                for cls in subclasses(object)
+                if cls.__module__ in self.modules
+                and not issubclass(cls, Operator)
+                and is_users_class(cls)
+            ]
+        return self._found.classes
+
+    def definitions(self, name: str) -> list[types.FunctionType]:
+        """Return the functions that an attribute of an unknown item may run."""
+        return self._index().get(name, [])
+
+    def properties(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
+        """Return what reading some attribute of an instance may run; None: of any."""
+        found = {
+            id(function): function
+            for cls in (self.classes if classes is None else classes)
+            for base in cls.__mro__
+            for raw in vars(base).values()
+            if isinstance(raw, property)
+            and isinstance(function := raw.fget, types.FunctionType)
+        }
+        return list(found.values())
+
+    def has_field(self, name: str) -> bool:
+        """Tell whether instances of some class of the program have such a field."""
+        if self._fields is None:
+            self._fields = {n for cls in self.classes for n in field_names(cls) or ()}
+            for names in self.modules.values():
+                for parsed in files_of_globals(names):
+                    self._fields |= _stored_attributes(parsed)
+        return name in self._fields
+
+    def operators(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
+        """Return what an operator or a builtin may run on an instance; None: of any."""
+        if classes not in self._operators:
+            names = self._index() if classes is None else _functions_of(classes)
+            self._operators[classes] = [
+                function
+                for name, functions in names.items()
+                if name.startswith("__") and name not in _NOT_OPERATORS
+                for function in functions
+            ]
+        return self._operators[classes]
+
+    def subclasses_of(self, cls: type) -> frozenset[type]:
+        """Return the user's classes below a class; of one of Python's, the program's."""
+        if cls not in self._below:
+            anywhere = is_users_class(cls)
+            self._below[cls] = frozenset(
+                each
+                for each in subclasses(cls)
+                if (anywhere or each.__module__ in self.modules)
+                and is_users_class(each)
+            )
+        return self._below[cls]
+
+    def foreign_part(self, obj: Any) -> str | None:
+        """Return the type of something in an object that cannot be followed, if any."""
+        if not isinstance(obj, CONTAINERS):
+            return None
+        if id(obj) not in self._foreign:
+            self._foreign[id(obj)] = (obj, foreign_part(obj))  # keeps the id its own
+        return self._foreign[id(obj)][1]
+
+    def why_patched(self, module: str) -> str | None:
+        """Return which part of a package the user's code has replaced, if any."""
+        package = module.partition(".")[0]
+        if package == "numpy":  # its functions are C, and too many to look at
+            return None
+        if package not in self._patched:
+            self._patched[package] = _patched_part(package)
+        part = self._patched[package]
+        return None if part is None else f"{part} was replaced by code of the program"
+
+    def _index(self) -> dict[str, list[types.FunctionType]]:
+        if self._found.by_name is None:
+            self._found.by_name = _functions_of(self.classes)
+        return self._found.by_name
+
+
+def _functions_of(classes: Iterable[type]) -> dict[str, list[types.FunctionType]]:
+    """Return the user's functions in classes and their bases, by name."""
+    found: dict[str, dict[types.FunctionType, None]] = {}
+    for cls in classes:
+        for base in cls.__mro__:
+            for name, raw in vars(base).items():
+                function = function_in(raw)
+                if isinstance(function, types.FunctionType) and is_users_code(
+                    function.__code__
+                ):
+                    found.setdefault(name, {})[function] = None
+    return {name: list(functions) for name, functions in found.items()}
+
+
+def _patched_part(package: str) -> str | None:
+    """Return the name of a function in a loaded package that is the user's, if any.
+
+    >>> _patched_part("json") is None
+    True
+    """
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] != package or is_users_module(name):
+            continue
+        for key, value in list(getattr(module, "__dict__", {}).items()):
+            if _is_users_function(value):
+                return f"{name}.{key}"
+            if isinstance(value, type) and value.__module__ == name:
+                for inner, raw in vars(value).items():
+                    if _is_users_function(function_in(raw)):
+                        return f"{name}.{key}.{inner}"
+    return None
+
+
+def _is_users_function(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and is_users_code(value.__code__)
+
+
+def _modules_named_by(value: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Return the user's modules that a value stands for or comes from."""
+    if isinstance(value, types.FunctionType):
+        if not is_users_code(value.__code__):
+            return []
+        names = value.__globals__
+        return [(str(names.get("__name__")), names)]
+    if isinstance(value, types.ModuleType):
+        return (
+            [(value.__name__, vars(value))] if is_users_module(value.__name__) else []
+        )
+    cls = value if isinstance(value, type) else type(value)
+    module = sys.modules.get(getattr(cls, "__module__", None) or "")
+    if module is None or not is_users_class(cls) or not is_users_module(cls.__module__):
+        return []
+    return [(cls.__module__, vars(module))]
+
+
+def subclasses(cls: type) -> list[type]:
+    """Return every loaded class below a class, each once."""
+    found: dict[type, None] = {}
+    waiting = [cls]
+    while waiting:
+        above = waiting.pop()
+        if above is not type:
+            direct: list[type] = type.__subclasses__(above)
+            new = [each for each in direct if each not in found]
+            found |= dict.fromkeys(new)
+            waiting.extend(new)
+    return list(found)
+
+
+@functools.lru_cache(maxsize=512)
+def _stored_attributes(parsed: SourceFile) -> frozenset[str]:
+    """Return every attribute that is assigned anywhere in a file."""
+    return frozenset(
+        node.attr
+        for node in ast.walk(parsed.tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    )
+
+
+def files_of_globals(names: dict[str, Any]) -> list[SourceFile]:
+    """Return the sources of the module that has these globals, if it is the user's.
+
+    The cells of a notebook have a source each: those of the functions and methods that
+    are there now.
+    """
+    filename = names.get("__file__")
+    if isinstance(filename, str):
+        parsed = file_of(filename) if is_users_file(filename) else None
+        return [] if parsed is None else [parsed]
+    found = {
+        code.co_filename: None
+        for value in list(names.values())
+        for function in _functions_in(value)
+        if function.__globals__ is names
+        for code in (function.__code__,)
+    }
+    files = (file_of(filename) for filename in found)
+    return [parsed for parsed in files if parsed is not None]
+
+
+def _functions_in(value: Any) -> Iterator[types.FunctionType]:
+    raws = vars(value).values() if isinstance(value, type) else (value,)
+    for raw in raws:
+        function = function_in(raw)
+        if isinstance(function, types.FunctionType):
+            yield function

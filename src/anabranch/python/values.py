@@ -1,0 +1,327 @@
+"""What an expression may stand for, and what code does beyond computing a result.
+
+What a name or an expression may stand for, as far as purity is concerned.
+
+A value is the set of objects that it may be. Of each object matters who else can see
+it: an object that was made in this call may be changed, the input item and whatever
+outlives the call may not. What lies inside of a made object is kept in the `Heap`, by
+attribute and by position, so that a captured list does not become our own by being put
+into a tuple.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from anabranch.python.arrivals import NOBODY, Arrival
+from anabranch.python.source import FunctionNode
+
+ELEMENTS = "[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """An immutable value of a builtin type, such as a number or a text."""
+
+    type: type | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """An object that was made here, at the syntax node with number `site`."""
+
+    site: int
+    type: Any = None
+
+
+class LibraryObject:
+    """Stands for the class of an object of Python's or a package's, whichever it is."""
+
+
+class Scalar:
+    """Stands for the class of an immutable value of Python's, whichever it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The input item, or anything reached from it; `type` is its annotation."""
+
+    type: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Something inside of `target`, an object that outlives the call."""
+
+    text: str
+    target: int = 0  # its id
+    kinds: frozenset[type] | None = None  # of which types it may be, if that is known
+
+
+class Known:
+    """An object that exists already: a global, a captured variable, a default."""
+
+    __slots__ = ("obj", "text")
+
+    def __init__(self, obj: Any, text: str) -> None:
+        self.obj = obj
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self.obj is other.obj
+
+    def __hash__(self) -> int:
+        return id(self.obj)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A function of the user's, bound to the object that it is a method of."""
+
+    owner: Root
+    function: FunctionType
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method, by name, of an object whose class is not the user's, or not known."""
+
+    owner: Root
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A function that is defined in the function under analysis."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    frame: Any  # the Frame it was defined in
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Something that cannot be followed; the effect that says so is recorded.
+
+    It was `made` by a package from what that was given, or is of its making: whoever
+    changes it changes nothing else of the program's.
+    """
+
+    made: bool = False
+
+
+Root: TypeAlias = (
+    Plain | Fresh | Input | Shared | Known | Bound | Method | Closure | Lost
+)
+Value: TypeAlias = frozenset[Root]
+
+NOTHING: Value = frozenset()
+PLAIN: Value = frozenset([Plain()])
+LOST: Value = frozenset([Lost()])
+MADE: Value = frozenset([Lost(made=True)])
+
+
+def join(values: Iterable[Value]) -> Value:
+    """Return the value that may be any of `values`."""
+    return NOTHING.union(*values)
+
+
+@dataclass
+class Arguments:
+    """The arguments of a call; `rest` may stand for any parameter."""
+
+    positional: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    rest: Value = NOTHING
+
+    def all(self) -> Value:
+        """Return whatever is passed, by whatever name."""
+        return join([*self.positional, *self.keywords.values(), self.rest])
+
+
+class Heap:
+    """What the objects that were made here hold, by attribute or position.
+
+    It only grows; `version` tells whether it did.
+    """
+
+    def __init__(self) -> None:
+        self._fields: dict[tuple[int, str], Value] = {}
+        self._names: dict[int, set[str]] = {}
+        self._sites: dict[Any, int] = {}
+        self.version = 0
+
+    def site(self, key: Any) -> int:
+        """Return the number of a place where objects are made."""
+        return self._sites.setdefault(key, len(self._sites))
+
+    def put(self, site: int, name: str, value: Value) -> None:
+        """Record that an object made at `site` may hold `value` under `name`."""
+        old = self._fields.get((site, name), NOTHING)
+        if not value <= old:
+            self._fields[site, name] = old | value
+            self._names.setdefault(site, set()).add(name)
+            self.version += 1
+
+    def get(self, site: int, name: str) -> Value:
+        """Return what may be found under one attribute or position."""
+        return self._fields.get((site, name), NOTHING)
+
+    def fields(self, site: int) -> dict[str, Value]:
+        """Return what an object may hold, by attribute or position."""
+        return {n: self._fields[site, n] for n in self._names.get(site, ())}
+
+    def inside(self, site: int) -> Value:
+        """Return whatever the object may hold."""
+        return join(self._fields[site, n] for n in self._names.get(site, ()))
+
+    def elements(self, site: int) -> Value:
+        """Return what may be found by index, key or iteration."""
+        names = (n for n in self._names.get(site, ()) if n.startswith("["))
+        return join(self._fields[site, n] for n in names)
+
+
+CHANGES_INPUT = "changes the input item"
+SCOPES = ("global", "outer variable")  # in "assigns the global total"
+ANY_NAME = "*"  # of an attribute that is named while the program runs
+
+
+class Place(NamedTuple):
+    """A line of the user's."""
+
+    file: str
+    line: int
+
+
+class Effect(NamedTuple):
+    """Something that makes a function unsafe to run in parallel.
+
+    `changes`: it changes an object that outlives the call. `impure`: it depends on, or
+    touches, the world outside. `shared`: it reads what the code of an operator changes.
+    `unknown`: it cannot be followed.
+    """
+
+    kind: Literal["changes", "impure", "shared", "unknown"]
+    text: str
+    file: str
+    line: int
+
+
+class Read(NamedTuple):
+    """A name or attribute that outlives the call was read, and what it stood for.
+
+    `scope` is where the name lives: the globals of a module, the function that encloses
+    it, or None for an attribute.
+    """
+
+    name: str
+    scope: Any
+    target: Any
+    file: str
+    line: int
+
+
+class Change(NamedTuple):
+    """An object that exists already may be changed here; `name` for a global."""
+
+    target: Any
+    file: str
+    line: int
+
+
+@dataclass(eq=False)
+class Frame:
+    """The variables of one function, or comprehension, under analysis.
+
+    Which statement ran last does not matter: a variable may be anything that was ever
+    assigned to it. `function` is the object whose globals and cells are in scope.
+    """
+
+    node: ast.AST
+    file: str
+    function: FunctionType
+    parent: Frame | None
+    own: frozenset[str]  # the names that are local
+    declared_global: frozenset[str] = frozenset()
+    is_comprehension: bool = False
+    variables: dict[str, Value] = field(default_factory=dict)
+    returned: Value = NOTHING
+    yielded: Value = NOTHING
+    finished_at: int = -1
+
+
+@dataclass
+class Findings:
+    """Everything that was found out about a function and what it calls."""
+
+    effects: dict[Effect, None] = field(default_factory=dict)
+    reads: dict[Any, Read] = field(default_factory=dict)
+    changes: dict[int, Change] = field(default_factory=dict)
+    touched: dict[int, Read] = field(default_factory=dict)
+    visited: set[FunctionNode] = field(default_factory=set)
+    believed: set[FunctionNode] = field(default_factory=set)  # declared, not visited
+    runs_anything: bool = False  # it runs code of the program that nobody looked at
+    gives: Arrival = NOBODY  # the types of what it gives
+    keeps_nothing: bool = False  # an `Operator` that is as it was after each item
+    orders_items: bool = False  # it depends on the order of a set that it is given
+    rebinds: dict[tuple[str, int], Place] = field(default_factory=dict)
+    resources: dict[str, Place] = field(default_factory=dict)
+    writes_anything: Place | None = None  # whatever the program has
+    calls_anyone: Place | None = None  # any function of the program
+    writes_settings: Place | None = None  # how Decimal rounds and the like
+    heap: Heap = field(default_factory=Heap)
+    connector: bool = False  # of an own source or sink: only what it shares counts
+
+    def effect(
+        self, kind: Literal["changes", "impure", "unknown"], text: str, at: Place
+    ) -> None:
+        """Record an effect."""
+        self.effects.setdefault(Effect(kind, text, at.file, at.line))
+
+    def change(self, target: Any, text: str, at: Place) -> None:
+        """Record that an object which outlives the call is changed."""
+        old = self.changes.get(id(target))
+        if old is None or old.target is None:
+            self.changes[id(target)] = Change(target, at.file, at.line)
+        self.effect("changes", text, at)
+
+    def change_inside(self, target: int, text: str, at: Place) -> None:
+        """Record that something in an object, known by its id, is changed."""
+        self.changes.setdefault(target, Change(None, at.file, at.line))
+        self.effect("changes", text, at)
+
+    def escape(self, target: Any, at: Place) -> None:
+        """Record that code which is not followed may change an object."""
+        self.changes.setdefault(id(target), Change(target, at.file, at.line))
+
+    def rebind(self, name: str, scope: Any, at: Place) -> None:
+        """Record that a name, or an attribute (`scope` is None), is assigned."""
+        self.rebinds.setdefault((name, scope_id(scope)), at)
+
+    def touch(self, name: str, target: Any, at: Place) -> None:
+        """Record that an object which outlives the call is looked at."""
+        self.touched.setdefault(id(target), Read(name, None, target, at.file, at.line))
+
+    def read(self, name: str, scope: Any, target: Any, at: Place) -> None:
+        """Record that something which outlives the call is read."""
+        self.touch(name, target, at)
+        key = (name, scope_id(scope), id(target))
+        self.reads.setdefault(key, Read(name, scope, target, at.file, at.line))
+
+
+def scope_id(scope: Any) -> int:
+    """Return what tells the scopes of names apart; see `Read`."""
+    return id(scope[1] if isinstance(scope, tuple) else scope)
+
+
+def shown(node: ast.AST, limit: int = 40) -> str:
+    """Return an expression as the user would recognise it.
+
+    >>> shown(ast.parse("seen.append( x )").body[0])
+    'seen.append(x)'
+    """
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."

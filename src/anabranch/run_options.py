@@ -1,0 +1,160 @@
+"""The options of `run` and `start`: one frozen class, declared and explained once.
+
+`Keywords` repeats the types for type checkers, which do not read them from the class.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
+
+from anabranch.control.goals import Latency, Throughput
+from anabranch.engines.engine import Options
+from anabranch.errors import ArgumentError, CheckpointError
+from anabranch.graph.paths import path_advice, plain_path, why_not_path
+from anabranch.runtime.failures import OnError, policy
+from anabranch.runtime.verify.verifier import Verify
+
+EngineName: TypeAlias = Literal["spark", "local", "sequential"]
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a run.
+
+    - `on`: the engine, "spark", "local" or "sequential".
+    - `checkpoint`: a directory; a run that finds a checkpoint there goes on with it
+      (Spark).
+    - `degree`: the number of replicas; nothing is tuned then.
+    - `on_error`: "stop", "skip" or `ab.dead_letter(...)`, for items that fail.
+    - `goal`: what the job is tuned for while it runs, `ab.throughput()` by default or
+      `ab.latency("200 ms")`.
+    - `master`: the Spark master, for example "spark://host:7077"; an embedded Spark on
+      this machine by default.
+    - `epoch_items`: the number of items that each source gives to an epoch (Spark).
+    - `verify`: "sample" looks now and then whether operators that run in parallel are as
+      free of state as the analysis says, "all" looks at each batch, "off" never.
+    - `ui`: True serves a dashboard on this machine and prints its address; a number is
+      the port to use.
+    """
+
+    on: EngineName = "spark"
+    checkpoint: str | os.PathLike[str] | None = None
+    degree: int | None = None
+    on_error: str | OnError = "stop"
+    goal: Throughput | Latency | None = None
+    master: str | None = None
+    epoch_items: int | None = None
+    verify: Verify = "sample"
+    ui: bool | int = False
+
+    def __post_init__(self) -> None:
+        for name in ("degree", "epoch_items"):
+            number = getattr(self, name)
+            if number is not None and (not isinstance(number, int) or number < 1):
+                msg = f"{name} must be a whole number of at least 1; got {number!r}"
+                raise ArgumentError(msg)
+        if self.verify not in ("sample", "all", "off"):
+            msg = f"verify must be 'sample', 'all' or 'off'; got {self.verify!r}"
+            raise ArgumentError(msg)
+        if self.degree is not None and isinstance(self.goal, Latency):
+            msg = (
+                f"a latency goal chooses the number of replicas; got degree="
+                f"{self.degree} too; leave one of them out, or say "
+                f"ab.latency(..., replicas=...)"
+            )
+            raise ArgumentError(msg)
+        if self.checkpoint is not None and self.on != "spark":
+            msg = (
+                f"a checkpoint is kept on='spark' only; got on={self.on!r} and "
+                f"checkpoint={os.fspath(self.checkpoint)!r}; run on='spark', or leave "
+                f"the checkpoint out"
+            )
+            raise ArgumentError(msg)
+
+    def for_engine(self) -> Options:
+        """Return the part of the options that engines read."""
+        directory = self.checkpoint
+        return Options(
+            on_error=policy(self.on_error),
+            degree=self.degree,
+            checkpoint=None if directory is None else checkpoint_path(directory),
+            master=self.master,
+            epoch_items=self.epoch_items,
+            verify=self.verify,
+        )
+
+
+class Keywords(TypedDict, total=False):
+    """The same options as keyword arguments of a function."""
+
+    on: EngineName
+    checkpoint: str | os.PathLike[str] | None
+    degree: int | None
+    on_error: str | OnError
+    goal: Throughput | Latency | None
+    master: str | None
+    epoch_items: int | None
+    verify: Verify
+    ui: bool | int
+
+
+def take_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Have `help` and editors show the options of a function that takes `Keywords`."""
+    signature = inspect.signature(function)
+    others = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    keywords = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=one.default,
+            annotation=one.type,
+        )
+        for one in fields(RunOptions)
+    ]
+    shown = signature.replace(parameters=[*others, *keywords])
+    function.__signature__ = shown  # type: ignore[attr-defined]
+    explained = inspect.cleandoc(RunOptions.__doc__ or "").partition("\n\n")[2]
+    own = inspect.cleandoc(function.__doc__ or "")
+    function.__doc__ = f"{own}\n\nOptions:\n\n{explained}\n"
+    return function
+
+
+def read_options(function: str, given: Mapping[str, Any]) -> RunOptions:
+    """Return the options that a function was given by keyword.
+
+    >>> read_options("run", {"on": "local", "degree": 2}).degree
+    2
+    >>> read_options("run", {"degre": 2})
+    Traceback (most recent call last):
+        ...
+    TypeError: run() got an unexpected keyword argument 'degre'
+    """
+    known = {one.name for one in fields(RunOptions)}
+    for name in given:
+        if name not in known:
+            msg = f"{function}() got an unexpected keyword argument {name!r}"
+            raise TypeError(msg)
+    return RunOptions(**given)
+
+
+def checkpoint_path(given: str | os.PathLike[str]) -> str:
+    """Return the directory of a checkpoint as a plain path.
+
+    >>> checkpoint_path("file:///jobs/vwap.checkpoint")
+    '/jobs/vwap.checkpoint'
+    """
+    path = plain_path(given)
+    why = why_not_path(path)
+    if why is not None:
+        msg = (
+            f"a checkpoint must be a directory of this machine; {why}; "
+            f"{path_advice(path)}"
+        )
+        raise CheckpointError(msg)
+    return str(path)

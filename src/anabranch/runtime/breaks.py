@@ -1,0 +1,100 @@
+"""Where a program breaks off: at the failure that one thread would have met first.
+
+A replica that fails on an item sends on what came of the items before it, and then a
+*break* in the place of the item. A break goes through merges like any item, so it is
+handed out when everything before it has been, and whoever takes it stops there and
+passes it on. What arrives at a sink first is therefore what one thread would have met
+first on the way to that sink; of the breaks that arrive at several, the first counts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from anabranch.runtime.batch import Batch, Column, SourceItem
+
+_LAST = 1 << 61  # greater than any index of an output
+
+
+@dataclass(frozen=True, eq=False)
+class Break:
+    """Takes the place of an item that an operator failed on.
+
+    `item` is the source item behind it, or the last one that it can be. `rank` tells
+    the order of operators that an item comes to one after the other.
+    """
+
+    error: BaseException
+    item: SourceItem | None
+    rank: int
+
+    @property
+    def order(self) -> tuple[float, int, int]:
+        """By this, the one that one thread would have met first comes first."""
+        if self.item is None:
+            return (float("inf"), 0, self.rank)
+        return (self.item.number, self.item.source.index, self.rank)
+
+
+class Breaks:
+    """The breaks of one run; `orderly` tells whether a failure is to end it at all."""
+
+    def __init__(
+        self, *, orderly: bool = False, news: Callable[[], None] = lambda: None
+    ) -> None:
+        self.orderly = orderly
+        self.found = False
+        self._news = news
+        self._lock = threading.Lock()
+        self._met: list[Break] = []
+        self._arrived: list[Break] = []
+
+    def meet(self, one: Break) -> None:
+        """Take note of a break before it is sent on."""
+        with self._lock:
+            self._met.append(one)
+        self.found = True
+        self._news()
+
+    def arrive(self, one: Break) -> None:
+        """Take note that a break has come to a sink."""
+        with self._lock:
+            self._arrived.append(one)
+
+    def has_passed(self, source: int, sent: int) -> bool:
+        """Tell whether a source has given all that one thread would have read.
+
+        Sources take turns: `sent` is the number of its last item.
+        """
+        with self._lock:
+            first = min(self._met, key=lambda one: one.order)
+        if first.item is None:
+            return True
+        before = source < first.item.source.index
+        return sent >= (first.item.number if before else first.item.number - 1)
+
+    @property
+    def first(self) -> BaseException:
+        """The failure that one thread would have met first."""
+        with self._lock:
+            return min(self._arrived or self._met, key=lambda one: one.order).error
+
+
+def cut_at_break(batch: Batch) -> tuple[Batch, Break | None, int]:
+    """Return what stands before the first break of a batch, that break, and its place."""
+    for index, item in enumerate(batch.items):
+        if isinstance(item, Break):
+            return batch.head(index), item, index
+    return batch, None, 0
+
+
+def columns_of(position: Sequence[int], width: int) -> list[Column]:
+    """Return the position of a break, behind all that the item has led to.
+
+    >>> columns_of([7], 1)
+    [[7]]
+    """
+    filled = [*position, *[_LAST] * (width - len(position))]
+    return [[number] for number in filled[:width]]

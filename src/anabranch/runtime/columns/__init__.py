@@ -1,0 +1,1 @@
+"""Runs operators in columns: batches of Arrow columns through compiled kernels."""

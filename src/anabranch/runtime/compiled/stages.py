@@ -1,0 +1,262 @@
+"""An element in up to three stages: Python, a compiled part, and Python again.
+
+Each stage takes the whole batch of the one before. The streams that leave are the same,
+item by item, as if every item had gone through alone; so is the first error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anabranch.graph.graph import Edge
+from anabranch.runtime.compiled.arrays import to_items
+from anabranch.runtime.compiled.part import (
+    ArrayStream,
+    AtWork,
+    GoneWrongError,
+    Marks,
+    Origins,
+    Part,
+    note_batch,
+)
+from anabranch.runtime.positions import Positions
+from anabranch.runtime.program import Columns, Exit, Program
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The programs around a compiled part.
+
+    `whole` stands in for the part and what follows it, for batches that must go
+    through Python. `again` does what `before` does, where it can be done twice.
+    """
+
+    before: Program | None
+    part: Part
+    whole: Program
+    behind: Program | None
+    again: Program | None
+
+
+class Staged:
+    """Runs batches through the stages of an element.
+
+    Not thread-safe; the program that owns it is its only caller.
+    """
+
+    def __init__(
+        self,
+        part: Part,
+        positions: Positions | None,
+        make: Callable[..., Program],
+        describe: Callable[[int | None], str],
+        *,
+        repeatable: bool = False,
+    ) -> None:
+        graph, shape = part.graph, part.shape
+        self._positions = positions
+        self._describe = describe
+        self._given = note_batch([], None, None)
+        self._before: AtWork | None = None
+        self._at_work: AtWork | None = None
+        self.failed_batches = 0
+        followed = (*shape.operators, *shape.behind)
+        before, behind = shape.before, shape.behind
+        again = make(before, None, describe, again=True) if repeatable else None
+        self.stages = Stages(
+            make(before, None, self._describe_before) if before else None,
+            part,
+            make(followed, shape.entry, self._describe_behind if before else describe),
+            make(behind, shape.last, self._describe_behind) if behind else None,
+            again,
+        )
+        self._cuts = [
+            edge
+            for edge in (graph.out_edges(shape.source.operator) if before else ())
+            if edge.consumer.operator in shape.operators
+        ]
+        self._origins = None if again is None else Origins(again, self._cuts[0])
+        tracked = positions is not None or again is not None
+        self._marks = None if tracked else Marks()
+
+    def run(
+        self,
+        items: Any,
+        positions: Columns | None,
+        entries: Sequence[int] | None,
+        exits: Mapping[Edge, Exit],
+    ) -> None:
+        """Send a batch through, and put what leaves into `exits`."""
+        before = self.stages.before
+        self._given = given = note_batch(items, positions, entries)
+        if before is None:
+            self._through_part(items, positions, exits)
+            return
+        failure: Exception | None = None
+        own = given.copy_items()
+        self._before = None if own is items else AtWork(own, given.count)
+        taken = own
+        if self._before is not None and self._marks is not None:
+            taken = self._marks.follow(own, before.exits[self._cuts[0]].items)
+        try:
+            before.run(taken, positions, entries)
+        except Exception as error:  # noqa: BLE001 - raised once what came before is done
+            failure = error
+        made, columns = self._take(before)
+        _move(before, exits)
+        self._through_part(made, columns, exits)
+        if failure is not None:
+            raise failure
+
+    def _take(self, before: Program) -> tuple[list[Any], Columns | None]:
+        """Take what goes on to the part; a fan-out gives it once for each branch."""
+        first = before.exits[self._cuts[0]]
+        made = first.items[:]
+        columns = None
+        if self._positions is not None:
+            columns = [column[:] for column in first.positions]
+            if self._cuts[0] in self._positions.branch:
+                columns.pop()
+        for edge in self._cuts:
+            before.exits[edge].clear()
+        return made, columns
+
+    def _through_part(
+        self, items: Any, positions: Columns | None, exits: Mapping[Edge, Exit]
+    ) -> None:
+        listed = items if isinstance(items, list) else list(self._given.copy_items())
+        if not listed:
+            return
+        whole = self.stages.whole
+        try:
+            if len(listed) < self.stages.part.fewest:
+                raise GoneWrongError  # noqa: TRY301 - one way to say no
+            flow, stream = self.stages.part.run(
+                listed, whole.states, triggers=self._wants_triggers(positions)
+            )
+        except Exception:  # noqa: BLE001 - nothing has changed, and Python can do it
+            self.failed_batches += len(listed) >= self.stages.part.fewest
+            left = iter(listed) if self.stages.before is not None else items
+            self._at_work = AtWork(left, len(listed))
+            _run_into(exits, whole, left, positions)
+            return
+        self.failed_batches = 0
+        for change in flow.changes:
+            change()
+        part = self.stages.part
+        made = to_items(stream.arrays, part.gives_type)
+        columns = None
+        if self._positions is not None and positions is not None:
+            width = self._positions.after[part.shape.last]
+            columns = columns_of(stream, positions, width)
+        if self.stages.behind is None:
+            self._leave(made, columns, exits)
+            return
+        left = iter(made)
+        self._at_work = AtWork(left, len(made), stream.triggers)
+        _run_into(exits, self.stages.behind, left, columns)
+
+    def _wants_triggers(self, positions: Columns | None) -> bool:
+        """Tell whether somebody will ask which item is behind an output."""
+        if self.stages.behind is not None:
+            return True
+        return self._positions is not None and positions is not None
+
+    def _leave(
+        self, made: list[Any], columns: Columns | None, exits: Mapping[Edge, Exit]
+    ) -> None:
+        for edge in self.stages.part.graph.out_edges(self.stages.part.shape.last):
+            exits[edge].items.extend(made)
+            if columns is None or self._positions is None:
+                continue
+            own = columns
+            if edge in self._positions.branch:
+                own = [*columns, [self._positions.branch[edge]] * len(made)]
+            for column, numbers in zip(exits[edge].positions, own, strict=True):
+                column.extend(numbers)
+
+    def _describe_before(self, place: int | None) -> str:
+        """Return the place of an item in the first stage."""
+        if self._before is not None:
+            self._given.point_at(self._before.index)
+        return self._describe(place)
+
+    def _describe_behind(self, place: int | None) -> str:
+        """Return the place of an item in the part or behind it."""
+        index = self._find_origin(place)
+        if index is not None:
+            self._given.point_at(index)
+            return self._describe(place)
+        self._given.point_at(self._given.count - 1)
+        return _or_before(self._describe(place))
+
+    def _find_origin(self, place: int | None) -> int | None:
+        """Return which item of the batch is behind the one at work."""
+        found = self._given.find(place)
+        if found is not None or self._at_work is None:
+            return found
+        if self.stages.before is None:
+            return self._at_work.index
+        if self._origins is not None:
+            return self._origins.find(self._given, self._at_work.index)
+        if self._before is None or self._marks is None:
+            return None
+        return self._marks.find(self._at_work.index)
+
+
+def _or_before(described: str) -> str:
+    hedge = ", or before it in its batch"
+    return described if described.endswith(hedge) else f"{described}{hedge}"
+
+
+def _run_into(
+    exits: Mapping[Edge, Exit], program: Program, items: Any, columns: Columns | None
+) -> None:
+    """Run a stage; what has left it counts even if it fails later on."""
+    try:
+        program.run(items, columns)
+    finally:
+        _move(program, exits)
+
+
+def _move(program: Program, exits: Mapping[Edge, Exit]) -> None:
+    """Move what has left a stage to where the whole element leaves it."""
+    for edge, left in program.exits.items():
+        if edge in exits:
+            exits[edge].items.extend(left.items)
+            for column, numbers in zip(
+                exits[edge].positions, left.positions, strict=True
+            ):
+                column.extend(numbers)
+        left.clear()
+
+
+def columns_of(stream: ArrayStream, positions: Columns, width: int) -> Columns:
+    """Return the positions of what a part has given.
+
+    An output has the position of its trigger. Where positions get longer inside the
+    part, the outputs of one trigger are counted by the last number.
+
+    >>> stream = ArrayStream([], np.array([0, 0, 2]))
+    >>> columns_of(stream, [[7, 8, 9]], 2)
+    [[7, 7, 9], [0, 1, 0]]
+    """
+    triggers = stream.triggers
+    assert triggers is not None  # noqa: S101 - whoever has positions asked for them
+    made = [_numbers(column)[triggers].tolist() for column in positions]
+    missing = width - len(made)
+    if missing:
+        made += [[0] * len(triggers) for _ in range(missing - 1)]
+        begins = np.searchsorted(triggers, triggers, side="left")
+        made.append((np.arange(len(triggers)) - begins).tolist())
+    return made
+
+
+def _numbers(column: Sequence[int]) -> Any:
+    if isinstance(column, range):
+        return np.arange(column.start, column.stop, column.step)
+    return np.asarray(column, np.int64)

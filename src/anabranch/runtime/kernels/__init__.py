@@ -1,1 +1,0 @@
-"""How each kind of operator is executed: one kernel per kind."""

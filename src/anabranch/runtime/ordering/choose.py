@@ -1,0 +1,48 @@
+"""Choose the way in which the streams of several threads become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from anabranch.runtime.ordering.by_number import (
+    RelaxedMerge,
+    RoundRobinMerge,
+    SeqnoMerge,
+    StrictMerge,
+)
+from anabranch.runtime.ordering.by_position import PositionMerge
+from anabranch.runtime.ordering.merge import QueueMerge, SingleQueue
+
+Strategy: TypeAlias = Literal[
+    "single", "round_robin", "seqno", "strict", "relaxed", "position"
+]
+
+
+def make_merge(
+    strategy: Strategy,
+    entries: Sequence[int],
+    *,
+    width: int = 1,
+    punctuated: bool = False,
+    numbered: bool = False,
+) -> QueueMerge:
+    """Return the merge of a strategy; `entries[q]` is the stream of queue q.
+
+    >>> make_merge("seqno", [0, 0]).queues
+    2
+    """
+    queues = len(entries)
+    match strategy:
+        case "single":
+            return SingleQueue(queues)
+        case "round_robin":
+            return RoundRobinMerge(queues, punctuated=punctuated)
+        case "seqno":
+            return SeqnoMerge(queues, punctuated=punctuated)
+        case "strict":
+            return StrictMerge(queues, punctuated=punctuated, numbered=numbered)
+        case "relaxed":
+            return RelaxedMerge(queues, punctuated=punctuated, numbered=numbered)
+        case "position":
+            return PositionMerge(entries, width=width, punctuated=punctuated)

@@ -1,1 +1,0 @@
-"""How each source is read: the reference that every engine must agree with."""

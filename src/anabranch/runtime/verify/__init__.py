@@ -1,0 +1,1 @@
+"""Verdicts of the analysis, checked while the program runs."""

@@ -1,0 +1,224 @@
+"""Checks in one process that operators are as free of state as the analysis says.
+
+A verdict of the analysis is a hypothesis about Python code, and Python can always do
+more than an analysis sees. So while a program runs, the fingerprint of what each of its
+parallel operators can reach is taken at the start, and compared at the ends of batches.
+What the author has declared is believed, as everywhere.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Literal, TypeAlias
+
+from anabranch.errors import RefutedError
+from anabranch.graph.declarations import declaration_of
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kind import SinkKind
+from anabranch.graph.site import Site
+from anabranch.operators.custom import Apply, Scan
+from anabranch.plan.plan import Plan, Reason
+from anabranch.runtime.verify.fingerprint import (
+    EVERYTHING,
+    SAMPLE,
+    Change,
+    Fingerprint,
+    Reach,
+)
+
+Verify: TypeAlias = Literal["sample", "all", "off"]
+
+SHARE = 0.005  # of the time that a job runs, for fingerprints alone
+_FREE_S = 0.01  # in any case, so that short jobs are looked at too
+_TRIES = 3  # at a walk on which something changes
+
+
+@dataclass(frozen=True)
+class Refutation:
+    """What showed that a verdict about an operator was wrong.
+
+    `what` is something that it can reach; `before` and `after` are the two values that
+    were to be alike.
+    """
+
+    operator: str
+    site: Site
+    verdict: str
+    what: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return (
+            f"operator {self.operator!r} ({self.site}) was found to be {self.verdict}, "
+            f"but {self.what} has changed: {self.before}, then {self.after}"
+        )
+
+    @property
+    def reason(self) -> Reason:
+        """What makes the operator sequential from now on."""
+        text = f"{self.what} changed while it ran: {self.before}, then {self.after}"
+        return Reason("state", text, self.site.file, self.site.line)
+
+    def error(self) -> RefutedError:
+        """Return the error of a job that cannot go on with it."""
+        return RefutedError(
+            f"what runs in parallel must not depend on its order; {self}; keep the "
+            f"state in a scan or an Operator, or say @ab.declare(state='global') for the "
+            f"function; @ab.declare(state='stateless') if it makes no difference"
+        )
+
+
+Verdicts: TypeAlias = Mapping[str, str]  # operator -> what the analysis says it is
+
+
+def find_verdicts(graph: Graph, plan: Plan, *, regions: bool = True) -> Verdicts:
+    """Return the verdicts of the analysis that a run relies on.
+
+    Where one process runs the whole program, these are about operators in `regions`.
+    """
+    inside = {name for region in plan.regions for name in region.operators}
+    return {
+        planned.name: planned.state
+        for planned in plan.operators
+        if (planned.name in inside or not regions)
+        and not (planned.effects or planned.lifted)
+        and not isinstance(graph[planned.name].kind, SinkKind)
+        and not _is_declared(graph[planned.name])
+    }
+
+
+def _is_declared(op: Op) -> bool:
+    return any(
+        declaration_of(code.function).state is not None for code in op.kind.user_code
+    )
+
+
+class Verifier:
+    """Knows what operators of a program can reach, and whether that has changed.
+
+    One for each process of a run; any thread may ask it.
+    """
+
+    def __init__(self, graph: Graph, verdicts: Verdicts, verify: Verify) -> None:
+        self._graph = graph
+        self._verdicts = {} if verify == "off" else verdicts
+        self._verify = verify
+        self._lock = threading.Lock()
+        self._watches: dict[str, _OperatorWatch] = {}
+        self._began_s = perf_counter()
+        self._spent_s = 0.0
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators that are verified."""
+        return frozenset(self._verdicts)
+
+    def watch(self, operators: Iterable[str] | None = None) -> None:
+        """Take the fingerprints of some operators, of all by default, as they begin."""
+        limits = EVERYTHING if self._verify == "all" else SAMPLE
+        for name in self._verdicts if operators is None else operators:
+            verdict = self._verdicts.get(name)
+            if verdict is not None and name not in self._watches:
+                op = self._graph[name]
+                self._watches[name] = _OperatorWatch(self._graph, op, verdict, limits)
+
+    def check_some(self, operators: Iterable[str]) -> None:
+        """Look at operators if there is time for that; raise what refutes a verdict.
+
+        Where another thread is looking, there is no need to wait for it.
+        """
+        if not self._watches or not self._lock.acquire(blocking=False):
+            return
+        try:
+            now_s = perf_counter()
+            allowed_s = _FREE_S + SHARE * (now_s - self._began_s)
+            if self._verify == "sample" and self._spent_s > allowed_s:
+                return
+            found = self._find(operators)
+            self._spent_s += perf_counter() - now_s
+        finally:
+            self._lock.release()
+        if found:
+            raise found[0].error()
+
+    def find(self, operators: Iterable[str] | None = None) -> tuple[Refutation, ...]:
+        """Return what refutes the verdicts of some operators, of all by default."""
+        with self._lock:
+            return self._find(self._watches if operators is None else operators)
+
+    def check(self) -> None:
+        """Look at all operators once more; raise what refutes a verdict."""
+        for found in self.find():
+            raise found.error()
+
+    def find_sharing(self, what: str) -> tuple[str, ...]:
+        """Return the operators that can reach something of that name."""
+        return tuple(
+            name for name, watch in self._watches.items() if watch.reaches(what)
+        )
+
+    def _find(self, operators: Iterable[str]) -> tuple[Refutation, ...]:
+        watches = (self._watches.get(name) for name in operators)
+        found = (None if watch is None else watch.find() for watch in watches)
+        return tuple(one for one in found if one is not None)
+
+
+class _OperatorWatch:
+    """What one operator can reach, as it was at the start."""
+
+    def __init__(self, graph: Graph, op: Op, verdict: str, limits: Any) -> None:
+        self._op = op
+        self._verdict = verdict
+        self._reach = Reach(roots_of(graph, op), limits)
+        self._before = _look(self._reach)
+
+    def find(self) -> Refutation | None:
+        """Return what has changed since the start, if anything has."""
+        if self._before is None:
+            return None
+        now = _look(self._reach)
+        change: Change | None
+        if now is None:
+            change = Change("what it uses", "as it began", "changing all the time")
+        else:
+            change = self._before.change_to(now)
+        if change is None:
+            return None
+        return Refutation(
+            self._op.name,
+            self._op.site,
+            self._verdict,
+            change.what,
+            change.before,
+            change.after,
+        )
+
+    def reaches(self, what: str) -> bool:
+        """Tell whether something of that name can be reached."""
+        return self._before is not None and what in self._before.names
+
+
+def _look(reach: Reach) -> Fingerprint | None:
+    """Return the fingerprint, or None if what is looked at does not hold still."""
+    for _ in range(_TRIES):
+        try:
+            return reach.look()
+        except RuntimeError:  # a dictionary or a set that somebody changes meanwhile
+            continue
+    return None
+
+
+def roots_of(graph: Graph, op: Op) -> list[Any]:
+    """Return from where on an operator is looked at: its code, and the types it meets."""
+    roots: list[Any] = [code.function for code in op.kind.user_code]
+    match op.kind:
+        case Scan(initial=initial):
+            roots.append(initial)
+        case Apply(arguments=arguments, keywords=keywords):
+            roots += [arguments, dict(keywords)]
+    types = [op.type, *(graph[each.operator].type for each in op.inputs)]
+    return [*roots, *(one for one in types if isinstance(one, type))]

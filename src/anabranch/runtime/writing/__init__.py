@@ -1,1 +1,0 @@
-"""How items are written to files: whole, or not at all."""

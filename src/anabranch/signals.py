@@ -1,0 +1,147 @@
+"""Ctrl-C and SIGTERM while a job runs: both ask it to stop, a second one to end at once.
+
+Handlers are installed in the main thread alone, where nobody else has installed one, and
+only for as long as a job runs. A handler of the user's stays: what it raises stops the
+job just as well.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Protocol, Self
+
+from anabranch.engines.engine import GRACE_S
+from anabranch.errors import AnabranchError
+
+POLL_S = 0.2
+AT_ONCE = 2  # so many signals, and nothing is waited for any more
+
+
+class Stoppable(Protocol):
+    """A job, as far as signals are concerned."""
+
+    @property
+    def status(self) -> str:
+        """Where it stands."""
+
+    @property
+    def hung(self) -> str | None:
+        """What did not let it come to a clean end, if it was stopped and did not."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; an error of the program is raised."""
+
+    def end(self, grace_s: float, hurry: Callable[[], bool]) -> None:
+        """Stop it; after the grace, or in a `hurry`, at once."""
+
+
+class Signals:
+    """Takes note of signals in its block, in the main thread.
+
+    Outside of `waiting` a signal raises what it stands for: `KeyboardInterrupt`, or
+    `SystemExit` with the status that a shell expects.
+    """
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self.times = 0
+        self._waiting = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(number)
+                if is_nobodys(number, handler):
+                    self._before[number] = handler
+                    signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            if signal.getsignal(number) == self._note:  # else somebody has another one
+                signal.signal(number, handler)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Only take note of signals in this block: somebody looks at `times`."""
+        self._waiting = True
+        try:
+            yield
+        finally:
+            self._waiting = False
+
+    @property
+    def exit_status(self) -> int:
+        """What a shell expects of a command that the signal ended."""
+        return 0 if self.received is None else 128 + self.received
+
+    def error(self, text: str | None = None) -> BaseException:
+        """Return what the signal stands for."""
+        if self.received == signal.SIGTERM:
+            return SystemExit(self.exit_status)
+        return KeyboardInterrupt() if text is None else KeyboardInterrupt(text)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = self.received or signal.Signals(number)
+        self.times += 1
+        if not self._waiting or self.times > AT_ONCE:
+            raise self.error()
+
+
+def is_nobodys(number: signal.Signals, handler: Any) -> bool:
+    """Tell whether a handler is what Python begins with, or Spark's own.
+
+    >>> is_nobodys(signal.SIGINT, signal.SIG_IGN)
+    False
+    """
+    if number == signal.SIGTERM:
+        return handler is signal.SIG_DFL
+    # A session that was made in the main thread cancels its jobs on Ctrl-C, which would
+    # look like a failure of the epoch.
+    sparks = str(getattr(handler, "__module__", "")).startswith("pyspark.")
+    return handler is signal.default_int_handler or sparks
+
+
+def wait_for_end(
+    job: Stoppable,
+    signals: Signals,
+    *,
+    look: Callable[[], object] = lambda: None,
+    told: Callable[[], object] = lambda: None,
+) -> None:
+    """Wait for the end of a job, or stop it when a signal comes.
+
+    Meanwhile `look` is called now and then; `told` when a signal has come.
+    """
+    try:
+        while not signals.times and not job.wait(POLL_S):
+            look()
+    except BaseException as error:
+        if job.status == "running":  # it was raised by a handler of somebody else's
+            job.end(GRACE_S, lambda: False)
+        # A signal may have gone to Spark's own processes too, and so ended the epoch.
+        if not signals.times or isinstance(error, AnabranchError):
+            raise
+    if signals.times:
+        told()
+        job.end(GRACE_S, lambda: signals.times >= AT_ONCE)
+
+
+def raise_signal(job: Stoppable, signals: Signals) -> None:
+    """Raise what the signal stands for that has stopped a job, if one has."""
+    if signals.received is None:
+        return
+    if job.hung is not None and signals.received == signal.SIGTERM:
+        sys.stderr.write(f"{job.hung}\n")  # a status alone says nothing
+    raise signals.error(job.hung)

@@ -1,0 +1,15 @@
+"""The pytest plugin: the kit as fixtures, found by pytest once Anabranch is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from anabranch.testing import sameness
+
+
+@pytest.fixture(name="assert_same_everywhere")
+def same_everywhere() -> Callable[..., None]:
+    """Return `ab.testing.assert_same_everywhere`."""
+    return sameness.assert_same_everywhere

@@ -1,0 +1,208 @@
+"""Which functions become kernels, and why others do not."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.compiler.columns.find_columns import find_columns
+from anabranch.language.drafts import build_graph
+from anabranch.python.traits import Traits
+
+
+class Trade(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+    volume: int
+
+
+class Price(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+
+
+class Loose(NamedTuple):
+    tags: list
+
+
+TABLE = {"a": 1}
+
+
+def kernel_of(stream):
+    """Return the kernel of the last operator of a stream, or why it has none."""
+    graph = build_graph([stream.to_list()])
+    known = {op.name: Traits("stateless") for op in graph}
+    last = find_columns(graph, known)[-1]
+    return last.kernel or last.why
+
+
+def trades():
+    return ab.from_iterable([], Trade)
+
+
+def replace_price(t):
+    return t._replace(price=t.price * 2)
+
+
+def test_attributes_that_are_passed_on_are_not_read():
+    kernel = kernel_of(trades().map(replace_price))
+
+    assert (0, 1, None, 3) == kernel.sources
+    assert (2,) == kernel.reads
+
+
+def test_a_string_that_is_passed_on_has_no_code():
+    kernel = kernel_of(
+        trades().map(lambda t: Price(t.ts, t.symbol, t.price / t.volume))
+    )
+
+    assert (0, 1, None) == kernel.sources
+    assert 1 not in kernel.reads
+
+
+def running(state, t):
+    return state + t.price, Price(t.ts, t.symbol, state)
+
+
+def test_a_state_that_begins_as_an_int_and_goes_on_as_a_float_keeps_both_apart():
+    def step(state, t):
+        new = state + t.price
+        return new, Price(t.ts, t.symbol, t.price)
+
+    kernel = kernel_of(trades().scan(step, 0))
+
+    assert ("int", "float") == kernel.state.kinds
+
+
+def test_functions_of_strings_become_tables():
+    kernel = kernel_of(trades().filter(lambda t: t.symbol.upper().startswith("A")))
+
+    assert ["s.upper()", "s.startswith('A')"] == [t.text for t in kernel.tables]
+
+
+def with_power(t):
+    return t._replace(price=t.price**2)
+
+
+def with_list(t):
+    found = [t.price]
+    found.append(1.0)
+    return t._replace(price=found[0])
+
+
+def with_table(t):
+    return t._replace(volume=TABLE["a"])
+
+
+def with_print(t):
+    print(t)  # noqa: T201
+    return t
+
+
+def with_other_kind(t):
+    return t._replace(price=1)
+
+
+def with_try(t):
+    try:
+        return t._replace(price=1 / t.volume)
+    except ZeroDivisionError:
+        return t
+
+
+def with_digits(t):
+    return t._replace(price=round(t.price, 2))
+
+
+def recursive(n):
+    return recursive(n - 1) if n else 0
+
+
+def with_recursion(t):
+    return t._replace(volume=recursive(t.volume))
+
+
+def with_pow(t):
+    return t._replace(price=math.pow(t.price, 2))
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "reason"),
+    [
+        (with_power, 1, "raises to a power"),
+        (with_list, 2, "reads .append of a list"),
+        (with_table, 1, "reads TABLE, a dict that may change"),
+        (with_print, 1, "calls print"),
+        (with_other_kind, 0, "gives int for price, which is declared as float"),
+        (with_try, 1, "has a try"),
+        (with_digits, 1, "rounds to digits"),
+        (with_recursion, 0, "recursive calls itself"),
+        (with_pow, 1, "calls math.pow"),
+    ],
+)
+def test_what_is_refused_is_refused_with_its_line(function, line, reason):
+    why = kernel_of(trades().map(function))
+
+    assert reason in why
+    if function is not with_recursion:
+        assert f":{function.__code__.co_firstlineno + line})" in why
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        (lambda: trades().map(str), "is not a function written in Python"),
+        (lambda: trades().flat_map(lambda t: [t]), "of the kind flat_map"),
+        (lambda: ab.from_iterable([], Loose).map(lambda t: t), "plain attributes"),
+        (lambda: trades().map(lambda t: (t.ts, t.price)), "a tuple without a type"),
+        (lambda: trades().key_by("price").scan(running, 0.0), "has the key price"),
+        (lambda: trades().window(time=5, on="ts").aggregate(len), "len"),
+        (lambda: trades().filter(lambda t: t.volume), "something else than a bool"),
+        (
+            lambda: trades().window(count=3).aggregate(n=ab.count()),
+            "aggregate by named columns",
+        ),
+    ],
+)
+def test_operators_that_stay_in_python_say_why(stream, reason):
+    assert reason in kernel_of(stream())
+
+
+def test_a_function_that_is_not_proven_pure_is_refused():
+    graph = build_graph([trades().map(replace_price, name="op").to_list()])
+    traits = {op.name: Traits("stateless") for op in graph}
+    traits["op"] = Traits("global")
+
+    (found,) = find_columns(graph, traits)
+
+    assert "not proven to depend on its items alone" in found.why
+
+
+def test_explain_says_columns_or_python_for_each_operator(tmp_path):
+    (tmp_path / "t.csv").write_text("ts,symbol,price,volume\n1,a,2.0,3\n")
+    source = ab.read_csv(tmp_path / "t.csv", Trade)
+    sink = source.map(replace_price).write_csv(tmp_path / "out")
+
+    data = ab.compile(sink).to_dict()["operators"]
+
+    assert [("read_csv", "python"), ("map", "columns"), ("write_csv", "python")] == [
+        (one["name"], one["runs"]) for one in data
+    ]
+    assert "map: columns (compiled; 1 of 4 columns are computed)" in ab.explain(sink)
+
+
+def test_one_operator_in_python_keeps_its_element_in_python(tmp_path):
+    (tmp_path / "t.csv").write_text("ts,symbol,price,volume\n1,a,2.0,3\n")
+    source = ab.read_csv(tmp_path / "t.csv", Trade)
+    both = source.map(replace_price, name="one").map(with_power, name="two")
+
+    ops = ab.compile(both.write_csv(tmp_path / "out")).to_dict()["operators"]
+    why = {one["name"]: one["why"] for one in ops}
+
+    assert "two, which runs with it, runs in Python" == why["one"]
+    assert "raises to a power" in why["two"]

@@ -1,0 +1,136 @@
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch.connectors.files.parquet import count_parquet_rows, parse_parquet_rows
+from anabranch.errors import InputError
+from anabranch.runtime.failures import skip
+
+
+class Trade(NamedTuple):
+    symbol: str
+    price: float
+    volume: int | None
+
+
+def write(path, **columns):
+    pq.write_table(pa.table(columns), path, row_group_size=2)
+
+
+def test_columns_are_matched_by_name_over_all_row_groups(tmp_path, reader_of):
+    """
+    Columns that the type does not have are left out; ints serve as floats.
+    """
+    write(
+        tmp_path / "t.parquet",
+        extra=[0, 0, 0],
+        volume=[1, None, 3],
+        price=[1, 2, 3],
+        symbol=["A", "B", "C"],
+    )
+
+    items = list(reader_of(tmp_path / "t.parquet", "parquet", Trade))
+
+    assert [Trade("A", 1.0, 1), Trade("B", 2.0, None), Trade("C", 3.0, 3)] == items
+    assert {float} == {type(item.price) for item in items}
+
+
+def test_a_null_where_a_value_must_be_is_a_bad_row(tmp_path, reader_of):
+    path = tmp_path / "t.parquet"
+    write(path, symbol=["A", None, "C"], price=[1.0, 2.0, 3.0], volume=[1, 2, 3])
+    reader = reader_of(path, "parquet", Trade, skip)
+
+    assert [(Trade("A", 1.0, 1), 1), (Trade("C", 3.0, 3), 3)] == list(
+        reader.read_numbered()
+    )
+    with pytest.raises(
+        InputError, match=r"row 2: column 'symbol' must be str; got null"
+    ):
+        list(reader_of(path, "parquet", Trade))
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ({"value": ["a"]}, "column 'value' must hold int; it holds string"),
+        ({"values": [1]}, "there must be a column 'value'; .* did you mean 'values'"),
+    ],
+    ids=["a column of another type", "a missing column"],
+)
+def test_a_schema_that_does_not_fit_always_stops(tmp_path, reader_of, columns, text):
+    write(tmp_path / "t.parquet", **columns)
+
+    with pytest.raises(InputError, match=text):
+        list(reader_of(tmp_path / "t.parquet", "parquet", int, skip))
+
+
+def test_what_is_no_parquet_file_is_refused(tmp_path, reader_of):
+    (tmp_path / "t.parquet").write_bytes(b"value\n1\n")
+
+    with pytest.raises(InputError, match="must be a readable Parquet file"):
+        list(reader_of(tmp_path / "t.parquet", "parquet", int))
+
+
+def test_a_file_is_refused_before_its_rows_are_counted(tmp_path):
+    """
+    Also one without rows: no task would ever look at its columns.
+    """
+    cut_off, empty, other = (tmp_path / f"{name}.parquet" for name in "abc")
+    write(cut_off, value=[1, 2])
+    cut_off.write_bytes(cut_off.read_bytes()[:-9])
+    empty.touch()
+    pq.write_table(pa.table({"other": pa.array([], pa.int64())}), other)
+
+    for path in (cut_off, empty):
+        with pytest.raises(InputError, match=f"{path} must be a readable Parquet file"):
+            count_parquet_rows(path, int)
+    with pytest.raises(InputError, match=f"{other}: there must be a column 'value'"):
+        count_parquet_rows(other, int)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path, reader_of):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1])] * 2, ["value"] * 2), path)
+
+    with pytest.raises(InputError, match="'value' is there twice"):
+        list(reader_of(path, "parquet", int))
+
+
+def test_text_that_is_not_utf_8_is_a_bad_row_and_its_neighbours_stay(
+    tmp_path, reader_of
+):
+    path = tmp_path / "t.parquet"
+    raw = pa.array([b"one", b"\xff", b"three"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
+    pq.write_table(pa.table({"value": text}), path)
+    lost = []
+
+    items = list(reader_of(path, "parquet", str, lost.append))
+
+    assert ["one", "three"] == items
+    assert [(b"\xff",)] == [failure.item for failure in lost]
+    assert "row 2: column 'value' must be str in UTF-8" in str(lost[0].error)
+
+
+def test_an_int_that_no_float_holds_exactly_is_rounded_as_in_text(tmp_path, reader_of):
+    path = tmp_path / "t.parquet"
+    write(path, value=[1, 2**60 + 1])
+
+    assert [1.0, float(2**60)] == list(reader_of(path, "parquet", float))
+
+
+@pytest.mark.parametrize("rows", [range(10), range(9, 10), range(2, 7), range(4, 4)])
+def test_some_rows_are_those_of_the_whole_file(tmp_path, rows):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"value": list(range(10))}), path, row_group_size=3)
+
+    found = parse_parquet_rows(path, rows, int, 1, print)
+
+    assert list(rows) == [item for item, _ in found]
+
+
+def test_a_file_that_may_not_be_read_is_not_to_be_written_again(tmp_path, reader_of):
+    with pytest.raises(InputError, match="gone must be readable; No such file"):
+        count_parquet_rows(tmp_path / "gone", int)

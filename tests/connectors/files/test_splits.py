@@ -1,0 +1,161 @@
+import csv
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anabranch.connectors.files.splits import (
+    JSON_LINES,
+    LINES,
+    RowFormat,
+    count_rows,
+    last_row_end,
+    layout_of,
+    pieces,
+    split_points,
+)
+from anabranch.operators.sources import ReadFiles
+
+CSV = RowFormat(quoted=True)
+
+LAST_ROW_ENDS = {
+    "the last newline ends the last row": (b"a\nb\nc", 4),
+    "a newline in quotes ends no row": (b'a\n"b\nc', 2),
+    "a newline behind closed quotes ends a row": (b'a\n"b\nc"\nd', 8),
+    "a doubled quote does not close": (b'a\n"b""\nc', 2),
+    "a doubled quote that is all of a field is no opening one": (b'a,""\nb', 5),
+    "a quote within a field opens nothing": (b'5" pipe\n6" pipe\n7', 16),
+    "what follows a closing quote is not quoted": (b'"a"b"\nc"\n', 9),
+    "an opening quote may follow a delimiter": (b'a,"b\n",c\nd', 9),
+    "without a newline there is no row end": (b"abc", 0),
+    "an unclosed field hides all that follows": (b'"a\nb\nc\n', 0),
+    "nothing has no row end": (b"", 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "end"), LAST_ROW_ENDS.values(), ids=LAST_ROW_ENDS.keys()
+)
+def test_last_row_end(data, end):
+    assert end == last_row_end(data, CSV)
+
+
+ROW_COUNTS = {
+    "rows end with newlines": (b"a\nb\n", CSV, 2),
+    "the last row may lack its newline": (b"a\nb", CSV, 2),
+    "blank lines are no rows": (b"\na\n\n\r\nb\n\n", CSV, 2),
+    "a blank line in quotes belongs to its row": (b'a,"\n\n"\nb,c\n', CSV, 2),
+    "a line of nothing but returns is blank": (b"a\n\r\r\n\r", CSV, 1),
+    "every line of text is a row": (b"\na\n\n", LINES, 3),
+    "quotes mean nothing in JSON lines": (b'"a\n"b\n\n', JSON_LINES, 2),
+    "nothing holds no rows": (b"", CSV, 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "rows"), ROW_COUNTS.values(), ids=ROW_COUNTS.keys()
+)
+def test_count_rows(data, layout, rows):
+    assert rows == count_rows(data, layout)
+
+
+def test_the_layout_follows_from_the_format():
+    """
+    Only CSV has quotes, and only text has blank rows.
+    """
+    assert RowFormat(quoted=True, delimiter=";") == layout_of(
+        ReadFiles("f", "csv", str, delimiter=";")
+    )
+    assert JSON_LINES == layout_of(ReadFiles("f", "jsonl", str))
+    assert LINES == layout_of(ReadFiles("f", "text", str))
+
+
+def rows_by_csv_module(data):
+    """What Python's own reader makes of bytes, line by line; errors count as rows."""
+    reader = csv.reader(io.StringIO(data.decode(), newline="\n"))
+    rows = []
+    while True:
+        try:
+            rows.append(next(reader))
+        except StopIteration:
+            return [row for row in rows if row]
+        except csv.Error:
+            rows.append(["<error>"])
+
+
+CONTENT = st.text(alphabet='ab,"\n\r', max_size=60).map(str.encode)
+WELL_FORMED = st.lists(
+    st.lists(st.text(alphabet='ab,"\n', max_size=6), min_size=2, max_size=3), max_size=8
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=CONTENT, size=st.integers(1, 20))
+def test_pieces_of_any_content_hold_the_rows_of_the_whole(data, size):
+    """
+    However a file is cut, its pieces give the rows that it gives as a whole, and
+    `count_rows` says how many they are.
+    """
+    cut = list(pieces(io.BytesIO(data), CSV, size))
+
+    assert data == b"".join(cut)
+    assert rows_by_csv_module(data) == [
+        row for piece in cut for row in rows_by_csv_module(piece)
+    ]
+    assert len(rows_by_csv_module(data)) == sum(count_rows(p, CSV) for p in cut)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=WELL_FORMED,
+    end=st.sampled_from(["\n", "\r\n"]),
+    unended=st.booleans(),
+    size=st.integers(1, 30),
+)
+def test_splits_are_whole_rows_with_their_numbers(
+    tmp_path_factory, rows, end, unended, size
+):
+    """
+    Splits follow one another without a gap, never cut a quoted field, and number the
+    rows as the csv module counts them.
+    """
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(rows)
+    data = text.getvalue().encode()
+    data = data.removesuffix(end.encode()) if unended else data
+    path = tmp_path_factory.mktemp("splits") / "rows.csv"
+    path.write_bytes(data)
+
+    splits = list(split_points(str(path), CSV, 0, size, counted=True))
+
+    assert data == b"".join(data[s.start : s.end] for s in splits)
+    seen = 0
+    for split in splits:
+        inside = rows_by_csv_module(data[split.start : split.end])
+        assert (seen + 1, len(inside)) == (split.row, split.rows)
+        assert rows[seen : seen + len(inside)] == inside
+        seen += len(inside)
+    assert len(rows) == seen
+
+
+def test_a_split_is_about_as_long_as_asked(tmp_path):
+    """
+    A split ends behind the last row that fits, so many small rows share one.
+    """
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"123456789\n" * 100)
+
+    splits = list(split_points(str(path), CSV, 0, 256))
+
+    assert [250, 250, 250, 250] == [s.end - s.start for s in splits]
+
+
+def test_a_split_may_begin_behind_a_header(tmp_path):
+    """
+    What stands before `start` is in no split.
+    """
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"ts\n1\n2\n")
+
+    assert [(3, 7)] == [(s.start, s.end) for s in split_points(str(path), CSV, 3, 99)]

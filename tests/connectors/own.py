@@ -1,0 +1,93 @@
+"""Connectors that the tests of own connectors use; workers import them from here."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import anabranch as ab
+
+
+class Cell(NamedTuple):
+    partition: str
+    row: int
+
+
+@dataclass
+class Grid(ab.Source):
+    """Partitions of given lengths; `log` is told each reading and where it begins."""
+
+    lengths: tuple[int, ...]
+    block: int = 4
+    log: str | None = None
+
+    def partitions(self):
+        return [f"p{number}" for number in range(len(self.lengths))]
+
+    def read(self, partition, position):
+        if self.log is not None:
+            with Path(self.log).open("a") as file:
+                file.write(json.dumps([partition, position]) + "\n")
+        for row in range(position or 0, self.lengths[int(partition[1:])]):
+            yield Cell(partition, row), row + 1
+
+
+def in_blocks(lengths, block):
+    """The order of a grid, worked out with other means: sort by block, then partition."""
+    cells = [
+        Cell(f"p{number}", row)
+        for number, length in enumerate(lengths)
+        for row in range(length)
+    ]
+    return sorted(cells, key=lambda cell: (cell.row // block, cell.partition, cell.row))
+
+
+class Unpicklable(Grid):
+    """A grid that holds on to something that cannot travel."""
+
+    def __post_init__(self):
+        self.lock = threading.Lock()
+
+
+@dataclass
+class Tail(ab.Source):
+    """The lines that are added to a file; it has ended behind the line `end`."""
+
+    path: str
+    live = True
+
+    def read(self, partition, position):
+        with Path(self.path).open("rb") as file:
+            file.seek(position or 0)
+            while (line := file.readline()).endswith(b"\n"):
+                if line == b"end\n":
+                    return
+                yield line.decode().strip(), file.tell()
+
+    def has_ended(self):
+        return Path(self.path).read_bytes().endswith(b"end\n")
+
+
+@dataclass
+class Files(ab.Sink):
+    """One file for each epoch: a second commit of an epoch changes nothing."""
+
+    directory: str
+
+    def write(self, items):
+        self.text = "".join(f"{item}\n" for item in items)
+
+    def prepare(self, epoch):
+        (Path(self.directory) / f".{epoch:05}").write_text(self.text)
+
+    def commit(self, epoch):
+        directory = Path(self.directory)
+        (directory / f".{epoch:05}").replace(directory / f"{epoch:05}")
+
+    def lines(self):
+        """All that was written, in order."""
+        files = sorted(Path(self.directory).glob("[0-9]*"))
+        return [line for file in files for line in file.read_text().splitlines()]

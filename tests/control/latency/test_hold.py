@@ -1,0 +1,201 @@
+"""The loop, on a simulated program, and what its history says."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from typing import ClassVar
+
+import pytest
+
+from anabranch.connectors.offered import burst, steps
+from anabranch.control.goals import latency
+from anabranch.control.latency.hold import LatencyController
+from anabranch.control.simulate.queue import Machine, SimulatedQueue
+from anabranch.metrics.latency import Latencies, sojourns
+from anabranch.metrics.load import Observed, RegionLoad
+
+
+def settle(queue, goal):
+    controller = LatencyController(queue, goal)
+    controller.run()
+    return controller
+
+
+def late_after(queue, from_s, to_s, bound_s):
+    inside = [
+        latency_s <= bound_s for due, latency_s in queue.each if from_s <= due < to_s
+    ]
+    return 1 - sum(inside) / len(inside)
+
+
+def test_a_doubled_load_is_seen_and_met_within_ten_seconds():
+    load = steps((200, 20), (400, 30))
+    queue = SimulatedQueue([0.01], Machine(12), load.due_s, noise=0.2, degree=3)
+
+    controller = settle(queue, latency("50 ms"))
+
+    first = next(step for step in controller.history if step.at_s > 20)
+    assert first.at_s <= 25
+    assert late_after(queue, 30, 50, 0.05) <= 0.01
+    assert 5 <= queue.degree <= 6
+
+
+def test_it_has_at_most_one_replica_more_than_the_best_fixed_number():
+    load = steps((100, 20), (300, 20), (150, 20))
+    best = next(
+        degree for degree in range(1, 12) if late_in_fixed(degree, load) <= 0.01
+    )
+    queue = SimulatedQueue([0.01], Machine(12), load.due_s, noise=0.2)
+
+    settle(queue, latency("50 ms"))
+
+    assert best <= max(degree for _, _, degree in queue.timeline) <= best + 1
+
+
+def late_in_fixed(degree, load):
+    queue = SimulatedQueue([0.01], Machine(12), load.due_s, noise=0.2, degree=degree)
+    while queue.watch(1.0) is not None:
+        pass
+    return late_after(queue, 0, load.seconds, 0.05)
+
+
+def test_after_a_burst_it_catches_up_before_it_gives_back():
+    load = burst(100, seconds=90, of=500, at=20, lasting=5)
+    queue = SimulatedQueue([0.01], Machine(12), load.due_s, noise=0.1)
+
+    controller = settle(queue, latency("50 ms"))
+
+    fewer = [step for step in controller.history if step.what.startswith("only")]
+    assert fewer
+    assert all(step.at_s > 25 for step in fewer)
+    assert late_after(queue, 30, 60, 0.05) <= 0.01
+
+
+def test_a_load_beyond_what_it_can_do_is_not_left_until_the_step_is_over():
+    load = steps((100, 10.2), (600, 10))
+    queue = SimulatedQueue([0.01], Machine(12), load.due_s, noise=0.1)
+
+    controller = settle(queue, latency("50 ms"))
+
+    first = next(step for step in controller.history if step.at_s > 10.2)
+    assert first.at_s < 11
+    assert "8 replicas" in first.what
+
+
+def test_what_is_impossible_is_told():
+    load = steps((1000, 10))
+    queue = SimulatedQueue([0.01], Machine(4), load.due_s)
+
+    controller = settle(queue, latency("50 ms"))
+
+    (said,) = [step for step in controller.history if "cannot be kept" in step.what]
+    assert "of 4 can help" in said.why
+
+
+def test_on_one_core_it_does_what_the_best_fixed_number_does():
+    load = steps((80, 20), (95, 20))
+    fixed = SimulatedQueue([0.01], Machine(1), load.due_s, noise=0.1)
+    while fixed.watch(1.0) is not None:
+        pass
+    ours = SimulatedQueue([0.01], Machine(1), load.due_s, noise=0.1)
+
+    settle(ours, latency("50 ms"))
+
+    assert fixed.each == ours.each
+
+
+@pytest.mark.parametrize(("cores", "looks"), [(1, 4), (2, 40)])
+def test_where_nothing_can_be_changed_it_looks_less_often(cores, looks):
+    load = steps((50, 40))
+    queue = SimulatedQueue([0.01], Machine(cores), load.due_s)
+
+    controller = settle(queue, latency("50 ms"))
+
+    assert looks <= controller.looks <= looks + 1
+
+
+def test_history_says_what_came_of_a_change():
+    load = steps((300, 20))
+    queue = SimulatedQueue([0.01], Machine(12), load.due_s)
+
+    first = settle(queue, latency("50 ms")).history[0]
+
+    assert "replicas of r0" in first.what
+    assert "300 items a second of 10 ms each" in first.why
+    assert "99% within" in first.effect
+    assert "stood still" in first.effect
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.2])
+@pytest.mark.parametrize("scaling", [1, 2])
+def test_the_regulator_of_the_paper_holds_its_constraint_where_replicas_contend(
+    threshold, scaling
+):
+    """
+    A source that is read as fast as there is room, on 12 cores with two threads each.
+    """
+    queue = SimulatedQueue(
+        [0.045], Machine(12, threads=2), closed=3, others_busy=2, seconds=60, noise=0.1
+    )
+    goal = latency("180 ms", policy="reactive", threshold=threshold, scaling=scaling)
+
+    controller = settle(queue, goal)
+
+    settled = [step for step in controller.steps() if step.at_s > 30]
+    above = [step for step in settled if step.mean_ms > 190]
+    assert len(above) <= len(settled) / 4
+    assert all(step.replicas["r0"] <= 22 for step in settled)
+    assert max(step.replicas["r0"] for step in settled) >= 10
+
+
+class Endless:
+    """A program that never changes, for so many control steps."""
+
+    cores, others, epoch_items, now_s = 2, 2, None, 0.0
+    degrees: ClassVar = {"r0": 2}
+
+    def __init__(self, steps):
+        self.left = steps
+        self.latencies = Latencies()
+
+    def watch(self, seconds, alarm_per_s=math.inf):
+        if not self.left:
+            return None
+        self.left -= 1
+        self.now_s += 1.0
+        before = sojourns([self.latencies])
+        self.latencies.record(0.01, 100)
+        seen = sojourns([self.latencies]).since(before)
+        regions = {"r0": RegionLoad(2, 0.01, 100, 0.5)}
+        return Observed(1.0, (100.0,) * 4, 0, seen, regions)
+
+    def resize(self, degrees, epoch_items):
+        return ""
+
+
+def test_a_long_run_keeps_no_more_than_a_short_one():
+    def kept(steps):
+        tracemalloc.start()
+        controller = LatencyController(Endless(steps), latency("50 ms"))
+        controller.run()
+        memory = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return memory, len(controller.steps()), controller.looks
+
+    short, long = kept(1000), kept(3000)
+
+    assert (1000, 1000) == (short[1], long[1])
+    assert (1000, 3000) == (short[2], long[2])
+    assert long[0] < 1.1 * short[0]
+
+
+def test_bursts_that_come_again_find_the_replicas_of_the_last_one():
+    """Ten times the load for 2 s in every 12; the first one comes as a surprise."""
+    load = steps(*[(30, 10), (300, 2)] * 5)
+    queue = SimulatedQueue([0.01], Machine(12), load.due_s, noise=0.1)
+
+    controller = settle(queue, latency("100 ms"))
+
+    assert late_after(queue, 13, load.seconds, 0.1) < 0.02
+    assert not [step for step in controller.history if step.what.startswith("only")]

@@ -1,0 +1,256 @@
+"""The predictive policy: one step up, catching up, giving back, and saying what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.control.goals import Latency
+from anabranch.control.latency.decision import Room
+from anabranch.control.latency.need import Stance, need_of, needs
+from anabranch.control.latency.predictive import PATIENCE, Memory, predict
+from anabranch.metrics.load import Observed, RegionLoad
+from tests.control.seen import latencies, step
+
+GOAL = Latency(0.05)
+ROOM = Room(cores=12)
+
+
+def decide(*steps, goal=GOAL, room=ROOM, policy=predict):
+    """Return the decisions of a policy, step by step."""
+    memory, found = Memory(), []
+    for seen in steps:
+        degrees = {name: load.degree for name, load in seen.regions.items()}
+        decision, memory = policy(seen, degrees, goal, room, memory)
+        found.append(decision)
+    return found
+
+
+def test_the_degree_is_chosen_in_one_step():
+    """
+    6 replicas are busy all the time, 8 at less than 85%.
+    """
+    (found,) = decide(step(600, backlog=100, latency_s=0.5))
+
+    assert {"r0": 8} == found.degrees
+    assert "600 items a second of 10 ms each" in found.why
+
+
+def test_a_backlog_needs_replicas_too():
+    """
+    2,000 items in 5 s are work for 4 more.
+    """
+    (found,) = decide(step(600, backlog=2000, latency_s=0.5))
+
+    assert {"r0": 10} == found.degrees
+    assert "600 items a second of 10 ms each, and 2000 wait" in found.why
+
+
+def test_a_load_that_rose_within_the_step_counts_as_it_is_now():
+    load = RegionLoad(2, 0.01, 150)
+    seen = Observed(1.0, (100, 100, 500, 500), 0, latencies(0.2), {"r0": load})
+
+    (found,) = decide(seen)
+
+    assert {"r0": 7} == found.degrees  # 5 busy ones, each at most for 82% of the time
+
+
+def test_one_more_is_added_only_if_it_is_needed_twice_in_a_row():
+    calm = step(260, degree=3)
+
+    assert [None, {"r0": 4}] == [d and d.degrees for d in decide(calm, calm)]
+
+
+def test_nothing_changes_when_all_is_well():
+    assert [None] * 20 == decide(*[step(230, degree=3)] * 20)
+
+
+def test_replicas_are_given_back_when_they_have_not_been_needed_for_a_while():
+    found = decide(*[step(100, degree=6)] * PATIENCE)
+
+    assert [None] * (PATIENCE - 1) == found[:-1]
+    assert {"r0": 2} == found[-1].degrees
+
+
+def test_a_backlog_is_caught_up_with_before_replicas_are_given_back():
+    late = step(100, degree=6, backlog=400, latency_s=0.6)
+
+    found = decide(*[late] * 10, *[step(100, degree=6)] * PATIENCE)
+
+    assert [None] * (9 + PATIENCE) == found[:-1]
+    assert found[-1].degrees["r0"] < 6
+
+
+def test_what_was_given_back_too_soon_is_kept_for_longer_next_time():
+    low, high = step(100, degree=4), step(190, degree=2, latency_s=0.2, backlog=50)
+    found = decide(*[low] * PATIENCE, high, *[low] * (2 * PATIENCE))
+
+    changes = [n for n, decision in enumerate(found) if decision is not None]
+
+    assert [PATIENCE - 1, PATIENCE, 3 * PATIENCE] == changes
+
+
+def test_replicas_that_do_not_help_are_given_back_and_not_tried_again():
+    """
+    With two replicas an item takes twice as long: they wait for one another.
+    """
+    alone = step(100, latency_s=0.5, backlog=50)
+    two = step(100, degree=2, service_s=0.0199, latency_s=0.5, backlog=50)
+
+    found = decide(alone, two, alone, alone, alone, goal=GOAL, room=Room(2))
+
+    assert {"r0": 2} == found[0].degrees
+    assert {"r0": 1} == found[1].degrees
+    assert "do not help" in found[1].why
+    assert not any(decision and decision.degrees for decision in found[2:])
+
+
+def test_they_are_tried_again_when_items_cost_something_else():
+    alone = step(100, latency_s=0.5, backlog=50)
+    two = step(100, degree=2, service_s=0.0199, latency_s=0.5, backlog=50)
+    other = step(70, service_s=0.02, latency_s=0.5, backlog=50)
+
+    found = decide(alone, two, alone, other, room=Room(2))
+
+    assert {"r0": 2} == found[-1].degrees
+
+
+def test_what_cannot_be_kept_is_said_once_with_how_close_it_is():
+    seen = step(2000, degree=10, latency_s=0.4, backlog=900)
+
+    found = decide(*[seen] * 4, room=Room(cores=10))
+
+    assert [True, False, False, False] == [d is not None for d in found]
+    assert "50 ms cannot be kept" == found[0].what
+    assert "work for 20.0 replicas and 10 of 10 can help" in found[0].why
+    assert "it would need 24 replicas" in found[0].why
+    assert "99% are within 39" in found[0].why
+    assert not found[0].changes
+
+
+def test_it_is_taken_back_once_when_the_bound_holds_again():
+    bad = step(2000, degree=10, latency_s=0.4, backlog=900)
+    good = step(700, degree=10)
+
+    found = decide(*[bad] * 2, *[good] * 5, *[bad] * 2, room=Room(cores=10))
+
+    said = [d.what for d in found if d is not None and not d.changes]
+    assert [
+        "50 ms cannot be kept",
+        "50 ms holds again",
+        "50 ms cannot be kept",
+    ] == said
+
+
+def test_the_operators_of_the_region_that_is_full_are_named():
+    load = RegionLoad(2, 0.01, 200, operators=("parse", "score"))
+    seen = Observed(1.0, (300,) * 4, 500, latencies(0.4), {"r0": load})
+
+    (found,) = decide(seen, room=Room(2))
+
+    assert "r0 (parse and score) has work for 3.0 replicas" in found.why
+
+
+def test_an_item_that_takes_longer_than_the_bound_is_told():
+    (found,) = decide(step(10, degree=1, service_s=0.07, latency_s=0.08))
+
+    assert "an item takes 70 ms without any waiting" in found.why
+
+
+def test_with_one_core_there_is_nothing_to_decide():
+    seen = step(500, latency_s=3.0, backlog=1000)
+
+    assert not any(d and d.changes for d in decide(*[seen] * 9, room=Room(cores=1)))
+
+
+def test_the_busy_replica_of_a_hot_key_bounds_what_more_of_them_help():
+    """
+    One of two replicas has 90% of the work: no number of them divides that further.
+    """
+    hot = step(90, degree=2, share=0.9, latency_s=0.3, backlog=20)
+
+    (found,) = decide(hot)
+
+    assert found is None or found.degrees["r0"] <= 3
+
+
+def test_every_region_gets_what_it_needs():
+    loads = {
+        "a": RegionLoad(1, 0.02, 50),
+        "b": RegionLoad(1, 0.005, 50, per_item=2.0),
+    }
+    seen = Observed(1.0, (200.0,) * 4, 300, latencies(0.5), loads)
+
+    (found,) = decide(seen)
+
+    assert {"a": 6, "b": 3} == found.degrees
+
+
+def test_regions_share_the_room_there_is():
+    loads = {"a": RegionLoad(1, 0.02, 50), "b": RegionLoad(1, 0.01, 50)}
+    seen = Observed(1.0, (200.0,) * 4, 0, latencies(0.5), loads)
+
+    found = needs(seen, GOAL, 5, {}, Stance())
+
+    assert 5 == sum(need.degree for need in found.values())
+    assert found["a"].degree > found["b"].degree
+    assert "room for 5" in found["a"].why + found["b"].why
+
+
+@pytest.mark.parametrize("variability", [0.1, 0.5, 1.0])
+def test_a_variable_load_needs_no_fewer_replicas(variability):
+    load = RegionLoad(1, 0.02, 50)
+    seen = Observed(1.0, (200.0,), 0, regions={"r0": load})
+
+    calm = need_of(load, seen, GOAL, 20, Stance(variability=0.01))
+    wild = need_of(load, seen, GOAL, 20, Stance(variability=variability))
+
+    assert calm.degree <= wild.degree
+    assert 5 == calm.degree
+
+
+def keyed(rate, degree, share, *, latency_s=0.011, backlog=0):
+    load = RegionLoad(degree, 0.01, rate, share, keyed=True)
+    return Observed(1.0, (rate,) * 4, backlog, latencies(latency_s), {"r0": load})
+
+
+def test_the_hottest_replica_of_a_keyed_region_tells_what_it_can_do():
+    """
+    Work for two replicas; of four, the busiest has half of the keys: it is full.
+    """
+    (found,) = decide(keyed(200, 4, 0.5, latency_s=0.2, backlog=30))
+
+    assert found.degrees["r0"] > 4
+
+
+def test_a_degree_that_divides_keys_badly_is_not_gone_back_to():
+    """
+    Three replicas were seen to leave 60% to one of them; six have enough room.
+    """
+    bad = keyed(130, 3, 0.6, latency_s=0.2, backlog=30)
+    good = keyed(130, 6, 0.25)
+
+    found = decide(bad, *[good] * 30)
+
+    assert {"r0"} == set(found[0].degrees)
+    back = [d.degrees["r0"] for d in found[1:] if d is not None and d.changes]
+    assert 3 not in back
+
+
+def test_a_stage_without_replicas_that_is_full_gets_no_replicas_elsewhere():
+    seen = step(
+        100, service_s=0.002, latency_s=3.0, backlog=300, stages={"sort": 0.015}
+    )
+
+    found = decide(*[seen] * 5)
+
+    assert not [d for d in found if d is not None and d.changes]
+    (said,) = [d for d in found if d is not None]
+    assert (
+        "sort runs once, takes 15 ms an item and has work for 1.5 threads" in said.why
+    )
+
+
+def test_replicas_that_wait_for_the_world_are_not_bounded_by_the_cores():
+    (found,) = decide(step(600, latency_s=0.5, on_core=0.1), room=Room(2))
+
+    assert {"r0": 8} == found.degrees

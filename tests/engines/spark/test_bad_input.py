@@ -1,0 +1,237 @@
+"""Bad input is the same on every engine: rows, failures and the error that ends it.
+
+Without Spark: the pieces that its driver hands out are read here, one after another.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch.connectors.reader import FileReader
+from anabranch.engines.spark.dataframes import intake_of
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.unit.inputs import read_piece
+from anabranch.errors import InputError
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.site import Site
+from anabranch.operators.sources import ReadFiles
+
+
+class Row(NamedTuple):
+    n: int
+    text: str
+    x: float
+
+
+class Loose(NamedTuple):
+    n: int
+    text: str
+    x: float | None
+
+
+class Seen(NamedTuple):
+    """What a reader gave: items with numbers, failures, and what ended it."""
+
+    items: list[tuple[int, str]]
+    lost: list[tuple[str, str, str]]
+    error: str | None
+
+
+def seen(give, op):
+    """Return what `give(op, on_error)` gives, as text that can be compared."""
+    items, lost, error = [], [], None
+
+    def on_error(failure):
+        lost.append((failure.where, repr(failure.item), str(failure.error)))
+
+    try:
+        for number, item in give(op, on_error):
+            items.append((number, repr(item)))
+    except InputError as ended:
+        error = str(ended)
+    return Seen(items, lost, error)
+
+
+def one_by_one(op, on_error):
+    for item, number in FileReader(op, on_error).read_numbered():
+        yield number, item
+
+
+def in_chunks(op, on_error):
+    for items, numbers in FileReader(op, on_error).chunks(lambda: 4):
+        yield from zip(numbers, items, strict=True)
+
+
+def in_pieces(op, on_error, rows=7, *, exactly=False):
+    pickler = Pickler(Graph((op,)))
+    intake = intake_of(op, pickler, on_error, None, scratch=Path())
+    while not intake.ended:
+        for piece in intake.take(rows, 2, exactly=exactly):
+            batch = read_piece(piece, op, pickler, on_error)
+            yield from zip(batch.positions[0].tolist(), batch.items, strict=True)
+
+
+def assert_same(kind):
+    """Assert that all engines see the same, and return it."""
+    op = Op("read", kind, site=Site("job.py", 7), type=kind.type)
+    meant = seen(one_by_one, op)
+
+    assert meant == seen(in_chunks, op)
+    assert meant == seen(in_pieces, op)
+    return meant
+
+
+HEADERS = [b"n,text,x\n"] * 8 + [
+    *(b"x,text,n\r\n", b"\xef\xbb\xbfn,text,x\n", b"\n\nn,text,x\n", b"n,text,x,y,y\n"),
+    *(b"n,text\n", b"n,text,x,n\n", b"", b'n,"text\n', b"n,text,x\r", b"\xff\n"),
+]
+ODD_ROWS = [
+    *(b"bad,a,1\n", b"1,a\n", b"1,a,1,1\n", b"\n", b"\r\n", b"\r", b"  \n", b'""\n'),
+    *(
+        b'1,"a\nb",1\n',
+        b'1,"a\r\nb",1\r\n',
+        b'1,"open,1\n',
+        b'1,a"b,1\n',
+        b"1,a\rb,1\n",
+    ),
+    *(b"1,\xff,1\n", b"\x00,a,1\n", b"1,a,\n", b"1,a, 1\n", b"0x1,a,1\n", b"1_0,a,1\n"),
+    *(b"1,a,nan\n", b"1,a,1e400\n", b"99999999999999999999,a,1\n", b"1;a;1\n"),
+    *(b"\xef\xbb\xbf1,a,1\n", b"1,\xe2\x80\xa8\x0b\x85,1\n"),
+]
+ODD_LINES = [
+    *(b'{"n":1,"text":"a"}\n', b'{"n":"1","text":"a","x":1}\n', b"[]\n", b"\n", b" \n"),
+    *(b'{"n":1,\n', b"\xff\n", b"nul\n", b"\r\n", b"\x00\n", b"\xef\xbb\xbf{}\n"),
+    *(b'{"n":1,"text":"\\ud800","x":1}\n', b'{"n":1e400,"text":"a","x":1}\n'),
+]
+
+
+def made(rng, form):
+    """Return the content of a file with some odd rows in it."""
+    good = b"%d,ok,2.5\n" if form != "jsonl" else b'{"n":%d,"text":"ok","x":2.5}\n'
+    odd = ODD_LINES if form == "jsonl" else ODD_ROWS
+    rows = [
+        rng.choice(odd) if rng.random() < 0.3 else good % rng.randrange(100)
+        for _ in range(rng.randrange(30))
+    ]
+    content = (rng.choice(HEADERS) if form == "csv" else b"") + b"".join(rows)
+    return content[: -1 if rng.random() < 0.2 else None]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_any_file_is_read_the_same_by_every_engine(tmp_path, seed):
+    rng = random.Random(seed)
+    form = rng.choice(["csv", "csv", "jsonl", "text"])
+    for number in range(rng.choice([1, 1, 2, 3])):
+        path, content = tmp_path / f"{number}.{form}", made(rng, form)
+        if rng.random() < 0.2:
+            path, content = path.with_suffix(".gz"), gzip.compress(content, mtime=0)
+            content = content[: rng.choice([None, None, len(content) // 2])]
+        path.write_bytes(content)
+    if rng.random() < 0.1:
+        (tmp_path / "0z").symlink_to("nowhere")
+    kind = str if form == "text" else rng.choice([Row, Loose])
+    header = rng.random() < 0.8
+
+    assert_same(ReadFiles(str(tmp_path), form, kind, header=header))
+
+
+def test_a_stray_file_behind_good_ones_is_met_when_it_is_reached(tmp_path):
+    (tmp_path / "a.csv").write_text("n,text,x\n1,a,1\nbad,b,2\n")
+    (tmp_path / "README.md").write_text("hello\n")
+    (tmp_path / "z.csv").write_text("n,text,x\n2,b,2\n")
+
+    found = assert_same(ReadFiles(str(tmp_path / "[az]*"), "csv", Row))
+    ended = assert_same(ReadFiles(str(tmp_path), "csv", Row))
+
+    assert ([1, 3], 1) == ([n for n, _ in found.items], len(found.lost))
+    assert ([], []) == ended[:2]
+    assert "README.md: there must be a column 'n'" in ended.error
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_link_to_nowhere_is_lost_at_its_place_and_the_next_file_follows(
+    tmp_path, form
+):
+    for name in ("a", "c"):
+        table = pa.table({"n": [1, 2], "text": ["x", "y"], "x": [1.0, None]})
+        if form == "parquet":
+            pq.write_table(table, tmp_path / name)
+        else:
+            (tmp_path / name).write_text("n,text,x\n1,x,1\n2,y,\n")
+    for name in ("b", "d"):
+        (tmp_path / name).symlink_to("nowhere")
+
+    found = assert_same(ReadFiles(str(tmp_path), form, Row))
+
+    rows = [Path(where.partition(",")[0]).name for where, *_ in found.lost]
+    assert ["a", "b", "c", "d"] == rows
+    assert 2 == len(found.items)
+    assert found.error is None
+
+
+def test_sources_that_take_turns_get_exactly_their_rows_past_a_link(tmp_path):
+    for name in ("a", "c"):
+        (tmp_path / name).write_text("1\n2\n3\n")
+    (tmp_path / "b").symlink_to("nowhere")
+    op = Op("read", ReadFiles(str(tmp_path), "text", str), type=str)
+    intake = intake_of(op, Pickler(Graph((op,))), lambda _: None, None, scratch=Path())
+
+    taken = [sum(p.rows for p in intake.take(4, 1, exactly=True)) for _ in range(2)]
+
+    assert [4, 2] == taken
+
+
+PARQUET = {
+    "cut off": lambda data: data[:-30],
+    "empty": lambda _: b"",
+    "of another kind": lambda _: b"n,text,x\n1,a,1\n",
+    "with a damaged page": lambda data: data[:20] + b"\xff" * 40 + data[60:],
+}
+
+
+@pytest.mark.parametrize("damage", PARQUET.values(), ids=PARQUET)
+def test_a_damaged_parquet_file_is_named_by_every_engine(tmp_path, damage):
+    table = pa.table({"n": [1, 2], "text": ["x", "y"], "x": [1.0, 2.0]})
+    good, bad = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(table, good)
+    bad.write_bytes(damage(good.read_bytes()))
+
+    found = assert_same(ReadFiles(str(tmp_path), "parquet", Row))
+
+    assert [1, 2] == [number for number, _ in found.items]
+    assert f"{bad} must be a readable Parquet file" in found.error
+
+
+def test_a_place_in_the_middle_of_the_files_can_be_sought(tmp_path):
+    """
+    Also one before a file that has not been opened, and behind a link to nowhere.
+    """
+    for name in ("a.csv", "c.csv"):
+        (tmp_path / name).write_text("n,text,x\n1,a,1\n2,b,2\n")
+    (tmp_path / "b.csv").symlink_to("nowhere")
+    op = Op("read", ReadFiles(str(tmp_path), "csv", Row), type=Row)
+    pickler, lost = Pickler(Graph((op,))), []
+
+    def opened():
+        return intake_of(op, pickler, lost.append, None, scratch=Path())
+
+    first = opened()
+    numbers = []
+    while not first.ended:
+        again = opened()
+        again.seek(first.position())
+        lost.clear()
+        ahead = again.take(1, 1, exactly=True)
+        lost.clear()
+        taken = first.take(1, 1, exactly=True)
+        assert taken == ahead
+        numbers += [piece.first for piece in taken]
+
+    assert [1, 2, 3, 4] == numbers

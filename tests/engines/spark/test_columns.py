@@ -1,0 +1,117 @@
+"""Units that run in columns on Spark give the bytes and errors of one thread."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.errors import OperatorError
+
+pytestmark = pytest.mark.spark
+
+
+class Trade(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+    volume: int
+
+
+class Price(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+
+
+def in_cents(t: Trade) -> Trade:
+    return t._replace(price=t.price * 100)
+
+
+def is_large(t: Trade) -> bool:
+    return t.volume > 3
+
+
+def per_share(t: Trade) -> Price:
+    return Price(t.ts, t.symbol, t.price / t.volume)
+
+
+def vwap(state: tuple[float, int], t: Trade) -> tuple[tuple[float, int], Price]:
+    value, volume = state[0] + t.price * t.volume, state[1] + t.volume
+    return (value, volume), Price(t.ts, t.symbol, value / volume)
+
+
+def of_window(trades: list[Trade]) -> Price:
+    last = trades[-1]
+    value = sum(t.price * t.volume for t in trades)
+    return Price(last.ts, last.symbol, value / sum(t.volume for t in trades))
+
+
+def ever_larger(state: int, t: Trade) -> tuple[int, Price]:
+    return state * 3 + t.volume, Price(state % 1000, t.symbol, t.price)
+
+
+PROGRAMS = {
+    "chain": lambda s: s.map(in_cents).filter(is_large).map(per_share),
+    "scan": lambda s: s.key_by("symbol").scan(vwap, (0.0, 0)),
+    "window": lambda s: s.key_by("symbol").window(count=7).aggregate(of_window),
+    "beyond 64 bits": lambda s: s.key_by("symbol").scan(ever_larger, 1),
+}
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    monkeypatch.setenv("ANABRANCH_COMPILE", "at once")
+
+
+def write_trades(path, rows, volume=None):
+    rng = random.Random(3)
+    lines = ["ts,symbol,price,volume"]
+    for ts in range(rows):
+        count = rng.randrange(1, 99) if volume is None else volume(ts)
+        lines.append(f"{ts},S{rng.randrange(40)},{rng.uniform(1, 200):.2f},{count}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def read_rows(folder):
+    return [
+        line
+        for part in sorted(Path(folder).glob("part*"))
+        for line in part.read_text().splitlines()[1:]
+    ]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_rows_are_those_of_one_thread(name, tmp_path):
+    source = write_trades(tmp_path / "trades.csv", 3000)
+    stream = PROGRAMS[name]
+
+    runs = ab.compile(stream(ab.read_csv(source, Trade)).write_csv(tmp_path / "x"))
+    ab.run(
+        stream(ab.read_csv(source, Trade)).write_csv(tmp_path / "one"), on="sequential"
+    )
+    job = ab.run(
+        stream(ab.read_csv(source, Trade)).write_csv(tmp_path / "two"), epoch_items=800
+    )
+
+    assert {"columns"} == {o.runs for o in runs.plan.operators if o.why}
+    assert read_rows(tmp_path / "one") == read_rows(tmp_path / "two")
+    shares = job.metrics().in_columns
+    assert {o.name for o in runs.plan.operators if o.why} == set(shares)
+    assert (name == "beyond 64 bits") == (min(shares.values()) < 1)
+
+
+def test_the_users_own_error_names_its_item(tmp_path):
+    source = write_trades(
+        tmp_path / "trades.csv", 3000, lambda ts: 0 if ts == 1777 else 4
+    )
+    sink = ab.read_csv(source, Trade).map(per_share).write_csv(tmp_path / "out")
+
+    with pytest.raises(OperatorError, match="ZeroDivisionError") as raised:
+        ab.run(sink, epoch_items=800)
+
+    assert "item 1778 of read_csv" in str(raised.value)

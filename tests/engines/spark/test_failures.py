@@ -1,0 +1,140 @@
+"""The failure that ends a job on Spark, and what the sinks in the driver had before."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.errors import AnabranchError
+
+pytestmark = pytest.mark.spark
+
+
+class Reading(NamedTuple):
+    key: int
+    n: int
+
+
+def readings(count):
+    return [Reading(n % 7, n) for n in range(count)]
+
+
+def refuse_late(reading: Reading) -> Reading:
+    if reading.n in (150, 180):
+        raise ValueError(reading.n)
+    return reading
+
+
+def refuse_early(state: int, reading: Reading) -> tuple[int, Reading]:
+    if reading.n in (121, 130):
+        raise KeyError(reading.n)
+    return state + 1, reading
+
+
+def failed(sink, **options):
+    with pytest.raises(AnabranchError) as caught:
+        ab.run(sink, on="spark", degree=2, epoch_items=100, **options)
+    return str(caught.value)
+
+
+def test_of_several_failures_the_first_is_told_and_all_before_it_delivered():
+    """
+    The tasks that fail at 150 and 180 hand nothing on to the ones that fail at 121.
+    """
+    stream = ab.from_iterable(readings(300), Reading, name="src").map(refuse_late)
+    seen = []
+    sink = stream.key_by("key").scan(refuse_early, 0, type=Reading, name="scan")
+
+    said = failed(sink.for_each(seen.append))
+
+    assert "operator 'scan'" in said
+    assert "failed on item 122 of src: Reading(key=2, n=121): KeyError" in said
+    assert readings(121) == seen
+
+
+def fail_between(n: int):
+    yield n
+    if n == 155:
+        raise KeyError(n)
+    yield n
+
+
+def test_outputs_of_a_try_that_failed_half_way_are_not_delivered():
+    numbers = ab.from_iterable(range(300), int, name="src")
+    seen = []
+
+    said = failed(numbers.flat_map(fail_between).for_each(seen.append))
+
+    assert "failed on item 156 of src: 155: KeyError" in said
+    assert [n for n in range(155) for _ in range(2)] == seen
+
+
+def test_a_failing_sink_names_the_item_counted_from_one():
+    def refuse(n):
+        if n == 5:
+            raise ValueError(n)
+
+    said = failed(ab.from_iterable(range(10), int).for_each(refuse))
+
+    assert "failed on item 6 of sink for_each: 5: ValueError" in said
+
+
+def test_a_program_in_the_driver_may_write_files_and_lists(tmp_path):
+    """
+    The unit that writes has no operator of its own, and nothing to get ready.
+    """
+
+    def keep(n: int) -> int:
+        time.sleep(0.0001)
+        return n
+
+    numbers = ab.generate(lambda: iter(range(30)), int).map(keep)
+    listed = numbers.to_list()
+
+    ab.run(numbers.write_csv(tmp_path / "n.csv"), listed, on="spark", epoch_items=20)
+
+    assert [*range(30)] == listed.items
+    assert [*map(str, range(30))] == (tmp_path / "n.csv").read_text().split()[1:]
+
+
+def test_with_a_checkpoint_sinks_get_whole_epochs_only(tmp_path):
+    stream = ab.from_iterable(readings(300), Reading, name="src").map(refuse_late)
+    seen = []
+
+    said = failed(stream.for_each(seen.append), checkpoint=tmp_path / "checkpoint")
+
+    assert "item 151 of src" in said
+    assert readings(100) == seen
+
+
+def test_where_an_operator_runs_in_the_driver_nothing_runs_again():
+    calls = []
+
+    def note(reading: Reading) -> Reading:
+        calls.append(reading.n)
+        return reading
+
+    stream = ab.from_iterable(readings(300), Reading, name="src").map(refuse_late)
+    seen = []
+
+    said = failed(stream.map(note, name="note").for_each(seen.append))
+
+    assert "item 151 of src" in said
+    assert readings(100) == seen
+    assert list(range(100)) == calls[:100]
+    assert len(set(calls)) == len(calls)
+
+
+def test_a_bad_row_comes_after_the_rows_before_it(tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = [f"{r.key},{r.n}" for r in readings(300)]
+    path.write_text("\n".join(["key,n", *rows[:230], "x,y", *rows[230:]]) + "\n")
+    out = ab.read_csv(path, Reading).to_list()
+
+    said = failed(out)
+
+    assert "row 231" in said
+    assert readings(230) == out.items

@@ -1,0 +1,127 @@
+"""States on several hosts need a checkpoint, and nothing stays there."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import anabranch as ab
+from anabranch.engines.spark import engine
+from anabranch.engines.spark.hosts import (
+    clear_hosts,
+    find_hosts,
+    find_stored,
+    refuse_states_on_several_hosts,
+)
+from anabranch.epochs.layout import lay_out
+from anabranch.epochs.state.restore import local_directory
+from anabranch.errors import EngineError
+from anabranch.job import compile_sinks
+
+
+def layout(stream):
+    made = compile_sinks(stream.to_list())
+    return lay_out(made.graph, made.plan)
+
+
+def add(total: int, item: int) -> tuple[int, int]:
+    return total + item, total
+
+
+def stateful() -> ab.Stream:
+    return ab.from_iterable(range(9), int).map(lambda n: n + 1).scan(add, 0, name="sum")
+
+
+def stateless() -> ab.Stream:
+    return ab.from_iterable(range(9), int).map(lambda n: n + 1)
+
+
+def test_a_state_on_several_hosts_is_refused_with_what_helps():
+    with pytest.raises(EngineError) as caught:
+        refuse_states_on_several_hosts(layout(stateful()), {"b", "a"})
+
+    text = str(caught.value)
+    assert text.startswith("the state of sum (tests/engines/spark/test_hosts.py:")
+    assert "has 2 hosts (a, b)" in text
+    assert "checkpoint=DIR" in text
+
+
+ACCEPTED = {
+    "one host has all states": (stateful, {"a"}),
+    "there is no state": (stateless, {"a", "b", "c"}),
+}
+
+
+@pytest.mark.parametrize(("program", "hosts"), ACCEPTED.values(), ids=ACCEPTED)
+def test_what_needs_no_checkpoint_is_accepted(program, hosts):
+    refuse_states_on_several_hosts(layout(program()), hosts)
+
+
+def test_states_of_operators_that_are_taken_for_stateless_are_no_files():
+    assert ["sum"] == find_stored(layout(stateful()))
+    assert [] == find_stored(layout(stateless()))
+
+
+class Executor:
+    def __init__(self, host, port):
+        self._at = host, port
+
+    def host(self):
+        return self._at[0]
+
+    def port(self):
+        return self._at[1]
+
+
+def fake_cluster(*executors):
+    """A session whose driver is on host d; what PySpark calls are methods."""
+    driver = Executor("d", 1)
+    manager = SimpleNamespace(blockManagerId=lambda: driver)
+    env = SimpleNamespace(blockManager=lambda: manager)
+    infos = [driver, *(Executor(*one) for one in executors)]
+    tracker = SimpleNamespace(getExecutorInfos=lambda: infos)
+    java = SimpleNamespace(env=lambda: env, statusTracker=lambda: tracker)
+    context = SimpleNamespace(
+        master="spark://d:7077", _jsc=SimpleNamespace(sc=lambda: java)
+    )
+    return SimpleNamespace(sparkContext=context)
+
+
+def test_the_driver_is_no_host_of_tasks_unless_an_executor_is_there_too():
+    assert {"a", "b"} == find_hosts(fake_cluster(("a", 1), ("a", 2), ("b", 1)))
+    assert {"d"} == find_hosts(fake_cluster(("d", 2)))
+
+
+class Numbers:
+    """Numbers that know whether somebody has read them."""
+
+    def __init__(self):
+        self.read = False
+
+    def __iter__(self):
+        self.read = True
+        return iter(range(9))
+
+
+@pytest.mark.spark
+def test_a_program_is_refused_before_it_has_read_a_row(monkeypatch):
+    numbers = Numbers()
+    monkeypatch.setattr(engine, "find_hosts", lambda _: {"a", "b"})
+
+    with pytest.raises(EngineError, match="checkpoint=DIR"):
+        ab.run(ab.from_iterable(numbers, int).scan(add, 0).to_list(), on="spark")
+
+    assert not numbers.read
+
+
+@pytest.mark.spark
+def test_what_a_job_leaves_on_a_host_is_removed(spark, tmp_path):
+    (tmp_path / "state" / "unit").mkdir(parents=True)
+    states = local_directory("test-of-hosts")
+    Path(states).mkdir(parents=True, exist_ok=True)
+
+    clear_hosts(spark, str(tmp_path), None)
+    assert [False, True] == [tmp_path.exists(), states.exists()]
+
+    clear_hosts(spark, str(tmp_path), "test-of-hosts")
+    assert not states.exists()

@@ -1,0 +1,238 @@
+"""The loop of epochs, its states and its checkpoint under schedules by chance.
+
+A schedule is a seed. It says how many attempts a task has and in which order they run;
+where each is held, dies, or lives on as a zombie into later epochs and runs; where the
+driver dies; whether the machine then loses its power, so that what was not synced is
+torn and the states of the hosts are gone; and where a second driver takes over while
+the first still lives. Whatever happens, the outputs must be those of one thread. The
+same seed gives the same schedule: ``pytest --all tests/.../test_simulation.py -k seed7``.
+`ANABRANCH_SCHEDULES` is how many there are.
+
+Everything is ours but Spark, for which `imitation` stands.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.engines.spark.workers import TRIES
+from anabranch.epochs.checkpoint import directory as upkeep
+from anabranch.epochs.faults import IN_WORKERS
+from anabranch.epochs.state.store import close_buckets
+from anabranch.errors import AnabranchError
+from tests import needs
+from tests.engines.spark.imitation import (
+    Attempt,
+    Batches,
+    Body,
+    Cluster,
+    Killed,
+    imitated,
+)
+from tests.engines.spark.test_attempts import won
+
+ROWS, EPOCH_ITEMS, KEYS = 18, 6, "abc"
+QUICK, ALL = 20, int(os.environ.get("ANABRANCH_SCHEDULES", "300"))
+MOST_DEATHS = 6  # of drivers, in one schedule
+
+
+class Item(NamedTuple):
+    key: str
+    n: int
+
+
+ITEMS = [Item(KEYS[n * n % 3], n) for n in range(ROWS)]
+
+
+def add(total: int, item: Item) -> tuple[int, Item]:
+    return total + item.n, Item(item.key, total + item.n)
+
+
+def join_numbers(items: list[Item]) -> str:
+    return "+".join(str(item.n) for item in items)
+
+
+def expected() -> tuple[list[str], list[str]]:
+    """Return the running sums by key, and the windows of two of them, by hand."""
+    sums: dict[str, int] = {}
+    held: dict[str, list[str]] = {}
+    rows, windows = [], []
+    for key, n in ITEMS:
+        sums[key] = sums.get(key, 0) + n
+        rows.append(f"{key},{sums[key]}")
+        held.setdefault(key, []).append(str(sums[key]))
+        if len(held[key]) == 2:
+            windows.append("+".join(held.pop(key)))
+    return rows, windows + ["+".join(held[key]) for key in sorted(held)]
+
+
+class Disk:
+    """Knows what was synced; the rest is torn when the power fails."""
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        self._folder = folder
+        self._chance = chance
+        self._synced: set[int] = set()
+
+    def sync(self, descriptor: int) -> None:
+        self._synced.add(os.fstat(descriptor).st_ino)
+
+    def lose_power(self) -> None:
+        for path in sorted(self._folder.rglob("*")):
+            if path.is_file() and path.stat().st_ino not in self._synced:
+                size = path.stat().st_size
+                os.truncate(path, self._chance.randint(0, size) if size else 0)
+
+
+class Schedule:
+    """What happens in one simulation, by a seed; `log` tells it."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.chance = random.Random(seed)
+        self.disk = Disk(folder, self.chance)
+        self.log: list[str] = []
+        self.deaths = 0
+        self.second: Callable[[], None] | None = None  # starts a second driver
+        self._losses = 0
+
+    def run_task(self, cluster: Cluster, partition: int, body: Body) -> Batches:
+        chance = self.chance
+        attempts: list[Attempt] = []
+        for _ in range(chance.choice([1, 1, 2, 3])):
+            hold = chance.choice([None, *IN_WORKERS])
+            self.log.append(f"task {partition} to {hold}")
+            attempts.append(cluster.attempt(partition, body, hold))
+            self._wake(cluster, attempts)
+        if chance.random() < 0.04 and self._losses < TRIES - 1:
+            self._losses += 1
+            self.log.append("a worker is lost")
+            msg = "Python worker exited unexpectedly"
+            raise RuntimeError(msg)
+        winner = chance.choice(attempts)
+        winner.go_on()
+        return won(winner)
+
+    def _wake(self, cluster: Cluster, but: list[Attempt]) -> None:
+        for attempt in cluster.attempts:
+            if attempt.held and attempt not in but and self.chance.random() < 0.2:
+                hold = self.chance.choice([None, *IN_WORKERS])
+                self.log.append(f"zombie {attempt.number} to {hold}")
+                attempt.go_on(hold)
+
+    def in_driver(self, place: str, epoch: int) -> None:
+        if self.deaths < MOST_DEATHS and self.chance.random() < 0.08:
+            self.deaths += 1
+            self._losses = 0
+            self.log.append(f"the driver dies: {place} {epoch}")
+            raise Killed
+        if self.second is not None and self.chance.random() < 0.05:
+            start, self.second = self.second, None
+            self.log.append(f"a second driver: {place} {epoch}")
+            start()
+
+
+class Simulation:
+    """One job under one schedule, until it has come to its end."""
+
+    def __init__(self, monkeypatch, folder: Path, seed: int) -> None:
+        self.folder = folder / "job"
+        self.folder.mkdir()
+        self._hosts = folder / "hosts"
+        self._monkeypatch = monkeypatch
+        self.schedule = Schedule(seed, self.folder)
+        self._taken_over = False
+
+    def run(self) -> None:
+        if self.schedule.chance.random() < 0.4:
+            self.schedule.second = self._take_over
+        while not self._drive():
+            if self.schedule.chance.random() < 0.5:
+                self.schedule.log.append("the power fails")
+                close_buckets()
+                shutil.rmtree(self._hosts, ignore_errors=True)
+                self.schedule.disk.lose_power()
+
+    def _drive(self) -> bool:
+        """Run a driver; tell whether the job has come to its end."""
+        hosts = 1 + self.schedule.chance.randrange(2)
+        cluster = Cluster(self.schedule.run_task, hosts)
+        patch = self._monkeypatch
+        with (
+            imitated(patch, cluster, self._hosts, self.schedule.in_driver),
+            patch.context() as also,
+        ):
+            also.setattr(os, "fsync", self.schedule.disk.sync)
+            try:
+                self._start()
+            except Killed:
+                return False
+            except AnabranchError:
+                if not self._taken_over:
+                    raise
+                self._taken_over = False
+                return False
+        return True
+
+    def _take_over(self) -> None:
+        """Run a second driver to its end or death, as where locks do not work."""
+        self._taken_over = True
+        with self._monkeypatch.context() as patch:
+            patch.setattr(fcntl, "flock", lambda *_: None)
+            try:
+                self._start()
+            except Killed:
+                self.schedule.log.append("the second driver is dead")
+
+    def _start(self) -> None:
+        sums = ab.from_iterable(ITEMS, Item).key_by("key").scan(add, 0)
+        ab.run(
+            sums.write_csv(self.folder / "sums"),
+            sums.window(count=2)
+            .aggregate(join_numbers)
+            .write_jsonl(self.folder / "windows.jsonl"),
+            epoch_items=EPOCH_ITEMS,
+            degree=2,
+            checkpoint=self.folder / "checkpoint",
+        )
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        parts = sorted((self.folder / "sums").glob("part-*"))
+        rows = [row for part in parts for row in part.read_text().splitlines()[1:]]
+        lines = (self.folder / "windows.jsonl").read_text().splitlines()
+        assert (self.folder / "sums" / "_SUCCESS").exists()
+        return rows, [line.strip('"') for line in lines]
+
+
+@pytest.mark.parametrize(
+    "seed", needs.quick(QUICK, range(ALL)), ids=lambda seed: f"seed{seed}"
+)
+def test_every_schedule_gives_what_one_thread_gives(tmp_path, monkeypatch, seed):
+    monkeypatch.setattr(upkeep, "_LEAST", 1)  # snapshots in every epoch
+    monkeypatch.setattr(upkeep, "_LISTED", 2)  # files that list parts
+    simulation = Simulation(monkeypatch, tmp_path, seed)
+
+    simulation.run()
+
+    assert expected() == simulation.outputs(), "\n".join(simulation.schedule.log)
+
+
+def test_a_seed_gives_the_same_schedule_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(upkeep, "_LEAST", 1)
+    logs = []
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        simulation = Simulation(monkeypatch, tmp_path / str(number), seed=3)
+        simulation.run()
+        logs.append(simulation.schedule.log)
+
+    assert logs[0] == logs[1]
+    assert any("the driver dies" in line for line in logs[0])

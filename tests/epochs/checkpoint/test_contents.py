@@ -1,0 +1,47 @@
+"""States can be looked at without the program that they are of."""
+
+import enum
+import io
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import anabranch as ab
+from anabranch.epochs.checkpoint.contents import _Reader, _stand_in, plain
+from anabranch.epochs.pickle import Names, Pickler
+from anabranch.language.drafts import build_graph
+
+
+class Side(enum.Enum):
+    BUY = 1
+
+
+class Trade(NamedTuple):
+    symbol: str
+
+
+@dataclass(frozen=True)
+class Sum:
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    total: int
+
+
+class Unknown:
+    def __init__(self, n):
+        self.n = n
+
+
+def test_values_of_classes_that_are_not_at_hand_are_plain_data():
+    sinks = [ab.from_iterable([], kind).to_list() for kind in (Trade, Sum, Slotted)]
+    names = Names({"job:Side": Side, "job:Unknown": Unknown})
+    pickler = Pickler(build_graph(sinks), names)
+    state = [Trade("A"), Sum(3), Slotted(4), Side.BUY, Unknown(5)]
+    types = ["Trade(symbol: str)", "Sum(total: int)", "Slotted(total: int)"]
+
+    data = io.BytesIO(pickler.dumps(state))
+    found = plain(_Reader(data, [_stand_in(text) for text in types]).load())
+
+    assert [{"symbol": "A"}, {"total": 3}, {"total": 4}, "BUY", {"n": 5}] == found

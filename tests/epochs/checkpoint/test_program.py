@@ -1,0 +1,167 @@
+"""What of a program may change between two runs, and what may not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.epochs.checkpoint.program import (
+    differences,
+    program_of,
+    refuse_hidden_state,
+)
+from anabranch.epochs.layout import lay_out
+from anabranch.errors import CheckpointError
+
+
+class Trade(NamedTuple):
+    symbol: str
+    price: float
+
+
+class Rated(NamedTuple):
+    symbol: str
+    rate: float
+
+
+def add(total, trade: Trade) -> tuple[float, Trade]:
+    return total + trade.price, trade
+
+
+def add_more(total, trade: Trade) -> tuple[float, Trade]:
+    return total + 2 * trade.price, trade
+
+
+def rated(trade: Trade) -> Rated:
+    return Rated(trade.symbol, trade.price)
+
+
+def described(*sinks):
+    made = ab.compile(*sinks)
+    return program_of(lay_out(made.graph, made.plan))
+
+
+def trades(path="trades.csv"):
+    return ab.read_csv(path, Trade)
+
+
+def base(step=add, size=3, out="out"):
+    totals = trades().filter(lambda t: t.price > 0).key_by("symbol").scan(step, 0.0)
+    return totals.window(count=size).aggregate(len).write_jsonl(out)
+
+
+ALLOWED = {
+    "the code of a function": lambda: base(step=add_more),
+    "an operator without state": lambda: (
+        trades()
+        .filter(lambda t: t.price > 0)
+        .filter(lambda t: t.price < 9)
+        .key_by("symbol")
+        .scan(add, 0.0)
+        .window(count=3)
+        .aggregate(len)
+        .write_jsonl("out")
+    ),
+}
+
+REFUSED = {
+    "a window of another size": (
+        lambda: base(size=4),
+        "parameters was .*count=3.*; is .*count=4",
+    ),
+    "another output": (
+        lambda: base(out="other"),
+        r"sink 'write_jsonl'.* was path=.*out",
+    ),
+    "another key": (
+        lambda: (
+            trades()
+            .key_by("price")
+            .scan(add, 0.0)
+            .window(count=3)
+            .aggregate(len)
+            .write_jsonl("out")
+        ),
+        r"operator 'scan' .*key was \(symbol\); is \(price\)",
+    ),
+    "an operator with state that is gone": (
+        lambda: (
+            trades().key_by("symbol").window(count=3).aggregate(len).write_jsonl("out")
+        ),
+        "operator 'scan' .* is gone",
+    ),
+    "another input": (
+        lambda: (
+            trades("other.csv")
+            .key_by("symbol")
+            .scan(add, 0.0)
+            .window(count=3)
+            .aggregate(len)
+            .write_jsonl("out")
+        ),
+        "source 'read_csv'.*path=.*trades.csv",
+    ),
+    "a new tuple type, which would renumber those in states": (
+        lambda: (
+            trades()
+            .map(rated)
+            .map(lambda r: Trade(r.symbol, r.rate))
+            .key_by("symbol")
+            .scan(add, 0.0)
+            .window(count=3)
+            .aggregate(len)
+            .write_jsonl("out")
+        ),
+        "tuple types: were .*Trade.*; are .*Rated",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("trades.csv", "other.csv"):
+        (tmp_path / name).write_text("symbol,price\nA,1.0\n")
+
+
+@pytest.mark.parametrize("changed", ALLOWED.values(), ids=ALLOWED)
+def test_may_change(changed):
+    assert [] == differences(described(base()), described(changed()))
+
+
+@pytest.mark.parametrize(("changed", "told"), REFUSED.values(), ids=REFUSED)
+def test_may_not_change(changed, told):
+    import re
+
+    found = "\n".join(differences(described(base()), described(changed())))
+
+    assert re.search(told, found), found
+
+
+def test_a_body_of_rounds_may_move_to_another_line():
+    def rounds(body):
+        return described(trades().iterate(body, rounds=2).write_jsonl("out"))
+
+    before = rounds(lambda s: s.map(lambda n: n))
+    after = rounds(
+        lambda s: s.map(
+            lambda n: n,
+        )
+    )
+
+    assert [] == differences(before, after)
+
+
+def test_what_is_remembered_outside_of_states_is_refused_with_its_line():
+    seen = []
+
+    def remember(item):
+        seen.append(item)
+        return item
+
+    made = ab.compile(ab.from_iterable([1]).map(remember).to_list())
+
+    with pytest.raises(CheckpointError, match=r"'map' \(.*test_program.py:"):
+        refuse_hidden_state(lay_out(made.graph, made.plan), made.plan)

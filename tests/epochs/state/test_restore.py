@@ -1,0 +1,115 @@
+"""Buckets come back from a checkpoint, from wherever they stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.epochs.checkpoint.files import write_log, write_snapshot
+from anabranch.epochs.checkpoint.record import (
+    Log,
+    Record,
+    Snapshot,
+    record_path,
+    to_json,
+)
+from anabranch.epochs.checkpoint.seal import NO_KEY
+from anabranch.epochs.state.restore import DurableCopy, begin_at, write_from
+from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
+from anabranch.errors import CheckpointError, EngineError
+
+LAST = Stamp(4, 4, 40)
+EXPECTED = {b"a": b"2", b"b": b"4", b"c": b"3"}
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A snapshot after epoch 2, and the changes of epochs 3 and 4."""
+    directory = tmp_path / "checkpoint"
+    folder = directory / "state" / "u0"
+    folder.mkdir(parents=True)
+    (directory / "commits").mkdir()
+    write_snapshot(folder / "s2", 5, [(b"a", b"2"), (b"b", b"2")], NO_KEY)
+    write_log(folder / "l3", {4: {b"other": b"3"}, 5: {b"c": b"3"}}, NO_KEY)
+    write_log(folder / "l4", {5: {b"b": b"4"}}, NO_KEY)
+    record = Record(
+        epoch=4,
+        turn=4,
+        logs=(
+            Log("u0", "l3", 3, {4: 6, 5: 2}, turn=3, attempt=30),
+            Log("u0", "l4", 4, {5: 2}, turn=4, attempt=40),
+        ),
+        snapshots=(Snapshot("u0", "s2", 2, 5, 2, 4, version=Stamp(2, 2, 20)),),
+    )
+    record_path(directory, 4).write_bytes(NO_KEY.attach(to_json(record)))
+    return DurableCopy(directory, "u0", 5, committed=Stamp(4, 4))
+
+
+@pytest.fixture
+def bucket(tmp_path):
+    yield Bucket(tmp_path / "local")
+    close_buckets()
+
+
+STANDING = {
+    "a host without states": (EMPTY, {}),
+    "a bucket that was elsewhere for an epoch": (
+        Stamp(3, 3, 30),
+        {b"a": b"2", b"b": b"2", b"c": b"3"},
+    ),
+    "a bucket as it was in the snapshot": (
+        Stamp(2, 2, 20),
+        {b"a": b"2", b"b": b"2"},
+    ),
+    "a bucket from before the snapshot": (Stamp(1, 1, 10), {b"a": b"x", b"z": b"x"}),
+    "a version that was never committed": (Stamp(3, 2, 30), {b"a": b"x", b"z": b"x"}),
+    "the last epoch, but by a try that was given up": (Stamp(4, 3, 40), {b"z": b"x"}),
+    "the last try, but by the attempt that lost": (Stamp(4, 4, 41), {b"z": b"x"}),
+}
+
+
+@pytest.mark.parametrize(("stamp", "held"), STANDING.values(), ids=STANDING)
+def test_restored_from(copy, bucket, stamp, held):
+    bucket.load(stamp, 4, [sorted(held.items())])
+
+    begin_at(bucket, LAST, 10, copy)
+
+    assert EXPECTED == dict(bucket.states())
+
+
+def test_what_a_task_of_an_earlier_try_restores_meanwhile_does_no_harm(copy, bucket):
+    """
+    It belongs to epoch 4, which another attempt has made by now.
+    """
+    begin_at(bucket, LAST, 10, copy)
+    bucket.end()
+    older = [(b"a", b"2"), (b"b", b"2"), (b"c", b"3")]
+    Bucket(bucket.path).load(Stamp(3, 3, 30), 10, [older])
+
+    write_from(bucket, LAST, Stamp(5, 11, 50), {b"new": b"5"}, copy)
+
+    assert bucket.begin(Stamp(5, 11, 50), 11)
+    assert {**EXPECTED, b"new": b"5"} == dict(bucket.states())
+
+
+def test_a_task_of_an_earlier_try_does_not_restore_what_a_later_one_has_left(
+    copy, bucket
+):
+    begin_at(bucket, LAST, 10, copy)
+    bucket.write(LAST, Stamp(5, 10, 50), {b"new": b"5"})
+    bucket.end()
+
+    with pytest.raises(EngineError, match="a later try"):
+        begin_at(bucket, Stamp(3, 3, 30), 9, copy)
+    assert (LAST, Stamp(5, 10, 50)) == bucket.versions
+
+
+def test_without_a_checkpoint_a_bucket_that_has_moved_is_lost(bucket):
+    with pytest.raises(EngineError, match="needs a checkpoint"):
+        begin_at(bucket, LAST, 10, None)
+
+
+def test_a_file_that_is_missing_is_told_by_its_name(copy, bucket):
+    (copy.directory / "state" / "u0" / "l4").unlink()
+
+    with pytest.raises(CheckpointError, match="l4 cannot be read"):
+        begin_at(bucket, LAST, 10, copy)

@@ -1,0 +1,67 @@
+"""What runs where: units, levels and the streams between them."""
+
+import itertools
+
+import anabranch as ab
+from anabranch.epochs.layout import lay_out
+from anabranch.job import compile_sinks
+from anabranch.language.drafts import Result
+from tests.engines.spark.items import Trade, mean, note, traded, trades, vwap
+
+
+def layout(*sinks: Result):
+    made = compile_sinks(*sinks)
+    return lay_out(made.graph, made.plan)
+
+
+def units(*sinks: Result) -> list[tuple[int, str]]:
+    return [(u.level, "+".join(u.operators)) for u in layout(*sinks).units]
+
+
+def source() -> ab.Stream:
+    return ab.from_iterable(trades(10), Trade, name="src")
+
+
+def test_a_stateless_program_from_file_to_file_is_one_narrow_level(tmp_path):
+    read = ab.read_csv(tmp_path / "t.csv", Trade, name="src")
+    made = layout(read.filter(traded, name="f").write_csv(tmp_path / "o", name="w"))
+
+    (unit,) = made.units
+    assert ("src", "f") == unit.operators
+    assert ("w",) == unit.writes
+    assert unit.replicated
+    assert {"write"} == {route.how for route in made.routes.values()}
+
+
+def test_a_keyed_program_has_a_level_each_for_reading_for_keys_and_for_writing(
+    tmp_path,
+):
+    keyed = source().key_by("symbol").scan(vwap, (0.0, 0), name="s")
+    made = layout(keyed.write_csv(tmp_path / "o", name="w"))
+
+    assert [(0, "src"), (1, "s"), (2, "")] == [
+        (u.level, "+".join(u.operators)) for u in made.units
+    ]
+    assert ["key", "range"] == [route.how for route in made.routes.values()]
+
+
+def test_an_operator_with_effects_runs_in_the_driver():
+    counter = itertools.count()
+    numbered = source().map(lambda t: (next(counter), t), name="n").map(note, name="m")
+    made = layout(numbered.to_list(name="out"))
+
+    assert {"n"} <= {
+        name for unit in made.units if unit.in_driver for name in unit.operators
+    }
+
+
+def test_units_of_one_level_do_not_depend_on_one_another():
+    left = source().key_by("symbol").window(count=3).aggregate(mean, name="w")
+    right = ab.from_iterable(trades(5), Trade, name="other").map(note, name="n")
+    both = ab.union(left.map(str, name="a"), right.map(str, name="b"), name="u")
+    made = layout(both.scan(lambda n, x: (n + 1, (n, x)), 0, name="s").to_list())
+
+    level = {name: unit.level for unit in made.units for name in unit.operators}
+    for edge, route in made.routes.items():
+        if route.unit >= 0:
+            assert level[edge.producer.operator] < made.units[route.unit].level

@@ -1,0 +1,54 @@
+"""Which modules workers could not import."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from anabranch.epochs.modules import not_importable
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Load a file of the user's under a name, as no import would."""
+    names = []
+
+    def load_file(name):
+        path = tmp_path / f"{name}.py"
+        path.write_text("def double(x):\n    return 2 * x\n")
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        names.append(name)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load_file
+    for name in names:
+        del sys.modules[name]
+
+
+def test_a_file_that_is_not_on_the_path_is_sent_by_value(load):
+    assert load("loaded_by_hand") in not_importable()
+
+
+def test_a_file_on_the_path_is_imported(load, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert load("loaded_from_the_path") not in not_importable()
+
+
+def test_another_file_of_the_same_name_on_the_path_does_not_count(
+    load, tmp_path, monkeypatch
+):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "loaded_twice.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "first")
+
+    assert load("loaded_twice") in not_importable()
+
+
+def test_what_is_installed_and_what_is_ours_is_imported():
+    found = {module.__name__.partition(".")[0] for module in not_importable()}
+
+    assert not found & {"anabranch", "pytest", "json", "numpy", "tests"}

@@ -1,0 +1,183 @@
+"""Instances of a program's classes keep their class and their value."""
+
+import functools
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import anabranch as ab
+from anabranch.epochs.pickle import Originals, Pickler
+from anabranch.errors import EngineError
+from anabranch.language.drafts import build_graph
+
+
+def test_local_classes_come_back_as_themselves():
+    class Item(NamedTuple):
+        n: int
+
+    @dataclass(frozen=True)
+    class Other:
+        item: Item
+
+    class Count(ab.Operator):
+        def setup(self):
+            self.seen = deque([Item(1)])
+
+        def process(self, item):
+            yield Other(item)
+
+    source = ab.from_iterable([Item(1)], Item).apply(Count, type=Other)
+    pickler = Pickler(build_graph([source.to_list()]))
+    instance = Count()
+    instance.setup()
+
+    item, other, found = pickler.loads(
+        pickler.dumps((Item(3), Other(Item(4)), instance))
+    )
+
+    assert (Item, Item(3)) == (type(item), item)
+    assert (Other, Other(Item(4))) == (type(other), other)
+    assert Count is type(found)
+    assert deque([Item(1)]) == found.seen
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 1.0, True], {"a": {1, 2}}, 10**30, b"\0", (None, "\ud800")]
+)
+def test_plain_values_come_back_with_their_types(value):
+    pickler = Pickler(build_graph([ab.from_iterable([]).to_list()]))
+
+    assert repr(value) == repr(pickler.loads(pickler.dumps(value)))
+
+
+def test_arrays_stay_arrays():
+    pickler = Pickler(build_graph([ab.from_iterable([]).to_list()]))
+
+    found = pickler.loads(pickler.dumps([np.arange(3)]))
+
+    assert isinstance(found[0], np.ndarray)
+    assert [0, 1, 2] == found[0].tolist()
+
+
+class RefusedError(Exception):
+    def __init__(self, item, code):
+        super().__init__(f"{item} is refused")
+        self.code = code
+
+
+class LostError(OSError):
+    def __init__(self, path):
+        super().__init__(2, "is lost", path)
+
+
+@pytest.fixture
+def pickler():
+    return Pickler(build_graph([ab.from_iterable([]).to_list()]))
+
+
+def test_an_exception_comes_back_whatever_its_constructor_asks_for(pickler):
+    refused, lost = pickler.loads(
+        pickler.dumps([RefusedError(7, code=3), LostError("a.csv")])
+    )
+
+    assert ("7 is refused", 3) == (str(refused), refused.code)
+    assert (2, "a.csv") == (lost.errno, lost.filename)
+
+
+def test_a_local_class_keeps_its_methods_where_it_comes_from(pickler):
+    """
+    What comes back by value does not replace the functions of the class that is here.
+    """
+
+    class Local:
+        def name(self):
+            return "here"
+
+    method = Local.name
+    found = pickler.loads(pickler.dumps(Local()))
+
+    assert Local is type(found)
+    assert method is Local.name
+
+
+def test_what_cannot_travel_is_an_error_in_words(pickler):
+    with pytest.raises(EngineError, match="must be able to travel between processes"):
+        pickler.dumps([threading.Lock()])
+
+
+def test_a_function_with_a_cache_is_one_function_and_refers_to_itself(pickler):
+    @functools.lru_cache(maxsize=7)
+    def count(n):
+        return n if n == 0 else 1 + count(n - 1)
+
+    one, two = pickler.loads(pickler.dumps([count, count]))
+
+    assert one is two
+    assert 5 == one(5)
+    assert 7 == one.cache_parameters()["maxsize"]
+    assert 6 == one.cache_info().currsize
+
+
+class City:
+    def __init__(self, name):
+        self.name = name
+
+
+def test_an_object_that_equals_itself_alone_comes_back_as_itself():
+    graph = build_graph([ab.from_iterable([]).to_list()])
+    driver = Pickler(graph, originals=Originals.of_driver())
+    one, two = Pickler(graph), Pickler(graph)
+    rome, oslo = City("Rome"), City("Oslo")
+
+    there = one.loads(driver.dumps([rome, oslo, rome]))
+    further = two.loads(one.dumps([*there, City("Bern")]))
+    back = driver.loads(two.dumps([[city] for city in further]))
+
+    assert ["Rome", "Oslo", "Rome", "Bern"] == [city.name for (city,) in back]
+    assert [rome, oslo, rome] == [city for (city,) in back[:3]]  # no other is equal
+    assert there[0] is not rome
+
+
+def test_a_copy_that_was_changed_does_not_come_back_as_the_object():
+    graph = build_graph([ab.from_iterable([]).to_list()])
+    driver, worker = Pickler(graph, originals=Originals.of_driver()), Pickler(graph)
+    cities = [City(["Rome"]), City(["Oslo"])]
+
+    first, second = worker.loads(driver.dumps(cities))
+    first.name.append("changed inside")
+    found, same = driver.loads(worker.dumps([first, second]))
+
+    assert ["Rome", "changed inside"] == found.name
+    assert ["Rome"] == cities[0].name
+    assert cities[1] is same
+
+
+def test_an_object_of_an_earlier_driver_is_another_one():
+    graph = build_graph([ab.from_iterable([]).to_list()])
+    before = Pickler(graph, originals=Originals.of_driver())
+    now = Pickler(graph, originals=Originals.of_driver())
+    rome, oslo = City("Rome"), City("Oslo")
+    now.dumps(oslo)  # the first to leave, as Rome was
+
+    found = now.loads(before.dumps(rome))
+
+    assert "Rome" == found.name
+
+
+def test_a_tuple_keeps_the_attributes_beside_its_values(pickler):
+    class Base(NamedTuple):
+        n: int
+
+    class Noted(Base):
+        def __new__(cls, n, remark):
+            made = super().__new__(cls, n)
+            made.remark = remark
+            return made
+
+    found = pickler.loads(pickler.dumps(Noted(1, "kept")))
+
+    assert (1, "kept") == (found.n, found.remark)

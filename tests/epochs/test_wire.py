@@ -1,0 +1,120 @@
+"""Batches become blobs and come back; many batches become one stream in order."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.connectors.files.arrow_items import form_of
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.wire import (
+    WireBatch,
+    decode,
+    encode,
+    end_to_end,
+    in_order,
+    interleave,
+)
+from anabranch.language.drafts import build_graph
+from anabranch.language.sources import from_iterable
+from anabranch.operators.stateless import WINDOW
+from tests.engines.spark.items import Note, Trade, trades
+
+GRAPH = build_graph([from_iterable([], Note).map(str, type=Trade).to_list()])
+PICKLER = Pickler(GRAPH)
+
+
+def batch(items, positions, kind=Trade):
+    columns = [np.array(c, np.int64) for c in zip(*positions, strict=True)]
+    return WireBatch(columns, form_of(kind), None, list(items))
+
+
+def back(made):
+    return decode(pa.py_buffer(encode(made, PICKLER)), made.form, PICKLER)
+
+
+CASES = {
+    "typed items": trades(5),
+    "items beside their type": [*trades(3), (1, 2)],
+    "marks": [*trades(2), WINDOW],
+    "dataclasses": [Note("a", None), Note("b", "x")],
+}
+
+
+@pytest.mark.parametrize("items", CASES.values(), ids=CASES)
+def test_a_blob_gives_the_batch_back(items):
+    positions = [(n, n % 2) for n in range(len(items))]
+
+    found = back(batch(items, positions))
+
+    assert items == found.items
+    assert positions == list(zip(*(c.tolist() for c in found.positions), strict=True))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), unique=True), st.randoms()
+)
+def test_batches_of_any_channels_come_in_the_order_of_positions(positions, rng):
+    channels = [[], [], []]
+    for position in sorted(positions):
+        rng.choice(channels).append(position)
+    batches = [
+        batch([Trade(*p, 0.0, 0) for p in channel], channel)
+        for channel in channels
+        if channel
+    ]
+    rng.shuffle(batches)
+
+    assert sorted(positions) == [item[:2] for item in in_order(batches).items]
+
+
+def test_copies_of_a_mark_from_several_channels_become_one():
+    one = batch([Trade(1, "a", 0.0, 0), WINDOW], [(1, 0), (2, 0)])
+    two = batch([WINDOW, Trade(3, "b", 0.0, 0)], [(2, 0), (3, 0)])
+
+    assert [1, WINDOW, 3] == [
+        x if x is WINDOW else x.ts for x in in_order([two, one]).items
+    ]
+
+
+def test_items_are_not_asked_whether_they_are_marks():
+    one = batch([np.arange(3), np.arange(2)], [(1,), (3,)], object)
+    two = batch([np.arange(1)], [(2,)], object)
+
+    assert [3, 1, 2] == [len(item) for item in in_order([one, two]).items]
+
+
+def test_streams_are_interleaved_by_position_and_told_apart():
+    one = batch("ac", [(1,), (3,)], str)
+    two = batch("bd", [(2, 5), (3, 1)], str)
+
+    items, columns, streams = interleave([one, two], 2)
+
+    assert ["a", "b", "c", "d"] == items
+    assert [0, 1, 0, 1] == streams
+    assert [[1, 2, 3, 3], [0, 5, 0, 1]] == [c.tolist() for c in columns]
+
+
+def test_chunks_put_end_to_end_are_the_batch():
+    items = trades(40_000)
+    whole = batch(items, [(n,) for n in range(len(items))]).compact()
+
+    chunks = [chunk.compact() for chunk in whole.chunks()]
+
+    assert len(chunks) > 1
+    assert items == end_to_end(chunks).items
+
+
+def test_taking_some_keeps_items_with_their_positions():
+    order = np.array(random.Random(1).sample(range(50), 20))
+    for made in (
+        batch(trades(50), [(n,) for n in range(50)]),
+        batch(["x"] * 50, [(n,) for n in range(50)], dict),
+    ):
+        taken = made.take(order)
+
+        assert order.tolist() == taken.positions[0].tolist()
+        assert [made.items[i] for i in order] == taken.items

@@ -1,0 +1,168 @@
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+
+from anabranch.language.sources import (
+    from_iterable,
+    generate,
+    read_csv,
+    read_jsonl,
+    read_text,
+)
+from tests.language.faults import assert_accepted, assert_refused, faults_in
+from tests.language.types import Trade
+
+
+@dataclass
+class Changing:
+    n: int
+
+
+@dataclass(frozen=True)
+class Fixed:
+    n: int | None
+
+
+class Tagged(NamedTuple):
+    tags: list[str]
+
+
+SOURCES_REFUSED = {
+    "a dict": (lambda: read_csv("f", dict), "dict is neither a NamedTuple"),
+    "nothing": (lambda: read_jsonl("f", None), "is neither a NamedTuple"),
+    "a dataclass that is not frozen": (
+        lambda: read_csv("f", Changing),
+        "dataclass Changing is not frozen",
+    ),
+    "a declared type that is none": (
+        lambda: from_iterable([], list),
+        "list is neither a NamedTuple",
+    ),
+    "an attribute that CSV cannot hold": (
+        lambda: read_csv("f", Tagged),
+        "'tags' of Tagged is list[str]",
+    ),
+    "a delimiter of two": (
+        lambda: read_csv("f", Trade, delimiter="||"),
+        "delimiter must be one ASCII character",
+    ),
+    "a quote for a delimiter": (
+        lambda: read_csv("f", Trade, delimiter='"'),
+        "delimiter must be one ASCII character",
+    ),
+    "an iterator": (lambda: from_iterable(iter([1])), "which can be read once"),
+    "a number": (lambda: from_iterable(3), "must be given a collection; got 3"),
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "text"), SOURCES_REFUSED.values(), ids=SOURCES_REFUSED.keys()
+)
+def test_sources_that_are_refused(source, text):
+    (fault,) = faults_in(lambda: source().to_list())
+
+    assert text in fault.text
+
+
+SOURCES_ACCEPTED = {
+    "a NamedTuple": lambda: read_csv("f", Trade, delimiter=";"),
+    "a frozen dataclass": lambda: read_csv("f", Fixed),
+    "a scalar": lambda: read_csv("f", float),
+    "lists from JSON": lambda: read_jsonl("f", Tagged),
+    "text": lambda: read_text("f"),
+    "a collection of no declared type": lambda: from_iterable({1, 2}),
+    "a generator function": lambda: generate(lambda: iter([1]), int),
+}
+
+
+@pytest.mark.parametrize(
+    "source", SOURCES_ACCEPTED.values(), ids=SOURCES_ACCEPTED.keys()
+)
+def test_sources_that_are_accepted(source):
+    assert_accepted(lambda: source().to_list())
+
+
+def test_two_sinks_to_one_path_are_refused():
+    """
+    However the path is written.
+    """
+
+    def program():
+        numbers = from_iterable([1])
+        return [
+            numbers.write_csv("out/n.csv"),
+            numbers.write_csv("out/../out/n.csv"),  # cause
+        ]
+
+    assert_refused(program, "it writes to 'out/../out/n.csv', as 'write_csv'")
+
+
+def test_a_sink_inside_the_directory_of_another_is_refused():
+    def program():
+        numbers = from_iterable([1])
+        return [
+            numbers.write_csv("out"),
+            numbers.write_jsonl("out/n.jsonl"),  # cause
+        ]
+
+    assert_refused(program, "give each sink a path of its own")
+
+
+@pytest.mark.parametrize("path", ["in/t.txt", "in", "in/*.txt"])
+def test_a_sink_to_what_is_read_is_refused(path):
+    (fault,) = faults_in(lambda: read_text(path).write_csv("in/t.txt"))
+
+    assert "it writes to 'in/t.txt', which 'read_text'" in fault.text
+
+
+def test_paths_that_stand_apart_are_accepted():
+    def program():
+        lines = read_text("in/*.txt")
+        return [
+            lines.write_csv("out/lines.csv"),
+            lines.write_csv("out/lines"),
+            lines.write_jsonl("in.jsonl"),
+        ]
+
+    assert_accepted(program)
+
+
+def test_a_url_is_refused_for_sources_and_sinks_alike():
+    def program():
+        rows = read_csv("s3://bucket/trades.csv", Trade)  # cause
+        return [
+            rows.write_csv("hdfs://nn/out"),  # cause
+            rows.write_parquet("gs:out"),  # cause
+            rows.write_jsonl(None),  # cause
+        ]
+
+    assert_refused(
+        program,
+        "'s3://bucket/trades.csv' is a URL with the scheme s3; give a local path",
+        "write it with Spark: .to_spark",
+        "scheme gs",
+        "None is a NoneType",
+    )
+
+
+def test_an_output_needs_a_name():
+    def program():
+        rows = from_iterable([1])
+        return [
+            rows.write_csv("."),  # cause
+            rows.write_jsonl("/"),  # cause
+            rows.write_parquet("out/.."),  # cause
+        ]
+
+    faults = [fault.text for fault in faults_in(program)]
+
+    assert 3 == sum("must have a name of its own" in text for text in faults)
+
+
+def test_a_file_url_overlaps_with_the_path_that_it_stands_for():
+    def program():
+        rows = read_csv("file:///data/trades", Trade)
+        return rows.write_csv("/data/trades/out")  # cause
+
+    assert_refused(program, "which 'read_csv'")

@@ -1,0 +1,108 @@
+"""What some tests need beyond Python, Java and make, and what happens without it.
+
+A test that lacks something is left out, and the last line of the run says so. With
+`--all` (`make test-all`) nothing is left out: what is missing is then a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+_MARK = "left out: needs "
+_LONG = "left out: takes long"
+
+
+@dataclass(frozen=True)
+class Need:
+    """A thing that a test uses, and how to get it."""
+
+    what: str
+    how: str
+
+
+BROWSER = Need("a browser", "Debian package chromium")
+DATA = Need("real data", "put it into ../shared/data or name it by ANABRANCH_DATA")
+POSTGRES = Need("a Postgres server", "Debian package postgresql")
+KAFKA = Need("confluent-kafka", "pip install 'anabranch[kafka]'")
+PSYCOPG = Need("psycopg", "pip install 'anabranch[postgres]'")
+OPENCV = Need("OpenCV", "pip install 'anabranch[lane]'")
+CLUSTER = Need("a Spark cluster on loopback", "see bench/spark/cluster.py")
+JAVA = Need("Java 17 or later", "Debian package openjdk-17-jre-headless")
+NEEDS = (BROWSER, DATA, POSTGRES, KAFKA, PSYCOPG, OPENCV, CLUSTER, JAVA)
+
+
+def why_left_out(need: Need, detail: str = "") -> str:
+    """Return the reason of a skip, which the last line of the run counts."""
+    return _MARK + need.what + (f": {detail}" if detail else "")
+
+
+def leave_out(config: pytest.Config, need: Need, detail: str = "") -> None:
+    """End the test that lacks `need`: it is skipped, or fails under `--all`."""
+    if config.getoption("--all"):
+        pytest.fail(f"needs {need.what}: {detail or need.how}", pytrace=False)
+    pytest.skip(why_left_out(need, detail))
+
+
+def quick(count: int, cases: Iterable[Any]) -> list[Any]:
+    """Return cases of which only the first so many run without `--all`."""
+    return [
+        case if number < count else pytest.param(case, marks=pytest.mark.long)
+        for number, case in enumerate(cases)
+    ]
+
+
+def find_browser() -> str | None:
+    """Return the path of a browser that draws pages without a screen."""
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def find_data() -> Path | None:
+    """Return the folder of real inputs."""
+    named = os.environ.get("ANABRANCH_DATA", ROOT.parent / "shared" / "data")
+    return Path(named) if Path(named).is_dir() else None
+
+
+def skip_long(items: Iterable[pytest.Item]) -> None:
+    """Leave out what is marked `long`."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason=_LONG))
+
+
+def describe_left_out(reasons: Iterable[str]) -> str | None:
+    """Return one line about the tests that were left out, and how to run them.
+
+    >>> describe_left_out([_LONG, _LONG, why_left_out(BROWSER)])
+    'Left out: 2 long tests, 1 that needs a browser (Debian package chromium). \
+`make test-all` installs what Debian has and leaves nothing out.'
+    >>> describe_left_out(["only on Windows"])
+    """
+    counts = Counter(_name_of(reason) for reason in reasons)
+    parts = []
+    if counts["long"]:
+        parts.append(f"{counts['long']} long test{'s' * (counts['long'] > 1)}")
+    parts += [
+        f"{count} that need{'s' * (count == 1)} {need.what} ({need.how})"
+        for need in NEEDS
+        if (count := counts[need.what])
+    ]
+    if not parts:
+        return None
+    hint = "`make test-all` installs what Debian has and leaves nothing out."
+    return f"Left out: {', '.join(parts)}. {hint}"
+
+
+def _name_of(reason: str) -> str | None:
+    if reason.endswith(_LONG):
+        return "long"
+    _, found, rest = reason.partition(_MARK)
+    return rest.partition(":")[0] if found else None

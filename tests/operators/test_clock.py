@@ -1,0 +1,279 @@
+import datetime as dt
+import re
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.errors import ArgumentError, GraphError, OperatorError
+from anabranch.testing import outputs
+
+UTC = dt.UTC
+NOON = dt.datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Click(NamedTuple):
+    ts: int
+    user: str = "a"
+
+
+class Visit(NamedTuple):
+    at: dt.datetime
+
+
+class Night(NamedTuple):
+    day: dt.date
+
+
+class Untyped:
+    def __init__(self, at):
+        self.at = at
+
+
+def clicks(*times):
+    return ab.from_iterable([Click(t) for t in times], Click)
+
+
+def passed(stream):
+    return [click.ts for click in outputs(stream)]
+
+
+def test_an_item_below_the_clock_is_dropped_and_one_at_the_clock_is_not():
+    assert [10, 7, 12] == passed(clicks(10, 7, 6, 12, 8).event_time("ts", lateness=3))
+
+
+def test_a_late_item_may_go_on_without_moving_the_clock():
+    late = clicks(10, 1, 9).event_time("ts", late="current")
+
+    assert [10, 1, 9] == passed(late)
+    counts = late.window(time=5).aggregate(end=ab.window_end(), n=ab.count())
+    assert [(15, 3)] == [tuple(row) for row in outputs(counts)]
+
+
+def test_a_late_item_may_be_an_error():
+    with pytest.raises(OperatorError, match="must not fall behind the clock; got 1"):
+        outputs(clicks(10, 1).event_time("ts", late="error"))
+
+
+def test_a_late_item_may_be_a_dead_letter():
+    lost = []
+    out = clicks(10, 1, 12).event_time("ts", late="dead_letter").to_list()
+    ab.run(out, on="local", on_error=ab.dead_letter(lost.append))
+
+    assert [10, 12] == [click.ts for click in out.items]
+    assert [Click(1)] == [failure.item for failure in lost]
+
+
+def test_dead_letters_that_nobody_takes_are_refused():
+    out = clicks(10, 1).event_time("ts", late="dead_letter").to_list()
+
+    with pytest.raises(ArgumentError, match="so the run must take them"):
+        ab.run(out, on="sequential", on_error="skip")
+
+
+@pytest.mark.parametrize("on", ["sequential", "local"])
+def test_a_window_whose_function_fails_takes_no_other_window_with_it(on):
+    given = [Click(1, "a"), Click(2, "b"), Click(3, "c"), Click(30, "a")]
+
+    def name(window):
+        return {"a": "A", "c": "C"}[window[0].user]
+
+    stream = ab.from_iterable(given, Click).event_time("ts").key_by("user")
+    out = stream.window(time=10).aggregate(name).to_list()
+    ab.run(out, on=on, on_error="skip")
+
+    assert ["A", "C", "A"] == out.items
+
+
+class Reminders(ab.Operator):
+    def process(self, click):
+        self.wake_at(click.ts + 100)
+        self.wake_at(click.ts + 200, at_end=False)
+        return []
+
+    def on_time(self, time):
+        return [("woken", time)]
+
+    def finish(self):
+        return ["finished"]
+
+
+def test_a_key_that_is_forgotten_has_its_timers_and_then_its_end():
+    given = [Click(1, "b"), Click(20, "a")]
+    stream = ab.from_iterable(given, Click).event_time("ts")
+    woken = stream.key_by("user", forget_after=10).apply(Reminders)
+
+    assert [("woken", 101), "finished", ("woken", 120), "finished"] == outputs(woken)
+
+
+def test_an_operator_that_wakes_must_say_what_it_does_then():
+    class Mute(ab.Operator):
+        def process(self, click):
+            self.wake_at(click.ts)
+            return []
+
+    with pytest.raises(
+        OperatorError, match=re.escape("must define on_time(self, time)")
+    ):
+        outputs(clicks(1).event_time("ts").apply(Mute))
+
+
+def test_timers_without_a_clock_are_refused():
+    with pytest.raises(GraphError, match="its stream has none"):
+        ab.run(clicks(1).apply(Reminders).to_list(), on="sequential")
+
+
+def test_sessions_without_a_clock_are_refused():
+    out = clicks(1).window(gap=5, on="ts").aggregate(len).to_list()
+
+    with pytest.raises(GraphError, match="its stream has no clock"):
+        ab.run(out, on="sequential")
+
+
+def test_forgetting_without_a_clock_is_refused():
+    with pytest.raises(ArgumentError, match="forget_after must have a clock"):
+        clicks(1).key_by("user", forget_after=5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"on": "when"}, "names 'when'"),
+        ({"on": "user"}, "must look at a number, a date or a datetime"),
+        ({"on": "ts", "late": "never"}, "late must be one of"),
+        ({"on": "ts", "unit": "weeks"}, "unit must be one of"),
+        ({"on": "ts", "lateness": -1}, "lateness must be a duration of 0 or more"),
+    ],
+)
+def test_a_clock_that_makes_no_sense_is_refused(arguments, words):
+    with pytest.raises(GraphError, match=words):
+        ab.run(clicks(1).event_time(**arguments).to_list(), on="sequential")
+
+
+def test_numbers_of_a_unit_take_lengths_with_one():
+    stream = clicks(0, 900, 1500, 2500).event_time("ts", unit="ms")
+    windows = stream.window(time="1 s").aggregate(end=ab.window_end(), n=ab.count())
+
+    assert [(1000, 2), (2000, 1), (3000, 1)] == [tuple(row) for row in outputs(windows)]
+
+
+def test_numbers_without_a_unit_take_no_length_with_one():
+    out = clicks(0).event_time("ts").window(time="1 s").aggregate(len).to_list()
+
+    with pytest.raises(GraphError, match="of an unknown unit"):
+        ab.run(out, on="sequential")
+
+
+def test_a_clock_goes_by_datetimes_across_a_change_of_summer_time():
+    from zoneinfo import ZoneInfo
+
+    zone = ZoneInfo("Europe/Berlin")
+    night = dt.datetime(2026, 10, 25, 0, 0, tzinfo=UTC)  # 3:00 becomes 2:00 at 1:00 UTC
+    times = [(night + dt.timedelta(minutes=30 * n)).astimezone(zone) for n in range(6)]
+    stream = ab.from_iterable([Visit(at) for at in times], Visit).event_time("at")
+    rows = outputs(
+        stream.window(time="1 h").aggregate(end=ab.window_end(), n=ab.count())
+    )
+
+    assert [("2026-10-25 02:00:00+01:00", 2), ("2026-10-25 03:00:00+01:00", 2)] == [
+        (str(row.end), row.n) for row in rows[:2]
+    ]
+    assert 3 == len(rows)
+
+
+def test_windows_by_dates_are_of_whole_days():
+    nights = [Night(dt.date(2026, 3, d)) for d in (1, 2, 9)]
+    stream = ab.from_iterable(nights, Night).event_time("day", lateness="1 d")
+    weeks = stream.window(time="7 d").aggregate(start=ab.window_start(), n=ab.count())
+
+    assert [(dt.date(2026, 2, 26), 2), (dt.date(2026, 3, 5), 1)] == [
+        tuple(row) for row in outputs(weeks)
+    ]
+
+
+@pytest.mark.parametrize("clock", [True, False])
+def test_zones_that_are_mixed_are_one_clear_error(clock):
+    eastern = dt.timezone(dt.timedelta(hours=-5))
+    stream = ab.from_iterable([Visit(NOON), Visit(NOON.astimezone(eastern))], Visit)
+    stream = stream.event_time("at") if clock else stream
+
+    with pytest.raises(
+        OperatorError, match="must be of one kind throughout, a datetime"
+    ):
+        outputs(stream.window(time="1 h", on="at").aggregate(len))
+
+
+def test_datetimes_take_no_length_without_a_unit():
+    stream = ab.from_iterable([Untyped(NOON)]).event_time("at")
+
+    with pytest.raises(OperatorError, match="must be a timedelta or a text"):
+        outputs(stream.window(time=60).aggregate(len))
+
+
+def test_bounds_are_for_windows_that_have_some():
+    out = clicks(1).window(count=2).aggregate(end=ab.window_end()).to_list()
+
+    with pytest.raises(
+        GraphError, match="only a window by time or a session has bounds"
+    ):
+        ab.run(out, on="sequential")
+
+
+def test_items_leave_in_the_order_of_time_and_of_arrival():
+    given = [Click(4, "a"), Click(2, "b"), Click(4, "c"), Click(3, "d"), Click(9, "e")]
+    stream = ab.from_iterable(given, Click).event_time("ts", lateness=2).in_order()
+
+    assert "bdace" == "".join(click.user for click in outputs(stream))
+
+
+def test_order_without_a_clock_is_refused():
+    with pytest.raises(ArgumentError, match="in_order must have a clock"):
+        clicks(1).in_order()
+
+
+@pytest.mark.parametrize("on", ["sequential", "local"])
+def test_the_slower_clock_counts_where_streams_meet(on):
+    fast = clicks(1, 100, 200).event_time("ts")
+    slow = clicks(2, 3, 12).event_time("ts")
+    out = (
+        ab.union(fast, slow)
+        .window(time=10)
+        .aggregate(lambda window: [click.ts for click in window])
+    )
+    sink = out.to_list()
+    ab.run(sink, on=on)
+
+    assert [[1, 2, 3], [12], [100], [200]] == sink.items
+
+
+def test_a_join_in_time_needs_the_same_clock_on_both_sides():
+    with pytest.raises(ArgumentError, match="must have a clock of the same attribute"):
+        clicks(1).event_time("ts").join(clicks(1), on="user", within=5)
+
+
+def test_a_join_has_windows_or_a_distance_in_time():
+    stream = clicks(1).event_time("ts")
+
+    with pytest.raises(ArgumentError, match="or within alone"):
+        stream.join(stream, within=5, left_window=1, right_window=1)
+
+
+def test_a_join_in_time_knows_datetimes():
+    def at(*minutes):
+        visits = [Visit(NOON + dt.timedelta(minutes=m)) for m in minutes]
+        return ab.from_iterable(visits, Visit).event_time("at", lateness="1 h")
+
+    pairs = outputs(at(1, 30).join(at(5, 33, 40), within="4 min"))
+
+    assert [(30, 33)] == [(a.at.minute, b.at.minute) for a, b in pairs]
+
+
+def test_what_an_operator_with_timers_gives_keeps_its_order_behind_a_fan_out():
+    stream = clicks(1, 2, 3, 40).event_time("ts").apply(Reminders)
+    both = ab.union(stream.map(lambda x: ("one", x)), stream.map(lambda x: ("two", x)))
+    woken = [f"{x[1]}" if x != "finished" else x for _, x in outputs(both)]
+    sink = both.to_list()
+    ab.run(sink, on="local", degree=2)
+
+    assert ["101", "101", "102", "102"] == woken[:4]
+    assert outputs(both) == sink.items

@@ -1,0 +1,155 @@
+"""Which states are lifted out of globals and outer variables, and which are not."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+import anabranch as ab
+
+highest = 0.0
+WINDOW: deque[int] = deque(maxlen=3)
+ALIASED: list[int] = []
+HOLDER = {"it": ALIASED}
+SHARED: list[int] = []
+
+
+class Tally:
+    def __init__(self):
+        self.n = 0
+        self.of = {}
+
+
+class Picky:
+    def __init__(self):
+        self.n = 0
+
+    def __reduce__(self):
+        raise TypeError("stays here")  # noqa: EM101, TRY003
+
+
+TALLY = Tally()
+PICKY = Picky()
+
+
+def record(price):
+    global highest  # noqa: PLW0603
+    if price <= highest:
+        return False
+    highest = price
+    return True
+
+
+def by_helper(price):
+    return record(price)
+
+
+def mean(item):
+    WINDOW.append(item)
+    return sum(WINDOW) / len(WINDOW)
+
+
+def tally(item):
+    TALLY.n += 1
+    return TALLY.n
+
+
+def deep(item):
+    TALLY.of[item] = 1
+    return len(TALLY.of)
+
+
+def picky(item):
+    PICKY.n += 1
+    return PICKY.n
+
+
+def aliased(item):
+    ALIASED.append(item)
+    return len(HOLDER["it"])
+
+
+def share(item):
+    SHARED.append(item)
+    return item
+
+
+def make_counter():
+    n = 0
+
+    def count(_):
+        nonlocal n
+        n += 1
+        return n
+
+    return count
+
+
+def nested():
+    n = 0
+    inner = make_counter()
+
+    def count(item):
+        nonlocal n
+        n += inner(item)
+        return n
+
+    return count
+
+
+def lift_of(*functions, on="spark"):
+    stream = ab.from_iterable([1.0, 2.0])
+    for index, function in enumerate(functions):
+        stream = stream.map(function, name=f"m{index}")
+    made = ab.compile(stream.to_list(), on=on)
+    return made.traits["m0"], made
+
+
+LIFTED = {
+    "a global": (record, "global highest"),
+    "a global that a helper assigns": (by_helper, "global highest"),
+    "a container in a global": (mean, "global WINDOW"),
+    "an object in a global": (tally, "global TALLY"),
+    "an outer variable": (make_counter(), "outer variable n"),
+}
+
+
+@pytest.mark.parametrize(("function", "place"), LIFTED.values(), ids=LIFTED)
+def test_state_of_one_operator_alone_is_lifted(function, place):
+    traits, made = lift_of(function)
+
+    assert [place] == list(map(str, traits.lifted))
+    assert not traits.effects
+    assert traits.state == "global"
+    assert f"its state is lifted: {place}" in made.explain()
+
+
+NOT_LIFTED = {
+    "what an object holds": (deep, "changes the global TALLY.of"),
+    "what cannot be pickled": (picky, "PICKY cannot be pickled: stays here"),
+    "what has a second way to it": (aliased, "something else .* leads to it"),
+    "what another operator reads": (share, "m1 uses it too"),
+    "an outer variable of a helper, by the same name": (nested(), "of its own|as well"),
+}
+
+
+@pytest.mark.parametrize(("function", "why"), NOT_LIFTED.values(), ids=NOT_LIFTED)
+def test_other_state_is_not_lifted_and_explain_says_why(function, why):
+    def read(item):
+        return (item, len(SHARED))
+
+    traits, made = lift_of(function, read)
+
+    assert traits.lifted == ()
+    assert traits.effects
+    with pytest.raises(ValueError, match=why):
+        raise ValueError(traits.not_lifted)
+    assert "its state is not lifted" in made.explain()
+
+
+def test_in_one_process_a_global_stays_where_it_is():
+    traits, _ = lift_of(record, on="local")
+
+    assert traits.lifted == ()
+    assert traits.effects

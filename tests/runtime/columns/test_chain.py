@@ -1,0 +1,192 @@
+"""Chains of kernels: states, windows and filters together, batch by batch."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.compiler.columns.find_columns import find_columns
+from anabranch.connectors.files.arrow_items import form_of, to_table
+from anabranch.language.drafts import build_graph
+from anabranch.python.traits import Traits
+from anabranch.runtime.columns.chain import ColumnChain
+from anabranch.runtime.columns.column import UnfitError
+from anabranch.runtime.columns.tier import ColumnTier
+from anabranch.runtime.program import Program
+
+
+class Trade(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+    volume: int
+
+
+class Price(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+
+
+def is_large(t):
+    return t.volume > 4
+
+
+def vwap(state, t):
+    value, volume = state[0] + t.price * t.volume, state[1] + t.volume
+    return (value, volume), Price(t.ts, t.symbol, value / volume)
+
+
+def of_window(items):
+    last = items[-1]
+    return Price(last.ts, last.symbol, sum(p.price for p in items) / len(items))
+
+
+def make_trades(count, seed=1):
+    rng = random.Random(seed)
+    return [
+        Trade(n, f"S{rng.randrange(5)}", rng.uniform(1, 9), rng.randrange(1, 9))
+        for n in range(count)
+    ]
+
+
+class Both:
+    """A program in Python, and the same one in columns on states of its own."""
+
+    def __init__(self, stream):
+        graph = build_graph([stream.to_list()])
+        known = {op.name: Traits("stateless") for op in graph}
+        self.kernels = {r.operator: r.kernel for r in find_columns(graph, known)}
+        self.ops = [op for op in graph if op.name in self.kernels]
+        (entry,) = graph.out_edges(graph.sources[0].name)
+        names = [op.name for op in self.ops]
+        self.one, self.two = (Program(graph, names, [entry]) for _ in range(2))
+        self.chain = ColumnChain(self.ops, self.kernels, self.two.states, Trade)
+
+    def python(self, items, program=None):
+        program = program or self.one
+        (left,) = program.exits.values()
+        left.clear()
+        program.run(items)
+        return left.items[:]
+
+    def columns(self, items):
+        return self.chain.run(to_table(items, form_of(Trade))).items()
+
+
+def test_filter_scan_and_window_go_on_from_batch_to_batch():
+    stream = ab.from_iterable([], Trade).filter(is_large).key_by("symbol")
+    both = Both(
+        stream.scan(vwap, (0.0, 0))
+        .key_by("symbol")
+        .window(count=4)
+        .aggregate(of_window)
+    )
+    items = make_trades(200)
+
+    for start in range(0, 200, 37):
+        batch = items[start : start + 37]
+        assert both.python(batch) == both.columns(batch)
+    assert both.one.states == both.two.states
+
+
+def test_columns_and_python_may_take_turns():
+    both = Both(
+        ab.from_iterable([], Trade)
+        .key_by("symbol")
+        .window(count=3)
+        .aggregate(lambda ts: Price(ts[0].ts, ts[0].symbol, sum(t.price for t in ts)))
+    )
+    items = make_trades(120)
+
+    for number, start in enumerate(range(0, 120, 10)):
+        batch = items[start : start + 10]
+        expected = both.python(batch)
+        run = both.columns if number % 2 else lambda b: both.python(b, both.two)
+        assert expected == run(batch)
+    assert both.one.states == both.two.states
+
+
+def test_a_batch_that_gives_up_leaves_the_states_as_they_were():
+    both = Both(ab.from_iterable([], Trade).key_by("symbol").scan(vwap, (0.0, 0)))
+    both.columns(make_trades(20))
+    before = {k: list(v) for k, v in both.two.states["scan"].items()}
+    bad = [
+        *make_trades(5),
+        Trade(1, "S1", 1.0, -(1 << 62) - 5),
+        Trade(1, "new", 1.0, 0),
+    ]
+
+    with pytest.raises(UnfitError):
+        both.columns(bad)
+
+    assert before == dict(both.two.states["scan"])
+
+
+def test_a_key_whose_items_are_filtered_out_gets_no_state():
+    stream = ab.from_iterable([], Trade).filter(is_large).key_by("symbol")
+    both = Both(stream.scan(vwap, (0.0, 0)))
+
+    both.columns([Trade(1, "small", 1.0, 1), Trade(2, "large", 1.0, 9)])
+
+    assert ["large"] == list(both.two.states["scan"])
+
+
+def test_a_state_of_another_type_is_pythons():
+    both = Both(ab.from_iterable([], Trade).key_by("symbol").scan(vwap, (0.0, 0)))
+    both.two.states["scan"]["S1"] = [(1, 2)]
+
+    with pytest.raises(UnfitError):
+        both.columns([Trade(1, "S1", 1.0, 1)])
+
+
+def test_whole_numbers_beyond_64_bits_give_pythons_values():
+    def grow(state, t):
+        return state * 3 + t.volume, t
+
+    both = Both(ab.from_iterable([], Trade).scan(grow, 1))
+    items = make_trades(60)
+    seen = []
+    for start in range(0, 60, 10):
+        batch = items[start : start + 10]
+        expected = both.python(batch)
+        try:
+            actual = both.columns(batch)
+            seen.append("columns")
+        except UnfitError:
+            actual = both.python(batch, both.two)
+            seen.append("python")
+        assert expected == actual
+    assert both.one.states == both.two.states
+    assert ["columns", "columns", "columns", "python", "python", "python"] == seen
+
+
+def test_an_empty_batch_gives_an_empty_batch():
+    both = Both(ab.from_iterable([], Trade).filter(is_large))
+
+    assert [] == both.columns([Trade(1, "a", 1.0, 1)])
+
+
+def test_kernels_that_keep_giving_up_are_dropped():
+    both = Both(
+        ab.from_iterable([], Trade).map(lambda t: t._replace(price=1 / t.volume))
+    )
+    tier = ColumnTier(both.ops, both.kernels, {}, Trade, "at once")
+    table = to_table([Trade(1, "a", 1.0, 0)], form_of(Trade))
+
+    assert tier.ready
+    assert [None] * 5 == [tier.run(table) for _ in range(5)]
+    assert not tier.ready
+    assert "keep going through Python" in tier.why_not
+
+
+def test_a_small_job_is_not_compiled():
+    both = Both(
+        ab.from_iterable([], Trade).map(lambda t: t._replace(price=t.price + 7))
+    )
+    tier = ColumnTier(both.ops, {**both.kernels}, {}, Trade, "never")
+
+    assert not tier.ready

@@ -1,0 +1,49 @@
+"""How many items at a time: one when they are costly, thousands when they are cheap."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.runtime.element import Pace
+
+
+def settled(item_s, batches=40):
+    pace = Pace(budget_s=0.001, most=8192)
+    for _ in range(batches):
+        pace.observe(pace.limit, pace.limit * item_s)
+    return pace
+
+
+@pytest.mark.parametrize(
+    ("item_s", "limit"),
+    [(0.1, 1), (0.001, 1), (0.0001, 10), (1e-6, 1000), (1e-9, 8192)],
+)
+def test_a_batch_fills_the_budget(item_s, limit):
+    assert settled(item_s).limit == pytest.approx(limit, rel=0.01)
+
+
+def test_it_grows_by_doubling_at_most():
+    pace = Pace()
+    limits = []
+    for _ in range(4):
+        pace.observe(pace.limit, 0.0)
+        limits.append(pace.limit)
+
+    assert [2, 4, 8, 16] == limits
+
+
+def test_one_hiccup_changes_nothing():
+    pace = settled(1e-5)
+    before = pace.limit
+
+    pace.observe(before, 1.0)
+
+    assert before == pace.limit
+
+
+def test_it_follows_when_items_become_costly():
+    pace = settled(1e-6)
+    for _ in range(5):
+        pace.observe(pace.limit, pace.limit * 0.01)
+
+    assert pace.limit == 1

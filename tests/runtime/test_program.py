@@ -1,0 +1,54 @@
+"""Fused programs follow the same rules as the kernels that they stand in for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.errors import OperatorError
+from anabranch.graph.graph import Edge, Input, Output
+from anabranch.language.drafts import build_graph
+from anabranch.runtime.interpreter import Interpreter
+from anabranch.runtime.program import Program
+
+NO_PAIRS = {
+    "a list of two": lambda total, n: [total + n, n],
+    "a text of two": lambda total, n: "ab",
+    "a dict of two": lambda total, n: {total: n, "more": n},
+    "a generator of two": lambda total, n: (each for each in (total, n)),
+    "a tuple of three": lambda total, n: (total, n, n),
+    "a tuple of one": lambda total, n: (total,),
+    "nothing": lambda total, n: None,
+}
+
+
+class Pair(NamedTuple):
+    state: int
+    output: int
+
+
+def graph_of(step):
+    return build_graph([ab.from_iterable([1]).scan(step, 0).to_list()])
+
+
+@pytest.mark.parametrize("step", NO_PAIRS.values(), ids=list(NO_PAIRS))
+def test_a_step_must_return_a_tuple_of_two_fused_and_interpreted(step):
+    graph = graph_of(step)
+    fused = Program(graph, ("from_iterable", "scan"), ["from_iterable"])
+    interpreter = Interpreter(graph, lambda op, item: None)
+
+    with pytest.raises(OperatorError, match="a tuple of two"):
+        fused.run([1])
+    with pytest.raises(OperatorError, match="a tuple of two"):
+        interpreter.push("from_iterable", 1)
+
+
+def test_a_step_may_return_a_named_tuple_of_two():
+    graph = graph_of(lambda total, n: Pair(total + n, total + n))
+    fused = Program(graph, ("from_iterable", "scan"), ["from_iterable"])
+
+    fused.run([5, 6])
+
+    assert [5, 11] == fused.exits[Edge(Output("scan"), Input("to_list", 0))].items
