@@ -443,12 +443,14 @@ later = untyped.window(time=60, on="at").aggregate(len).to_list()
 """
 
 
-@pytest.mark.parametrize("name", ["program", "later"])
-def test_a_window_over_dates_is_refused_in_words(folder, capsys, name):
+@pytest.mark.parametrize(
+    ("name", "advice"), [("program", "give it a unit"), ("later", "timestamp()")]
+)
+def test_a_window_over_dates_is_refused_in_words(folder, capsys, name, advice):
     (folder / "dates.py").write_text(DATES)
 
     assert 1 == sequentially(f"dates.py:{name}")
     said = capsys.readouterr().err
     assert "operator 'aggregate'" in said
-    assert "timestamp()" in said
+    assert advice in said
     assert "Traceback" not in said

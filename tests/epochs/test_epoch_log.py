@@ -38,7 +38,7 @@ def test_every_epoch_is_counted_also_one_that_nothing_is_compared_with():
     with log.epoch(Epochs(), usual=False):
         pass
 
-    assert [15, 15] == log.items
+    assert [15, 15] == list(log.items)
     assert 2 == len(log.seconds)
 
 

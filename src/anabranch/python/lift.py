@@ -62,13 +62,7 @@ def find_lift(op: Op, findings: Sequence[Findings], sharing: Sequence[Sharing]) 
             )
             places[place] = None
     state = _HeldState(function, tuple(places))
-    whys = (
-        state.why_not_found(),
-        *(state.why_not_all(found) for found in findings),
-        state.why_not_picklable(),
-        state.why_not_alone(),
-    )
-    why_not = next((why for why in whys if why is not None), None)
+    why_not = next(state.why_not_lifted(findings), None)
     return Lift(state.places) if why_not is None else Lift(why_not=why_not)
 
 
@@ -92,6 +86,14 @@ class _HeldState:
         for place in places:
             with contextlib.suppress(KeyError, ValueError):
                 self._values[place] = place.get(function)
+
+    def why_not_lifted(self, findings: Sequence[Findings]) -> Iterator[str]:
+        """Yield why the state stays where it is; each reason relies on those before."""
+        yield from _some(self.why_not_found())
+        for found in findings:
+            yield from _some(self.why_not_all(found))
+        yield from _some(self.why_not_picklable())
+        yield from _some(self.why_not_alone())
 
     def why_not_found(self) -> str | None:
         """Return which place is not one of the function itself, in words, or None."""
@@ -133,6 +135,10 @@ class _HeldState:
         if _mutable(within) & _mutable(beside):
             return "something else that the function uses leads to it too"
         return None
+
+
+def _some(why: str | None) -> tuple[str, ...]:
+    return () if why is None else (why,)
 
 
 def _has_another(one: FunctionType, place: StatePlace, function: FunctionType) -> bool:

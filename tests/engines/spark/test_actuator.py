@@ -137,7 +137,7 @@ def test_a_further_cut_moves_what_is_behind_it_in_its_part():
         sums = sums.scan(step, 0, name=name)
     actuator = unstarted(sums.to_list())
     actuator.arrange(Arrangement(frozenset({"c"})))
-    unit = actuator._layout.unit_of["a"].number
+    unit = actuator.layout.unit_of["a"].number
     first = ThreadSamples("a", 1.0, 1.0, {("a",): 3.0, ("a", "b"): 1.0})
     second = ThreadSamples("c", 1.0, 1.0, {("c",): 1.0, ("c", "d"): 1.0})
 
@@ -154,7 +154,7 @@ def test_only_the_level_that_takes_longest_is_shown():
     """
     keyed = ab.from_iterable(range(9), name="read").map(divmod_of, name="pair")
     actuator = unstarted(keyed.scan(step_of_pair, 0, name="sum").to_list())
-    by_name = actuator._layout.unit_of
+    by_name = actuator.layout.unit_of
     quick = ThreadSamples("read", 1.0, 1.0, {("read", "pair"): 1.0})
     slow = ThreadSamples("sum", 5.0, 5.0, {("sum",): 1.0})
 
@@ -195,7 +195,7 @@ def test_a_cut_moves_all_that_is_behind_it_on_whatever_way():
     one, other = (first.scan(step, 0, name=name) for name in ("one", "other"))
     both = ab.union(one, other, name="both").scan(step, 0, name="last")
     actuator = unstarted(both.to_list())
-    unit = actuator._layout.unit_of["last"]
+    unit = actuator.layout.unit_of["last"]
     ways = {("first", "one", "both", "last"): 1.0, ("first", "other", "last"): 3.0}
     seen = ThreadSamples(unit.operators[0], 1.0, 1.0, ways)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import enum
 import functools
 import random
@@ -46,6 +47,17 @@ class Counted:
 
     def __init__(self):
         type(self).made += 1
+
+
+MADE: list[int] = []
+
+
+@dataclass
+class Numbered:
+    number: int = 0
+
+    def __post_init__(self):
+        MADE.append(self.number)
 
 
 class Colour(enum.Enum):
@@ -224,3 +236,29 @@ def test_a_large_table_is_looked_at_in_part():
     assert 64 <= len(values) < 200
     table.append(0)
     assert values != reach.look().values
+
+
+def test_who_made_an_item_is_not_the_operator_that_gets_it():
+    reach = Reach([lambda item: item.number], types=[Numbered])
+    before = reach.look()
+
+    Numbered()
+
+    assert before.change_to(reach.look()) is None
+
+
+REMAKERS = {
+    "replaced": lambda item: dataclasses.replace(item, number=1),
+    "by its class": lambda item: type(item)(1),
+    "by name": lambda item: Numbered(item.number),
+}
+
+
+@pytest.mark.parametrize("remake", REMAKERS.values(), ids=REMAKERS)
+def test_an_operator_that_makes_items_again_is_seen(remake):
+    reach = Reach([remake], types=[Numbered])
+    before = reach.look()
+
+    remake(Numbered())
+
+    assert "global MADE" == before.change_to(reach.look()).what

@@ -6,7 +6,6 @@ another one looks at, then what that one sees depends on which is ahead.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import types
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,6 @@ from anabranch.graph.graph import Graph
 from anabranch.python.analyze import learn, roots_of
 from anabranch.python.interpret import follow
 from anabranch.python.objects import CALLABLES, is_scalar
-from anabranch.python.purity import Verdicts
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
@@ -35,14 +33,14 @@ MOST_VARIABLES = 32  # that go from stage to stage and are looked at
 
 def why_shared(graph: Graph, operators: Sequence[str]) -> LoopError | None:
     """Return why some operators, the parts of a loop, cannot run at the same time."""
-    verdicts = learn(graph)
-    found = {name: verdicts.findings.get(name, ()) for name in operators}
+    findings = learn(graph).findings
+    found = {name: findings.get(name, ()) for name in operators}
     for changing, looking in itertools.permutations(operators, 2):
         effect = _effect(found[changing])
         if effect is None:
             continue
         read = _common(found[changing], found[looking]) or _rebound(
-            verdicts, found[changing], found[looking]
+            found[changing], found[looking]
         )
         if read is not None:
             return LoopError(
@@ -119,21 +117,11 @@ def _find_touched(found: Findings) -> Mapping[int, Read]:
     }
 
 
-def _rebound(
-    verdicts: Verdicts, one: Sequence[Findings], other: Sequence[Findings]
-) -> Read | None:
+def _rebound(one: Sequence[Findings], other: Sequence[Findings]) -> Read | None:
     """Return a name that `other` reads and a function of `one` assigns."""
-    visited = {node for findings in one for node in findings.visited}
-    lines = {
-        line
-        for node in visited
-        for part in ast.walk(node)
-        if isinstance(part, ast.Global | ast.Nonlocal)
-        for line in [part.lineno]
-    }
+    assigned = {place for findings in one for place in findings.rebinds}
     for findings in other:
-        for read in findings.reads.values():
-            place = verdicts.writers.who_rebinds(read.name, read.scope)
-            if place is not None and place.line in lines:
+        for (name, scope, _), read in findings.reads.items():
+            if (name, scope) in assigned:
                 return read
     return None

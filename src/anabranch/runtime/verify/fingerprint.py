@@ -64,6 +64,11 @@ _SHOWING = frozenset(
         "__eq__",
     ]
 )
+_MAKING = frozenset(["__init__", "__new__", "__post_init__", "__setattr__"])
+# Names by which code makes an item of the class of another, without naming the class.
+_REMAKING = frozenset(
+    ["replace", "_replace", "_make", "type", "__class__", "copy", "deepcopy"]
+)
 _OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__annotations__", "__module__")
 
 
@@ -121,10 +126,21 @@ class Fingerprint(NamedTuple):
 
 
 class Reach:
-    """What some functions, classes and values lead to."""
+    """What some functions, classes and values lead to.
 
-    def __init__(self, roots: Iterable[Any], limits: Limits = SAMPLE) -> None:
+    `types` are those of items that come from elsewhere: somebody else has called their
+    constructors. A class that the code itself names is one of the roots' own.
+    """
+
+    def __init__(
+        self,
+        roots: Iterable[Any],
+        limits: Limits = SAMPLE,
+        *,
+        types: Iterable[type] = (),
+    ) -> None:
         self._roots = list(roots)
+        self._types = list(types)
         self._limits = limits
         self._attributes: frozenset[str] | None = frozenset()
         self._learn()
@@ -159,6 +175,9 @@ class Reach:
         walk = _ReachWalk(self._attributes, self._limits)
         for root in self._roots:
             walk.visit(root, _ROOT, 0)
+        remade = self._attributes is None or bool(_REMAKING & walk.used)
+        for one in self._types:
+            walk.visit_type(one, with_constructor=remade)
         return walk
 
 
@@ -170,7 +189,9 @@ class _ReachWalk:
         self.computed = False
         self.seen: dict[int, Any] = {}
         self.modules: set[str] = set()
+        self.used: set[str] = set()  # globals and attributes that code names
         self._attributes = attributes
+        self._without: frozenset[str] = frozenset()  # members of classes to pass over
         self._limits = limits
 
     def _leaf(self, value: Any, path: Path) -> None:
@@ -194,6 +215,12 @@ class _ReachWalk:
             return
         self.seen[id(value)] = value  # alive as long as its identity is in use
         self._visit_object(value, path, depth + 1)
+
+    def visit_type(self, cls: type, *, with_constructor: bool) -> None:
+        """Visit the type of items that come from elsewhere."""
+        self._without = frozenset() if with_constructor else _MAKING
+        self.visit(cls, _ROOT, 0)
+        self._without = frozenset()
 
     def _visit_object(self, value: Any, path: Path, depth: int) -> None:
         wrapped = _WRAPPERS.get(type(value))
@@ -224,6 +251,7 @@ class _ReachWalk:
         if function.__name__ not in _SHOWING:
             self.names |= names.attributes
             self.computed |= names.computed
+        self.used |= names.globals | names.attributes
         inside = function.__globals__
         for name in sorted(names.globals):
             if name in inside:
@@ -253,6 +281,8 @@ class _ReachWalk:
             self.visit(base, path, depth)
         self.visit(type(cls), path, depth)
         for name, member in list(vars(cls).items()):
+            if name in self._without:
+                continue
             where = (path, f"{cls.__name__}.{name}")
             if isinstance(member, FunctionType | staticmethod | classmethod | property):
                 if name.startswith("__") or self._is_named(name):

@@ -173,7 +173,9 @@ class _OperatorWatch:
     def __init__(self, graph: Graph, op: Op, verdict: str, limits: Any) -> None:
         self._op = op
         self._verdict = verdict
-        self._reach = Reach(roots_of(graph, op), limits)
+        types = types_of(graph, op)
+        roots = [one for one in roots_of(op) if not any(one is each for each in types)]
+        self._reach = Reach(roots, limits, types=types)
         self._before = _look(self._reach)
 
     def find(self) -> Refutation | None:
@@ -212,13 +214,18 @@ def _look(reach: Reach) -> Fingerprint | None:
     return None
 
 
-def roots_of(graph: Graph, op: Op) -> list[Any]:
-    """Return from where on an operator is looked at: its code, and the types it meets."""
+def roots_of(op: Op) -> list[Any]:
+    """Return from where on an operator is looked at: its code, values and outputs."""
     roots: list[Any] = [code.function for code in op.kind.user_code]
     match op.kind:
         case Scan(initial=initial):
             roots.append(initial)
         case Apply(arguments=arguments, keywords=keywords):
             roots += [arguments, dict(keywords)]
-    types = [op.type, *(graph[each.operator].type for each in op.inputs)]
-    return [*roots, *(one for one in types if isinstance(one, type))]
+    return [*roots, op.type] if isinstance(op.type, type) else roots
+
+
+def types_of(graph: Graph, op: Op) -> list[type]:
+    """Return the types of the items that come to an operator."""
+    types = [graph[each.operator].type for each in op.inputs]
+    return [one for one in types if isinstance(one, type)]
