@@ -16,12 +16,14 @@
     │   └── RefutedError   an operator that ran in parallel turned out to have state
     └── DashboardError     a dashboard has no port to be served on, or no record to show
 
-A message says what must hold; what came instead; what to do about it.
+A message says what must hold; what came instead; what to do about it. Each class has a
+`code`, which the command line shows and under which `docs/errors.md` explains it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 class AnabranchError(Exception):
@@ -31,6 +33,7 @@ class AnabranchError(Exception):
     are several, where this is known.
     """
 
+    code: ClassVar[str] = "AB00"
     place: tuple[int, ...] | None = None
 
 
@@ -54,6 +57,8 @@ class Fault:
 class GraphError(AnabranchError):
     """The program is not a valid graph; `faults` holds everything that is wrong."""
 
+    code = "AB10"
+
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         self.faults = faults
         noun = "fault" if len(faults) == 1 else "faults"
@@ -67,44 +72,65 @@ class GraphError(AnabranchError):
 class ArgumentError(AnabranchError, ValueError):
     """An argument of `run`, `start`, `latency` or `dead_letter` cannot be used."""
 
+    code = "AB11"
+
 
 class LoopError(AnabranchError):
     """A loop with marked stages cannot be turned into a stream: line and reason."""
+
+    code = "AB12"
 
 
 class PlanError(AnabranchError):
     """A plan breaks a rule that must hold of any plan."""
 
+    code = "AB13"
+
 
 class OperatorError(AnabranchError):
     """An operator failed on an item; the user's own exception is its cause."""
 
+    code = "AB20"
     operator: str | None = None  # its name
 
 
 class LateItemError(OperatorError):
     """An item arrived after the time window that it belongs to had been emitted."""
 
+    code = "AB21"
+
 
 class InputError(AnabranchError):
     """A source could not be read; the message names the file, the row and the value."""
+
+    code = "AB30"
 
 
 class OutputError(AnabranchError):
     """A sink could not be written."""
 
+    code = "AB31"
+
 
 class CheckpointError(AnabranchError):
     """A checkpoint cannot be used: it is of another program, or damaged."""
+
+    code = "AB40"
 
 
 class EngineError(AnabranchError):
     """The engine could not start or could not go on."""
 
+    code = "AB50"
+
 
 class RefutedError(EngineError):
     """An operator depends on the order of its items, though the analysis said no."""
 
+    code = "AB51"
+
 
 class DashboardError(AnabranchError):
     """The dashboard's port is taken, or there is no record of a run to show."""
+
+    code = "AB60"

@@ -103,7 +103,7 @@ def test_an_error_is_one_message(folder, capsys, arguments, first, second):
     assert 1 == sequentially(*arguments)
 
     said = capsys.readouterr().err
-    assert said.startswith("error: ")
+    assert said.startswith("error AB")
     assert first in said
     assert second in said
     assert "Traceback" not in said
@@ -346,7 +346,7 @@ def test_a_checkpoint_without_spark_is_refused_in_words(folder, capsys, on):
     assert 1 == main(["run", "sensors.py", "--on", on, "--checkpoint", "kept"])
 
     said = capsys.readouterr().err
-    assert "error: a checkpoint is kept on='spark' only" in said
+    assert "error AB11: a checkpoint is kept on='spark' only" in said
     assert f"got on='{on}' and checkpoint='kept'" in said
     assert not (folder / "kept").exists()
 

@@ -20,6 +20,8 @@ def words() -> Console:
 class CommandError(AnabranchError):
     """A file, a name or a folder on the command line is not there or not usable."""
 
+    code = "AB61"
+
 
 ENGINES = ("spark", "local", "sequential")
 

@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words().print("stopped early, before the job had begun")
         return INTERRUPTED
     except AnabranchError as error:
-        words().print(Text.assemble(("error: ", "bold red"), str(error)))
+        words().print(Text.assemble((f"error {error.code}: ", "bold red"), str(error)))
         return 1
     except OSError as error:  # a disk that is full, and what else may befall a file
         _give_up_stdout()
