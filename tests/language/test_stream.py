@@ -197,10 +197,3 @@ def test_streams_of_one_program_can_end_in_several_sinks():
 
     assert ["to_list", "to_list_2"] == [op.name for op in graph.sinks]
     assert ["source"] == [op.name for op in graph.sources]
-
-
-def test_a_key_is_named_not_computed():
-    with pytest.raises(
-        TypeError, match=r"must be named by attributes.*in a map before"
-    ):
-        ab.from_iterable([1]).key_by(lambda n: n)

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import OperatorError
-from anabranch.runtime.keys import in_key_order, key_bytes, key_getter, key_hash
+from anabranch.operators.getters import key_getter
+from anabranch.runtime.keys import in_key_order, key_bytes, key_hash
 
 ZONES = st.sampled_from([None, dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=30))])
 

@@ -36,6 +36,7 @@ from anabranch.connectors.reader import refusal_at
 from anabranch.connectors.socket import RowText
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.graph import Op
+from anabranch.operators.getters import attribute_getter
 from anabranch.operators.sinks import ToKafka
 from anabranch.operators.sources import Kafka
 from anabranch.runtime.births import Births, births_of, on_this_clock
@@ -448,7 +449,7 @@ class KafkaSink(Sink):
     def _produce(self, item: Any, line: bytes) -> None:
         where: dict[str, Any] = {"partition": 0}
         if self._kind.key is not None:
-            where = {"key": str(getattr(item, self._kind.key)).encode()}
+            where = {"key": str(attribute_getter(self._kind.key)(item)).encode()}
         while True:
             try:
                 self._producer.produce(self._kind.topic, line, **where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from anabranch.epochs.state.states import bucket_of
 from anabranch.epochs.task import ROW_ARROW, EpochTask
 from anabranch.epochs.wire import Numbers, WireBatch, encode
 from anabranch.operators.clock import is_sign
+from anabranch.operators.getters import key_getter
 
 _BLOB_ITEMS = 200_000  # keeps a blob at some MiB
 _SMALL_BYTES = 1 << 16  # such payloads share a batch
@@ -164,7 +164,7 @@ def _channels(batch: WireBatch, key: tuple[str, ...], owner: _Owner) -> Numbers:
     try:
         return _channels_of_keys(batch, key, owner)
     except Exception:  # noqa: BLE001 - the user's properties may raise anything
-        get_key = attrgetter(*key)
+        get_key = key_getter(key)
         found = [_channel(item, get_key, owner) for item in batch.items]
         return np.array(found, np.int64)
 
@@ -191,7 +191,7 @@ def _channels_of_keys(batch: WireBatch, key: tuple[str, ...], owner: _Owner) -> 
     if table is not None and len(key) > 1:
         keys: Any = zip(*(values_of(table.column(name)) for name in key), strict=True)
     else:
-        keys = map(attrgetter(*key), batch.items)
+        keys = map(key_getter(key), batch.items)
     return np.fromiter(map(owner.__getitem__, keys), np.int64, len(batch))
 
 

@@ -62,6 +62,12 @@ class Op:
         return self.key if self.kind.keyable else ()
 
     @property
+    def key_functions(self) -> tuple[Any, ...]:
+        """The functions of the user's that give a part of its key."""
+        found = (getattr(name, "function", None) for name in self.keyed_by)
+        return tuple(function for function in found if function is not None)
+
+    @property
     def state_key(self) -> tuple[str, ...]:
         """The attributes by which its state is kept apart; empty: one state in all."""
         return self.keyed_by if self.timing is None else ()

@@ -23,6 +23,7 @@ from anabranch.operators import windows
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import EventTime, InOrder, LateEvent, StreamClock, Timing
 from anabranch.operators.custom import Apply, Operator, Scan
+from anabranch.operators.getters import KeyFunction
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join
 from anabranch.operators.sinks import (
@@ -338,25 +339,34 @@ class Stream(Endings):
         return replace(made, clock=StreamClock(on, unit, late))
 
     def key_by(
-        self, *attributes: str, forget_after: Duration | str | None = None
+        self,
+        *parts: str | Callable[[Any], Any],
+        forget_after: Duration | str | None = None,
     ) -> Stream:
-        """Keep the state of what follows apart per value of `attributes`.
+        """Keep the state of what follows apart per value of the key.
 
-        The key stays in force until another `key_by`; `key_by()` ends it. Behind
+        Each part names an attribute of the items (of a dict: an entry), or is a
+        function of the item that depends on nothing else. The key stays in force until another `key_by`; `key_by()` ends it. Behind
         `event_time`, a key is finished and its state goes once the clock stands
         `forget_after` above the time of its last item.
 
         >>> import anabranch as ab
         >>> ab.from_iterable([]).key_by("symbol").key
         ('symbol',)
+        >>> words = ab.from_iterable(["ab", "c", "de"]).key_by(len)
+        >>> ab.testing.outputs(words.scan(lambda n, word: (n + 1, (word, n + 1)), 0))
+        [('ab', 1), ('c', 1), ('de', 2)]
         """
-        for one in attributes:
-            if not isinstance(one, str):
+        for one in parts:
+            if not isinstance(one, str) and not callable(one):
                 msg = (
-                    f"a key must be named by attributes of the items; got {one!r}; "
-                    f"compute what is no attribute in a map before, and name it"
+                    f"{call_site()}: a key must be made of names of attributes and of "
+                    f"functions; got {one!r}; give the name as a text"
                 )
                 raise TypeError(msg)
+        attributes = tuple(
+            one if isinstance(one, str) else KeyFunction.of(one) for one in parts
+        )
         if forget_after is None:
             return replace(self, key=attributes, forget_after=None)
         if self.clock is None or not attributes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections import deque
 from typing import Any
 
 from anabranch.operators.blocks import Collect
+from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.stateless import Barrier, Merge
 
@@ -19,7 +19,7 @@ class MergeKernel(Kernel):
     forwards_punctuation = False
 
     def __init__(self, kind: Merge, inputs: int) -> None:
-        self.by = operator.attrgetter(kind.by)
+        self.by = attribute_getter(kind.by)
         self.inputs = inputs
 
     def open(self) -> State:

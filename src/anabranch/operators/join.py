@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anabranch.graph.kind import Kind, UserCode
+from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.timescale import Duration, measure, scale_of, span_on
 from anabranch.operators.windows import Window, refuse_no_number
@@ -92,7 +92,7 @@ def _eviction(window: Window) -> Callable[[list[Any], Any], None]:
     assert span is not None and window.on is not None  # noqa: PT018, S101
     if isinstance(span, dt.timedelta):
         return _by_calendar(window.on, span_on(span, "naive", None, "a window"))
-    on, value, length = window.on, operator.attrgetter(window.on), span
+    on, value, length = window.on, attribute_getter(window.on), span
 
     def by_value(items: list[Any], newest: Any) -> None:
         now = value(newest)
@@ -104,7 +104,7 @@ def _eviction(window: Window) -> Callable[[list[Any], Any], None]:
 
 def _by_calendar(on: str, length: int) -> Callable[[list[Any], Any], None]:
     """Return the function that drops what is too old, by dates or datetimes."""
-    value = operator.attrgetter(on)
+    value = attribute_getter(on)
 
     def evict(items: list[Any], newest: Any) -> None:
         scale = scale_of(value(newest))

@@ -17,13 +17,14 @@ import numbers
 import operator
 from abc import ABC, abstractmethod
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from anabranch.errors import LateItemError
 from anabranch.graph.kind import Kind, UserCode
+from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.timescale import (
     Duration,
@@ -358,7 +359,7 @@ class TimeSliding(WindowShape):
         self.every: Any = window.time if window.every is None else window.every
         self.window = window
         self.on = window.on
-        self.time: Callable[[Any], Any] = operator.attrgetter(window.on)
+        self.time: Callable[[Any], Any] = attribute_getter(window.on)
 
     def open(self) -> State:
         return [[], [], None]
@@ -471,7 +472,7 @@ class Delta(WindowShape):
         self.tumbling = window.every is None
         self.every = window.delta if window.every is None else window.every
         self.on = window.on
-        self.value = operator.attrgetter(window.on)
+        self.value = attribute_getter(window.on)
 
     def open(self) -> State:
         return [[], [], None]
@@ -583,16 +584,21 @@ def _column(column: Column) -> Callable[[Items], Any]:  # noqa: PLR0911 - a tabl
         return operator.attrgetter(column.function.removeprefix("window_"))
     if column.attribute is None:
         return len
-    get = operator.attrgetter(column.attribute)
+    get = attribute_getter(column.attribute)
+    plain = operator.attrgetter(column.attribute)
+
+    def values(items: Items) -> Iterator[Any]:
+        return map(get if isinstance(items[0], dict) else plain, items)
+
     match column.function:
         case "sum":
-            return lambda items: sum(map(get, items))
+            return lambda items: sum(values(items))
         case "min":
-            return lambda items: min(map(get, items))
+            return lambda items: min(values(items))
         case "max":
-            return lambda items: max(map(get, items))
+            return lambda items: max(values(items))
         case "mean":
-            return lambda items: sum(map(get, items)) / len(items)
+            return lambda items: sum(values(items)) / len(items)
         case "last":
             return lambda items: get(items[-1])
         case _:  # any, first

@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from anabranch.errors import PlanError
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import Kind, SinkKind, SourceKind
@@ -22,7 +23,7 @@ from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.sinks import WriteSink
 from anabranch.operators.sources import FromIterable, Generate, ReadSource
-from anabranch.operators.stateless import FlatMap
+from anabranch.operators.stateless import FlatMap, describe_function
 from anabranch.operators.windows import Aggregate
 from anabranch.python.arrivals import SOMETHING, Arrival
 from anabranch.python.flow import arriving_at, blame_givers, departing_from, offered_by
@@ -219,6 +220,7 @@ def roots_of(graph: Graph) -> Iterator[Any]:
     for op in graph:
         yield op.type
         functions = [code.function for code in op.kind.user_code]
+        functions += op.key_functions
         functions += [code.function for code in connector_code(op.kind)]
         for function in functions:
             yield from roots_of_function(function)
@@ -268,12 +270,33 @@ class _Learner:
             self._facing[arrival] = self.universe.facing(arrival)
         universe = self._facing[arrival]
         try:
-            return [*self._about(graph, op, universe), *_implicit(graph, op, universe)]
+            return [
+                *self._about(graph, op, universe),
+                *self.about_key(graph, op, universe),
+                *_implicit(graph, op, universe),
+            ]
         except RecursionError:
             found = Findings()
             place = Place(op.site.file, op.site.line)
             found.effect("unknown", "the code is nested too deeply to follow", place)
             return [found]
+
+    def about_key(self, graph: Graph, op: Op, universe: Universe) -> list[Findings]:
+        """Return the findings about the functions that give the key of an operator.
+
+        A key that is not the same again leaves an item nowhere, so what is proved to
+        change something, or to depend on more than the item, is refused.
+        """
+        types = {graph[i.operator].type for i in op.inputs if i.operator in graph}
+        item = types.pop() if len(types) == 1 else None
+        found = []
+        for function in op.key_functions:
+            known = self._function(Code(function, (item,)), universe)
+            for effect in known.effects:
+                if effect.kind != "unknown":
+                    raise _refuse_key(op, function, effect)
+            found.append(known)
+        return found
 
     def _about(self, graph: Graph, op: Op, universe: Universe) -> list[Findings]:
         item = _item_type(graph, op)
@@ -300,6 +323,14 @@ class _Learner:
         if key not in self._known:
             self._known[key] = findings_of_function(universe, code)
         return self._known[key]
+
+
+def _refuse_key(op: Op, function: Any, effect: Effect) -> PlanError:
+    return PlanError(
+        f"{op.site}: the key of {op.name!r} must depend on the item alone; "
+        f"{describe_function(function)} does not: {effect.text} ({effect.file}:"
+        f"{effect.line}); compute it in a map before, and key by its result"
+    )
 
 
 def _implicit(graph: Graph, op: Op, universe: Universe) -> Iterator[Findings]:

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from anabranch.graph.graph import Op
 from anabranch.graph.types import fields_of
 from anabranch.operators.clock import EventTime, InOrder
+from anabranch.operators.getters import KeyFunction
 from anabranch.operators.join import Join
 from anabranch.operators.stateless import Merge
 from anabranch.operators.windows import Aggregate, Window
@@ -122,6 +123,8 @@ def findings_of_readings(
 
 def _readings(op: Op) -> Iterator[_Reading]:
     for name in op.keyed_by:
+        if isinstance(name, KeyFunction):
+            continue  # what it gives is in the findings about the function
         yield _Reading(name, (), is_key=True)
     by_time = isinstance(op.kind, Join) and op.kind.within is not None
     if op.timing is not None and (by_time or op.timing.forget_after is not None):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from anabranch.graph.graph import Op
 from anabranch.operators.clock import Advance, InOrder, Timing
 from anabranch.operators.custom import Apply
-from anabranch.operators.getters import attribute_getter
+from anabranch.operators.getters import attribute_getter, key_getter
 from anabranch.operators.join import Join
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.timed import (
@@ -35,7 +35,7 @@ from anabranch.operators.timescale import (
     span_on,
 )
 from anabranch.operators.windows import Aggregate
-from anabranch.runtime.keys import in_key_order, key_bytes, key_getter, key_rank
+from anabranch.runtime.keys import in_key_order, key_bytes, key_rank
 
 _TURN, _FORGET = 0, 1  # at one time a key has its turn before it is forgotten
 

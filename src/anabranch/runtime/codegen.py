@@ -21,7 +21,9 @@ from typing import TypeAlias
 
 from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.types import fields_of
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.getters import KeyFunction
 from anabranch.operators.stateless import Filter, FlatMap, Map, Punctuate, Union
 from anabranch.operators.windows import Aggregate
 from anabranch.runtime.interpreter import kernel_of
@@ -369,8 +371,20 @@ class _ProgramWriter:
         if not op.state_key:
             return f"{states}[()]"
         if len(op.state_key) == 1:
-            return f"{states}[{place.item}.{op.state_key[0]}]"
+            return f"{states}[{self._key_of(op, place)}]"
         return f"{states}[{self._use('key', op)}({place.item})]"
+
+    def _key_of(self, op: Op, place: _Place) -> str:
+        """Write how the only part of a key is read: in place where that is known."""
+        (name,) = op.state_key
+        if isinstance(name, KeyFunction):
+            return f"{self._use('key', op)}({place.item})"
+        fed_by = [each.operator for each in op.inputs]
+        types = [self.graph[n].type if n in self.graph else None for n in fed_by]
+        if all(fields_of(one) is not None for one in types):
+            return f"{place.item}.{name}"
+        of_dict = f"{place.item}[{name!r}] if isinstance({place.item}, dict)"
+        return f"{of_dict} else {place.item}.{name}"
 
     def _step(self, op: Op, statement: str, place: _Place) -> int:
         """Write a statement that may fail; return the depth of what follows it."""

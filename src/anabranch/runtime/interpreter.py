@@ -13,12 +13,13 @@ from typing import Any
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.clock import Advance, forward_advance, is_sign
+from anabranch.operators.getters import key_getter
 from anabranch.operators.kernel import Kernel, State
 from anabranch.operators.make import make_kernel
 from anabranch.operators.stateless import WINDOW, Punctuation
 from anabranch.runtime.clocked import ClockedKernel
 from anabranch.runtime.failures import END, OnError, failure_at_end, failure_of, stop
-from anabranch.runtime.keys import in_key_order, key_bytes, key_getter
+from anabranch.runtime.keys import in_key_order, key_bytes
 
 Deliver = Callable[[Op, Any], None]  # what a sink does with an item
 

@@ -1,4 +1,4 @@
-"""Keys: how to take one from an item, and a form of it that is the same everywhere.
+"""Keys: a form of them that is the same everywhere, and their order.
 
 Python's own `hash` differs from process to process, so routing and storage use bytes
 that depend on the value alone. Values that Python calls equal (1, 1.0, True) have the
@@ -9,23 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import operator
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import xxhash
 
 from anabranch.errors import OperatorError
-
-
-def key_getter(attributes: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Return the function from an item to its key.
-
-    >>> key_getter(("real", "imag"))(1 + 2j)
-    (1.0, 2.0)
-    """
-    return operator.attrgetter(*attributes)
 
 
 def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type

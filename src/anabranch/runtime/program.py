@@ -25,6 +25,7 @@ from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.clock import Advance, forward_advance, is_sign
 from anabranch.operators.custom import Apply, Scan, check_pair
+from anabranch.operators.getters import key_getter
 from anabranch.operators.kernel import Kernel, State
 from anabranch.operators.stateless import WINDOW, finite
 from anabranch.operators.windows import Aggregate, summary_of
@@ -37,7 +38,7 @@ from anabranch.runtime.failures import (
     stop,
 )
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.keys import in_key_order, key_getter
+from anabranch.runtime.keys import in_key_order
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.state import States
 

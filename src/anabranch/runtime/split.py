@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.operators.clock import is_sign
+from anabranch.operators.getters import key_getter
 from anabranch.runtime.batch import Batch, Column, EntryLedger, Mark, mark_at
-from anabranch.runtime.keys import key_getter, key_hash
+from anabranch.runtime.keys import key_hash
 from anabranch.runtime.ports import Inlet
 
 BUCKETS = 1024

@@ -6,7 +6,7 @@ import fnmatch
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from anabranch.errors import Fault
 from anabranch.graph.graph import Op
@@ -17,13 +17,18 @@ from anabranch.graph.types import (
     SCALARS,
     constructor_fields,
     fields_of,
+    members_of,
     optional_of,
     type_name,
     why_not_tuple_type,
 )
 from anabranch.language.checks.structure import Streams, fault
 from anabranch.operators.sinks import WriteFiles
-from anabranch.operators.sources import FromIterable, ReadFiles
+from anabranch.operators.sources import FromIterable, Generate, ReadFiles
+
+
+def _is_dict(given: Any) -> bool:
+    return (get_origin(given) or given) is dict or members_of(given) is not None
 
 
 def sources(streams: Streams) -> Iterator[Fault]:
@@ -33,6 +38,8 @@ def sources(streams: Streams) -> Iterator[Fault]:
             continue
         given = op.kind.type if isinstance(op.kind, ReadFiles) else op.type
         known = given is not None or isinstance(op.kind, ReadFiles)
+        if isinstance(op.kind, FromIterable | Generate) and _is_dict(given):
+            known = False  # its items are there already; nobody has to make them
         why = why_not_tuple_type(given) if known else None
         if why is not None:
             yield fault(

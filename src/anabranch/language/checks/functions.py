@@ -21,6 +21,7 @@ from anabranch.graph.types import (
 from anabranch.language.checks.structure import Streams, fault
 from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Operator, Scan
+from anabranch.operators.getters import KeyFunction
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join
 from anabranch.operators.sources import Generate
@@ -229,7 +230,9 @@ def missing(op: Op, tuple_type: Any, name: str, use: str) -> Iterator[Fault]:
 
 def _key(op: Op, tuple_type: Any) -> Iterator[Fault]:
     for name in op.keyed_by:
-        if lacks(tuple_type, name):
+        if isinstance(name, KeyFunction):
+            yield from _call_faults(op, Call("key_by", name.function, (tuple_type,)))
+        elif lacks(tuple_type, name):
             yield fault(
                 op,
                 f"key_by names {name!r}, which {type_name(tuple_type)} does not have",

@@ -217,6 +217,7 @@ def _look(reach: Reach) -> Fingerprint | None:
 def roots_of(op: Op) -> list[Any]:
     """Return from where on an operator is looked at: its code, values and outputs."""
     roots: list[Any] = [code.function for code in op.kind.user_code]
+    roots += op.key_functions
     match op.kind:
         case Scan(initial=initial):
             roots.append(initial)

@@ -1,0 +1,126 @@
+"""Keys that functions give, and items that are dicts, on every engine."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypedDict
+
+import pytest
+
+import anabranch as ab
+from anabranch.errors import GraphError, PlanError
+
+ENGINES = [
+    pytest.param("sequential", {}),
+    pytest.param("local", {"degree": 2}),
+    pytest.param("spark", {"epoch_items": 7}, marks=pytest.mark.spark),
+]
+
+
+class Visit(NamedTuple):
+    user: str
+    n: int
+    ts: int
+
+
+class VisitDict(TypedDict):
+    user: str
+    n: int
+    ts: int
+
+
+VISITS = [Visit("ab"[i % 2] + "xyz"[i % 3], i % 5, i) for i in range(24)]
+DICTS = [visit._asdict() for visit in VISITS]
+
+
+def initial(visit: Visit) -> str:
+    return visit.user[0]
+
+
+def count(seen, visit):
+    return seen + 1, (visit.ts, seen + 1)
+
+
+def numbered(key_of):
+    """Number the visits of each key, in a plain loop."""
+    seen = {}
+    for visit in VISITS:
+        seen[key_of(visit)] = seen.get(key_of(visit), 0) + 1
+        yield visit.ts, seen[key_of(visit)]
+
+
+def run(stream, engine, options):
+    out = stream.to_list()
+    ab.run(out, on=engine, **options)
+    return out.items
+
+
+@pytest.mark.parametrize(("engine", "options"), ENGINES)
+def test_a_function_gives_the_key(engine, options):
+    stream = ab.from_iterable(VISITS, Visit).key_by(initial).scan(count, 0)
+    assert run(stream, engine, options) == list(numbered(initial))
+
+
+@pytest.mark.parametrize(("engine", "options"), ENGINES)
+def test_attributes_and_functions_make_a_key_together(engine, options):
+    kept = ab.from_iterable(VISITS, Visit).key_by("n", lambda visit: visit.user[1])
+    expected = numbered(lambda visit: (visit.n, visit.user[1]))
+    assert run(kept.scan(count, 0), engine, options) == list(expected)
+
+
+@pytest.mark.parametrize(("engine", "options"), ENGINES)
+@pytest.mark.parametrize("item_type", [None, dict, VisitDict])
+def test_dicts_are_read_by_their_entries(engine, options, item_type):
+    dicts = ab.from_iterable(DICTS, item_type)
+    scanned = dicts.key_by("user").scan(lambda n, d: (n + 1, (d["ts"], n + 1)), 0)
+    assert run(scanned, engine, options) == list(numbered(lambda visit: visit.user))
+    sums = dicts.key_by("user", "n").window(time=12, on="ts")
+    rows = run(sums.aggregate(user=ab.any("user"), total=ab.sum("ts")), engine, options)
+    assert sum(row.total for row in rows) == sum(range(24))
+
+
+def test_an_entry_is_read_even_where_dicts_have_a_method_of_that_name():
+    dicts = [{"items": "a", "values": 1}, {"items": "b", "values": 2}]
+    stream = ab.from_iterable(dicts).key_by("items").scan(lambda s, d: (s + 1, s), 0)
+    assert run(stream, "local", {}) == [0, 0]
+    pairs = ab.from_iterable(dicts).window(count=2)
+    assert run(pairs.aggregate(total=ab.sum("values")), "local", {}) == [(3,)]
+
+
+def test_operators_with_one_function_as_key_share_a_region():
+    numbers = ab.from_iterable(VISITS, Visit).key_by(initial).filter(lambda v: v.n > 0)
+    first = numbers.scan(lambda s, v: (s + 1, v), 0, name="first")
+    second = first.scan(count, 0, name="second")
+    regions = ab.compile(second.to_list(), on="local").plan.regions
+    assert {"first", "second"} <= {n for r in regions if r.key for n in r.operators}
+    assert [list(map(str, region.key)) for region in regions if region.key] == [
+        ["initial()"]
+    ]
+
+
+def test_another_function_of_the_same_name_is_another_key():
+    stream = ab.from_iterable(VISITS, Visit).key_by(lambda visit: visit.n)
+    first = stream.scan(lambda s, v: (s + 1, v), 0, name="first")
+    second = first.key_by(lambda visit: visit.user).scan(count, 0, name="second")
+    regions = ab.compile(second.to_list(), on="local").plan.regions
+    assert not any({"first", "second"} <= set(region.operators) for region in regions)
+    assert run(second, "local", {"degree": 2}) == list(numbered(lambda v: v.user))
+
+
+def test_a_key_that_changes_something_is_refused():
+    seen = []
+
+    def next_key(visit):
+        seen.append(visit)
+        return len(seen) % 2
+
+    out = ab.from_iterable(VISITS, Visit).key_by(next_key).scan(count, 0).to_list()
+    with pytest.raises(PlanError, match=r"the key of 'scan' must depend on the item"):
+        ab.run(out, on="sequential")
+
+
+def test_a_key_function_takes_one_argument():
+    out = ab.from_iterable(VISITS, Visit).key_by(lambda a, b: a).scan(count, 0)
+    with pytest.raises(GraphError, match="key_by must take one argument"):
+        ab.compile(out.to_list())
+    with pytest.raises(TypeError, match="names of attributes and of functions; got 7"):
+        ab.from_iterable(VISITS, Visit).key_by(7)
