@@ -150,14 +150,15 @@ class Cluster:
             pythonExec=sys.executable,
             defaultParallelism=2,
             broadcast=lambda value: SimpleNamespace(value=value, destroy=lambda: None),
-            setJobGroup=lambda *_, **__: None,
+            getConf=dict,
+            addJobTag=lambda _: None,
             setLocalProperty=self.properties.__setitem__,
-            cancelJobGroup=lambda _: None,
+            cancelJobsWithTag=lambda _: None,
         )
 
     @property
     def conf(self) -> Any:
-        return SimpleNamespace(set=lambda *_: None)
+        return SimpleNamespace(get=lambda *_: None, set=lambda *_: None)
 
     def newSession(self) -> Cluster:  # noqa: N802 - as Spark has it
         return self

@@ -15,7 +15,8 @@ from anabranch.engines.spark.class_archive import (
     make,
     start_making,
 )
-from anabranch.engines.spark.session import check_java, java_options, read_defaults
+from anabranch.engines.spark.given_settings import read_defaults
+from anabranch.engines.spark.session import check_java, choose_settings, java_options
 
 JAVA = "/usr/bin/java"
 
@@ -172,7 +173,8 @@ def test_java_options_of_the_user_are_kept_and_come_last(cache, tmp_path, monkey
 
     assert "local[4]" == read_defaults()["spark.master"]
     assert "false" == read_defaults()["spark.ui.enabled"]
-    options = java_options(JAVA).split()
+    chosen = choose_settings(None, read_defaults(), JAVA)
+    options = chosen["spark.driver.extraJavaOptions"].split()
     assert ["-Dmine=1", "-XX:TieredStopAtLevel=4"] == options[-2:]
     assert "-XX:TieredStopAtLevel=1" not in options
 

@@ -26,9 +26,11 @@ from anabranch.engines.spark.hosts import (
     find_hosts,
     refuse_states_on_several_hosts,
 )
+from anabranch.engines.spark.job_labels import find_labels
 from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.session import (
     check_python,
+    for_queries,
     is_on_this_machine,
     open_session,
 )
@@ -90,6 +92,7 @@ class SparkRun(RunningThread):
         super().__init__("anabranch-spark", graph, options.ambient)
         self._options = options
         self._settings = capture_settings()  # here: this is the thread of the program
+        self._labels = find_labels(graph)
         self._regions = {region.name: region.operators[0] for region in plan.regions}
         self._effects = frozenset(op.name for op in plan.operators if op.effects)
         resilient = options.on_error is not stop
@@ -206,7 +209,7 @@ class SparkRun(RunningThread):
     def _go_on(self, scratch: Path, record: Record | None) -> bool:
         """Run all epochs that are left; tell whether the end was reached."""
         spark = self._on = self._session()
-        self._tasks = tasks = Tasks(spark, self._layout, scratch)
+        self._tasks = tasks = Tasks(spark, self._layout, scratch, self._labels)
         tasks.join()
         if self._stopping.is_set():
             return False
@@ -215,7 +218,7 @@ class SparkRun(RunningThread):
         spec = self._make_spec(scratch)
         self._cores = spark.sparkContext.defaultParallelism
         degree = self._options.degree or self._cores
-        epochs = Epochs(spark, spec, degree, self._books, tasks)
+        epochs = Epochs(for_queries(spark), spec, degree, self._books, tasks)
         epochs.exactly = self._options.degree is not None
         epochs.resume(record, 0 if checkpoint is None else checkpoint.run * TURNS)
         epochs.warm_up()
@@ -297,7 +300,7 @@ class SparkRun(RunningThread):
         for follower in (tasks, *self._followers):
             follower.layout = self._layout
         made = Epochs(
-            self._session(), self._make_spec(scratch), epochs.degree, self._books, tasks
+            epochs.session, self._make_spec(scratch), epochs.degree, self._books, tasks
         )
         made.take_over(epochs)
         made.warm_up()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -81,7 +82,7 @@ class Epochs:
         in_driver = any(unit.in_driver for unit in spec.layout.units)
         originals = Originals.of_driver() if in_driver else None
         self.runner = Runner(spec, names, originals)
-        self._spark = spark
+        self.session = spark  # that its queries run in
         self._spec = spec
         self._layout: SparkLayout = spec.layout
         self._books = books
@@ -153,7 +154,7 @@ class Epochs:
             try:
                 self._retry(lambda: self._job(workers[:1], task, {}))
             except Exception as error:
-                described = describe_python(self._spark, error)
+                described = describe_python(self.session, error)
                 if described is not None:
                     raise described from None
                 raise
@@ -193,7 +194,7 @@ class Epochs:
         channels = widths(self._layout, self.degree, exactly=exactly, work=work)
         if exactly:
             return as_told(self._layout, channels)
-        cores = self._spark.sparkContext.defaultParallelism
+        cores = self.session.sparkContext.defaultParallelism
         return divide(self._layout, channels, work, cores, self._cuts())
 
     def finish(self, go_on: Callable[[], bool] = lambda: True) -> bool:
@@ -497,7 +498,7 @@ class Epochs:
         shares: dict[tuple[int, int], Share],
     ) -> list[Row]:
         """Run some stages as one Spark job and return the rows that come out."""
-        self._tasks.stages = stages
+        self._tasks.begin(stages, _name_step(task))
         shapes, tasks = [], []
         for levels, then in itertools.zip_longest(stages, stages[1:], fillvalue=NONE):
             units = {u.number for level in levels for u in self._layout.levels[level]}
@@ -512,13 +513,21 @@ class Epochs:
             tasks.append(replace(task, stage=stage, attempt=attempt, shares=own))
             count = len(task.stage.places(self._layout, levels))
             cuts = max(len(task.cuts.get(number, ())) for number in units)
-            shapes.append(StageShape(count, 1 + cuts))
-        spark = self._row_by_row if task.cuts else self._spark
+            name = ", ".join(
+                self._layout.units[number].name for number in sorted(units)
+            )
+            shapes.append(StageShape(count, 1 + cuts, name))
+        spark = self._row_by_row if task.cuts else self.session
         return _rows(self._plans.collect(spark, shapes, tasks))
+
+    def _name_stage(self, units: Iterable[int]) -> str:
+        """Return the operators of some units, as a plan of Spark shows them."""
+        named = (self._layout.units[number].operators for number in sorted(units))
+        return textwrap.shorten(" ".join(itertools.chain(*named)), 80)
 
     @cached_property
     def _row_by_row(self) -> SparkSession:
-        return row_by_row(self._spark)
+        return row_by_row(self.session)
 
     def _in_driver(
         self,
@@ -577,6 +586,16 @@ def run_shipped(job: str, shipped: Broadcast[bytes]) -> Run:
         return run_task(job, shipped, task, batches)
 
     return run
+
+
+def _name_step(task: EpochTask) -> str:
+    """Return what a Spark job does, for Spark's own pages."""
+    match task.mode:
+        case WarmUp():
+            return "warm-up"
+        case ProcessRows():
+            return f"epoch {task.attempt.epoch}"
+    return f"epoch {task.attempt.epoch}, end of the stream"
 
 
 def _at(task: EpochTask, levels: range) -> EpochTask:

@@ -1,5 +1,8 @@
 """The Spark session: one that is there already, or an embedded one of our own.
 
+A session of the user's is never changed. Our queries run beside it, in a session of
+the same Spark that has their settings.
+
 How what one part of a cut unit gives reaches the next at once.
 
 Spark gathers: a worker writes through a buffer, and the rows for the next worker become
@@ -12,18 +15,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from anabranch.engines.spark.class_archive import archive_options
+from anabranch.engines.spark.given_settings import (
+    add_defaults,
+    is_submitted,
+    read_settings,
+)
 from anabranch.errors import EngineError
 from anabranch.private import private_directory
 
@@ -50,68 +56,83 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
+# For every session that we open; what the user has given wins.
 _SETTINGS = {
-    # The plan of an epoch is fixed; re-planning it costs more than it brings.
-    "spark.sql.adaptive.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.python.worker.reuse": "true",
+    "spark.locality.wait": "0s",
+}
+
+# Also for an embedded Spark, which nobody has asked for and nobody looks at.
+_EMBEDDED = {
     "spark.shuffle.compress": "false",  # blobs stay on this host's page cache
     "spark.broadcast.compress": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    "spark.python.worker.reuse": "true",
-    "spark.scheduler.mode": "FIFO",
-    "spark.locality.wait": "0s",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": _DAEMON,
+}
+
+# For our own queries, in whatever session.
+_QUERIES = {
+    # The plan of an epoch is fixed; re-planning it costs more than it brings.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
 }
 
 
 def open_session(master: str | None) -> SparkSession:
-    """Return the session to run on; a session of the user's is used as it is."""
+    """Return the session to run on: the user's, as it is, or a new one.
+
+    Settings of the user win over ours: those of `spark-submit`, of
+    `spark-defaults.conf` and of the environment.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - of another thread
         return SparkSession.builder.getOrCreate()
-    java = check_java()
-    python = sys.executable
-    os.environ.setdefault("PYSPARK_PYTHON", python)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
-    builder = SparkSession.builder.appName("anabranch")
-    if master is None or master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = builder.config("spark.driver.host", "127.0.0.1")
-        builder = builder.config("spark.python.daemon.module", _DAEMON)
-    builder = builder.master(master or "local[*]")
-    builder = builder.config("spark.driver.extraJavaOptions", java_options(java))
-    for name, value in _SETTINGS.items():
+    java = None if is_submitted() else check_java()
+    given = read_settings()
+    builder = SparkSession.builder
+    for name, value in choose_settings(master, given, java).items():
         builder = builder.config(name, value)
+    python = given.get("spark.pyspark.python", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", python)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     return builder.getOrCreate()
 
 
-def java_options(java: str) -> str:
+def choose_settings(
+    master: str | None, given: Mapping[str, str], java: str | None
+) -> dict[str, str]:
+    """Return the settings to add to those that the user has given.
+
+    `master` is that of the call, which wins. Without a `java` there is a JVM already,
+    and nobody would read the options for it.
+    """
+    where = master or given.get("spark.master", "local[*]")
+    defaults = _SETTINGS | _QUERIES | {"spark.app.name": "anabranch"}
+    if where.startswith("local") and java is not None:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        defaults |= _EMBEDDED
+    chosen = add_defaults(given, defaults)
+    if java is not None:
+        options = given.get("spark.driver.extraJavaOptions", "")
+        chosen["spark.driver.extraJavaOptions"] = java_options(java, options)
+    if master is not None or "spark.master" not in given:
+        chosen["spark.master"] = where
+    return chosen
+
+
+def java_options(java: str, given: str = "") -> str:
     """Return the options of the driver's JVM: ours, then those of the user."""
-    given = read_defaults().get("spark.driver.extraJavaOptions", "")
     ours = [_quiet(), archive_options(java, given)]
     if not any(option in given for option in ("Tiered", "-Xint", "-Xcomp")):
         ours.append(_COMPILE_ONCE)
     return " ".join(filter(None, [*ours, given]))
-
-
-def read_defaults() -> dict[str, str]:
-    """Return what the user's spark-defaults.conf says; what a session sets replaces it."""
-    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    directory = os.environ.get("SPARK_CONF_DIR") or str(Path(home) / "conf")
-    try:
-        lines = (Path(directory) / "spark-defaults.conf").read_text().splitlines()
-    except OSError:
-        return {}
-    found = {}
-    for line in lines:
-        said = re.fullmatch(r"\s*([^\s#!=:]+)[\s=:]+(.*)", line)
-        if said is not None:
-            found[said[1]] = said[2].strip()
-    return found
 
 
 def check_java() -> str:
@@ -253,10 +274,7 @@ if __name__ == "__main__":  # `make` asks before it starts anything
 
 _BUFFER_BYTES = int(os.environ.get("SPARK_BUFFER_SIZE", "65536"))
 
-_ROW_BY_ROW = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-    "spark.sql.adaptive.enabled": "false",
-}
+_ROW_BY_ROW = _QUERIES | {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 
 
 def filler() -> bytes:
@@ -264,9 +282,21 @@ def filler() -> bytes:
     return bytes(2 * _BUFFER_BYTES)
 
 
+def for_queries(spark: SparkSession) -> SparkSession:
+    """Return a session with the settings of our queries: this one, if it has them."""
+    if all(spark.conf.get(name, None) == one for name, one in _QUERIES.items()):
+        return spark
+    return _beside(spark, _QUERIES)
+
+
 def row_by_row(spark: SparkSession) -> SparkSession:
     """Return a session like this one, whose workers get every row at once."""
+    return _beside(spark, _ROW_BY_ROW)
+
+
+def _beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return a new session of the same Spark, with these settings."""
     session = spark.newSession()
-    for name, value in _ROW_BY_ROW.items():
+    for name, value in settings.items():
         session.conf.set(name, value)
     return session

@@ -38,10 +38,14 @@ Run: TypeAlias = Callable[
 
 @dataclass(frozen=True)
 class StageShape:
-    """How many tasks a stage has, and how many workers each of them."""
+    """How many tasks a stage has, and how many workers each of them.
+
+    Spark's pages show its `name` in the plan of the query.
+    """
 
     tasks: int
     workers: int
+    name: str = "run_stage"
 
 
 class StagePlans:
@@ -88,6 +92,7 @@ class StagePlans:
                 frame = frame.repartitionById(shape.tasks, "dest")
             for part in range(shape.workers):
                 function = stage_function(self._run, number, part, shared, told)
+                function.__name__ = shape.name
                 with own_python(spark):
                     frame = frame.mapInArrow(function, ROW_SCHEMA)
         return frame

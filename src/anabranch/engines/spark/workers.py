@@ -25,6 +25,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Places, operators_of
+from anabranch.engines.spark.job_labels import DESCRIPTION, JobLabels
 from anabranch.epochs.intake.items import read_generated
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.unit.egress import Exits
@@ -132,19 +133,33 @@ class Tasks:
     """The tasks of a job, as the driver sees them."""
 
     def __init__(
-        self, spark: SparkSession, layout: SparkLayout, directory: Path
+        self,
+        spark: SparkSession,
+        layout: SparkLayout,
+        directory: Path,
+        labels: JobLabels,
     ) -> None:
         self._context = spark.sparkContext
         self.layout = layout
         self._directory = directory
-        self._group = f"anabranch-{directory.name}"
+        self._labels = labels
+        self._tag = directory.name  # of no other job
         self.stages: Sequence[range] = ()  # of the Spark job that runs
         self.cancelled = False
         self.abandoned = False  # nobody waits any more for what runs in the driver
 
     def join(self) -> None:
-        """Have the Spark jobs that this thread starts belong to the group."""
-        self._context.setJobGroup(self._group, "anabranch", interruptOnCancel=True)
+        """Have the Spark jobs that this thread starts belong to the program."""
+        self._labels.set_in_thread(self._context, self._tag)
+
+    def begin(self, stages: Sequence[range], step: str) -> None:
+        """Take note of the stages of the Spark job that begins, and describe it."""
+        self.stages = stages
+        levels = self.layout.levels
+        units = [unit for some in stages for level in some for unit in levels[level]]
+        names = [name for unit in units for name in (*unit.operators, *unit.writes)]
+        text = self._labels.describe(step, list(dict.fromkeys(names)))
+        self._context.setLocalProperty(DESCRIPTION, text)
 
     def ask(self) -> None:
         """Have the workers tell, from now on, which operator they are in."""
@@ -170,7 +185,8 @@ class Tasks:
 
     def _in_running_stages(self) -> list[str]:
         tracker = self._context.statusTracker()
-        for job in tracker.getJobIdsForGroup(self._group):
+        java = self._context._jsc.sc().statusTracker()  # noqa: SLF001 - knows tags
+        for job in java.getJobIdsForTag(self._tag):
             info = tracker.getJobInfo(job)
             if info is None or info.status != "RUNNING":
                 continue
@@ -189,7 +205,7 @@ class Tasks:
         """Cancel what runs; Spark kills workers that do not let go of their task."""
         self.cancelled = True
         with contextlib.suppress(Exception):  # Spark may be gone already
-            self._context.cancelJobGroup(self._group)
+            self._context.cancelJobsWithTag(self._tag)
 
     def refuse_if_abandoned(self) -> None:
         """Send the driver's thread home that comes back after the job was given up."""
