@@ -24,7 +24,7 @@ Stream Result Window Operator Job Metrics Compilation
 errors testing
 """
 ON_STREAMS = """
-map filter flat_map event_time in_order join_latest key_by scan apply window join split punctuate block pipe iterate
+map filter flat_map event_time in_order join_latest lookup key_by scan apply window join split punctuate block pipe iterate
 to_list for_each write_csv write_jsonl write_parquet
 write to_socket to_kafka write_postgres to_spark
 """

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.stateless import Filter, FlatMap, Map, Split
 from anabranch.plan.plan import Element, Reason
 from anabranch.python.sharing import Sharing
@@ -81,7 +82,7 @@ def _why_not_by_turns(op: Op) -> str | None:
             return f"{op.name} is read ahead"
         case SinkKind():
             return f"{op.name} is written behind"
-        case Map() | Filter() | FlatMap() | Scan() | Split():
+        case Map() | Filter() | FlatMap() | Lookup() | Scan() | Split():
             return None
         case Apply() if not (
             any(map(op.kind.overrides, ("punctuation", "finish", "on_time")))

@@ -26,6 +26,7 @@ from anabranch.operators.custom import Apply, Operator, Scan
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup, read_table
 from anabranch.operators.sinks import (
     Committing,
     ForEach,
@@ -48,6 +49,8 @@ from anabranch.operators.stateless import (
 )
 from anabranch.operators.timescale import Duration, duration_of, is_positive
 from anabranch.operators.windows import Aggregate, Column, Late, Window
+
+_ABSENT = object()  # no default was given
 
 
 class Endings:
@@ -546,6 +549,47 @@ class Stream(Endings):
             name=name,
         )
 
+    def lookup(
+        self,
+        table: Any,
+        *,
+        on: str | Sequence[str],
+        into: Callable[[Any, Any], Any] | None = None,
+        default: Any = _ABSENT,
+        type: Any = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Give each item with what a table has for its key: the pair, or `into` of both.
+
+        The table is a mapping from the values of `on`, a DataFrame with these columns
+        (of Spark, pandas or Arrow; it is read now, one row for each key), or another
+        stream, of which the latest item of the key counts. An item whose key is not
+        there is left out, or meets the `default`.
+
+        >>> import anabranch as ab
+        >>> from typing import NamedTuple
+        >>> class Trade(NamedTuple):
+        ...     symbol: str
+        ...     volume: int
+        >>> trades = ab.from_iterable([Trade("A", 5), Trade("B", 7)], Trade)
+        >>> named = trades.lookup({"A": "Acme"}, on="symbol", default="?",
+        ...                       into=lambda trade, firm: (firm, trade.volume))
+        >>> ab.testing.outputs(named)
+        [('Acme', 5), ('?', 7)]
+        """
+        by = (on,) if isinstance(on, str) else tuple(on)
+        if not by:
+            msg = f"{call_site()}: lookup must be told by what; name attributes in on="
+            raise ArgumentError(msg)
+        met = () if default is _ABSENT else (default,)
+        made = type or find_made_type(into)
+        if isinstance(table, Stream):
+            window = Window(count=0), Window(count=1)
+            join = Join(by, *window, into=into, default=met)
+            return gather(join, (self, table), made, name, by)
+        kind = Lookup(read_table(table, by), by, into, met)
+        return self._then(kind, made, name)
+
     def in_order(self, *, name: str | None = None) -> Stream:
         """Give the items in the order of their times; behind `event_time`.
 
@@ -729,7 +773,7 @@ def _refuse_within(left: Stream, right: Stream, within: Duration | str) -> None:
         raise ArgumentError(msg)
 
 
-CLOCK_PASSES = (Map, Filter, FlatMap, Punctuate, Split, Scan, Apply)
+CLOCK_PASSES = (Map, Filter, FlatMap, Lookup, Punctuate, Split, Scan, Apply)
 
 
 def _find_timing(stream: Stream, kind: Kind) -> Timing | None:

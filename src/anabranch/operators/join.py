@@ -28,6 +28,7 @@ class Join(Kind):
     match: Callable[[Any, Any], bool] | None = None
     into: Callable[[Any, Any], Any] | None = None
     within: Duration | None = None
+    default: tuple[Any, ...] = ()  # what a left item meets where there is nobody
     label: ClassVar[str] = "join"
     keyable: ClassVar[bool] = True
 
@@ -56,10 +57,11 @@ class JoinKernel(Kernel):
     def process(self, state: State, item: Any, port: int) -> Outputs:
         other = 1 - port
         self.evict[other](state[other], item)
-        outputs = make_pairs(
-            self.kind,
-            [(item, x) if port == LEFT else (x, item) for x in state[other]],
-        )
+        met = state[other]
+        if port == LEFT and not met:
+            met = self.kind.default
+        pairs = [(item, x) if port == LEFT else (x, item) for x in met]
+        outputs = make_pairs(self.kind, pairs)
         state[port].append(item)
         try:
             self.evict[port](state[port], item)

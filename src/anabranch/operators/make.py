@@ -13,6 +13,7 @@ from anabranch.operators.iterate import Iterate, IterateKernel, RunBody
 from anabranch.operators.join import Join, JoinKernel
 from anabranch.operators.kernel import Kernel
 from anabranch.operators.lifted import Lifted, LiftedKernel
+from anabranch.operators.lookup import Lookup, LookupKernel
 from anabranch.operators.stateless import (
     Barrier,
     Filter,
@@ -61,6 +62,8 @@ def make_kernel(op: Op, run_body: RunBody) -> Kernel:  # noqa: C901, PLR0911, PL
             return AggregateKernel(kind)
         case Join() as kind:
             return JoinKernel(kind)
+        case Lookup() as kind:
+            return LookupKernel(kind)
         case Block() as kind:
             return BlockKernel(kind)
         case Deal() as kind:

@@ -21,6 +21,7 @@ from anabranch.graph.types import parameter_type
 from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.sinks import WriteSink
 from anabranch.operators.sources import FromIterable, Generate, ReadSource
 from anabranch.operators.stateless import FlatMap, describe_function
@@ -364,6 +365,8 @@ def _codes(graph: Graph, op: Op, item: Any) -> Iterator[Code]:
             types = (list if item is None else list[item],)
         elif len(op.inputs) > 1:
             types = tuple(graph[each.operator].type for each in op.inputs)
+        elif isinstance(op.kind, Lookup):
+            types = (*types, None)
         elif role == "factory":
             types = ()
         yield Code(function, types, use=_USES.get(role, _use_of(op.kind)))

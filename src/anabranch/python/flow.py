@@ -18,6 +18,7 @@ from anabranch.graph.kind import SourceKind
 from anabranch.graph.types import fields_of
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.sources import Generate, Offered
 from anabranch.operators.stateless import (
     Filter,
@@ -160,6 +161,8 @@ def departing_from(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
     if isinstance(kind, SourceKind):
         return arrival
     given = SOMETHING._replace(sets=arrival.sets)
+    if isinstance(kind, Lookup):
+        given |= look_into([*kind.table.values(), *kind.default])
     for each in found:
         given |= each.gives
     return given

@@ -22,6 +22,7 @@ from anabranch.graph.types import fields_of
 from anabranch.operators.clock import EventTime, InOrder
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.stateless import Merge
 from anabranch.operators.windows import Aggregate, Window
 from anabranch.python.classes import classes_of, items_of
@@ -129,6 +130,8 @@ def _readings(op: Op) -> Iterator[_Reading]:
     by_time = isinstance(op.kind, Join) and op.kind.within is not None
     if op.timing is not None and (by_time or op.timing.forget_after is not None):
         yield _Reading(op.timing.on, _MEASURING)
+    if isinstance(op.kind, Join | Lookup):
+        yield from (_Reading(name, (), is_key=True) for name in op.kind.on)
     yield from _readings_of_kind(op)
 
 
@@ -142,10 +145,8 @@ def _readings_of_kind(op: Op) -> Iterator[_Reading]:
                     yield _Reading(
                         column.attribute, _OF_COLUMN.get(column.function, ())
                     )
-        case Join(on=names, left_window=left, right_window=right):
+        case Join(left_window=left, right_window=right):
             windows = (left, right)
-            for name in names:
-                yield _Reading(name, (), is_key=True)
         case EventTime(on=name) | InOrder(on=name):
             yield _Reading(name, _MEASURING)
         case Merge(by=name):

@@ -18,6 +18,7 @@ from anabranch.graph.graph import Op
 from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.stateless import FlatMap, Map
 from anabranch.operators.windows import Aggregate
 from anabranch.python.classes import stored_fields
@@ -366,6 +367,8 @@ def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
         case Join(into=into):
             found = _read_off(op, into, ("item", "item"), None, Outputs.of_result)
             return _restricted(found, op.state_key)
+        case Lookup(into=into):
+            return _read_off(op, into, ("item", ""), item_type, Outputs.of_result)
         case Block(function=function, peek=peek):
             found = _read_off(op, function, ("items",), item_type, Outputs.of_elements)
             return found if peek == 1 else _restricted(found, op.state_key)

@@ -20,6 +20,7 @@ from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join
 from anabranch.operators.lifted import StatePlace
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.sinks import (
     ForEach,
     ToKafka,
@@ -271,6 +272,11 @@ def _join(op: Op, _: Join) -> Traits:
     return _kept_apart(op, "the windows of a join are kept", _ANY)
 
 
+def _lookup(op: Op, kind: Lookup) -> Traits:
+    push = _ONE if kind.default else _AT_MOST_ONE
+    return _stateless(op, push, punctuation="preserving")
+
+
 def _block(op: Op, kind: Block) -> Traits:
     push = Push(kind.push, kind.push)
     if kind.pop == kind.peek == 1:
@@ -330,6 +336,7 @@ _RULES: dict[type[Kind], Callable[[Op, Any], Traits]] = {
     Apply: _apply,
     Aggregate: _aggregate,
     Join: _join,
+    Lookup: _lookup,
     Block: _block,
     FromIterable: _from_iterable,
     ReadFiles: _read_files,

@@ -24,6 +24,7 @@ from anabranch.operators.custom import Apply, Operator, Scan
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.sources import Generate
 from anabranch.operators.stateless import Barrier, Merge, Union, describe_function
 from anabranch.operators.windows import Aggregate
@@ -70,9 +71,11 @@ def _calls(op: Op, streams: Streams) -> Iterator[Call]:
             yield Call("function", function, (ListOf(item),))
         case Iterate(until=until) if until is not None:
             yield Call("until", until, (ListOf(op.type),))
-        case Join() | Barrier():
+        case Join() | Barrier() | Lookup():
+            types = tuple(streams.types(op))
+            given = (item, _STATE) if isinstance(op.kind, Lookup) else types
             for role, function in op.kind.user_code:
-                yield Call(role, function, tuple(streams.types(op)))
+                yield Call(role, function, given)
         case Iterate():
             return
         case _:
@@ -212,6 +215,8 @@ def keys(streams: Streams) -> Iterator[Fault]:
                 yield from _check_shared(op, streams, on, "on")
             case Merge(by=by):
                 yield from _check_shared(op, streams, (by,), "by")
+            case Lookup(on=on):
+                yield from _check_shared(op, streams, on, "on")
             case Union():
                 yield from _union(op, streams)
             case _:

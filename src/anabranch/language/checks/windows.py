@@ -31,6 +31,7 @@ from anabranch.operators.clock import EventTime
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.stateless import (
     Filter,
     FlatMap,
@@ -335,7 +336,7 @@ def _positive(size: Any, *, whole: bool, span: bool = False) -> bool:
     return 0 < float(size) < math.inf
 
 
-_LET_THROUGH = (EventTime, Map, Filter, FlatMap, Scan, Apply, Split, Iterate)
+_LET_THROUGH = (EventTime, Map, Filter, FlatMap, Lookup, Scan, Apply, Split, Iterate)
 
 
 def punctuation(streams: Streams) -> Iterator[Fault]:
