@@ -34,8 +34,9 @@ ALLOWED = {
 ALL = {*ALLOWED, "job"}
 ALLOWED["job"] = ALL
 ALLOWED["testing"] = ALL
+ALLOWED["notebook"] = ALL
 ALLOWED["cli"] = ALL | {"testing"}
-ALLOWED["__init__"] = ALL - {"dashboard"} | {"testing"}
+ALLOWED["__init__"] = ALL - {"dashboard"} | {"testing", "notebook"}
 
 # PySpark takes a second to import; only who runs on Spark pays for it.
 # Numba takes a third of one, and a Python process more memory than all of ours.

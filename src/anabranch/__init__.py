@@ -16,6 +16,7 @@ import typing as _typing
 from importlib import metadata as _metadata
 
 from anabranch import errors
+from anabranch import notebook as _notebook
 from anabranch.compiler.compile import Compilation
 from anabranch.connectors.base import Malformed, Sink, Source
 from anabranch.control.goals import latency, throughput
@@ -72,6 +73,8 @@ try:
     __version__ = _metadata.version("anabranch")
 except _metadata.PackageNotFoundError:  # a copy of the source that is not installed
     __version__ = "0+unknown"
+
+_notebook.register()
 
 __all__ = [
     "Compilation",

@@ -21,6 +21,7 @@ from anabranch.control.background import adapt_in_background
 from anabranch.control.goals import Latency, Throughput
 from anabranch.control.latency.hold import LatencyActuator, LatencyController
 from anabranch.control.throughput.tune import Controller
+from anabranch.dashboard.cell import Cell, describe_job, open_cell
 from anabranch.dashboard.live import Live
 from anabranch.engines.engine import (
     GRACE_S,
@@ -106,6 +107,10 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.status}, {self.plan.summary}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: how it stands, and what it measures."""
+        return describe_job(look_at(self))
 
     @property
     def compilation(self) -> Compilation:
@@ -354,12 +359,22 @@ def run(*sinks: Result, **options: Unpack[Keywords]) -> Job:
     [1, 4, 9]
     """
     chosen = read_options("run", options)
+    cell = open_cell()
     with Signals() as signals:
         with signals.waiting():
             job = start_with(chosen, sinks)
-            wait_for_end(job, signals)
+            try:
+                wait_for_end(job, signals, look=partial(show_in, cell, job))
+            finally:
+                show_in(cell, job)
         raise_signal(job, signals)
     return job
+
+
+def show_in(cell: Cell | None, job: Job) -> None:
+    """Show a job as it is now, if it runs in the cell of a notebook."""
+    if cell is not None:
+        cell.show(look_at(job))
 
 
 def graph_of(sinks: Sequence[Result]) -> Graph:

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import statistics
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,13 @@ from anabranch.epochs.modules import send_by_value
 from anabranch.testing.sameness import Setting, make_graph, run_sample, take_sample
 
 FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = ("find_anomalies", "clean_requests", "match_payments", "score_model")
+EXAMPLES = (
+    "find_anomalies",
+    "clean_requests",
+    "match_payments",
+    "score_model",
+    "find_visits",
+)
 
 
 @pytest.fixture
@@ -112,7 +119,32 @@ def test_the_model_expects_half_a_degree_more_each_hundred_readings(load):
     assert len(rows("readings.csv")) == len(found)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_visit_ends_with_half_an_hour_of_silence(load):
+    found = outputs(load("find_visits"))
+    by_user = {}
+    for line in (FOLDER / "data" / "clicks.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        at = datetime.fromisoformat(row["at"])
+        by_user.setdefault(row["user"], []).append((at, row["page"]))
+    expected = set()
+    for user, clicks in by_user.items():
+        visits = []
+        for at, page in sorted(clicks):
+            if not visits or at - visits[-1][-1][0] >= timedelta(minutes=30):
+                visits.append([])
+            visits[-1].append((at, page))
+        for visit in visits:
+            minutes = (visit[-1][0] - visit[0][0]).total_seconds() / 60
+            paid = any(page == "/pay" for _, page in visit)
+            expected.add((user, visit[0][0], minutes, len(visit), paid))
+
+    assert len(found) > len(by_user)
+    assert expected == set(found)
+    ends = [one.began + timedelta(minutes=one.minutes) for one in found]
+    assert sorted(ends) == ends
+
+
+@pytest.mark.parametrize("name", EXAMPLES[:-1])  # the last one follows a clock
 def test_the_work_of_an_example_is_parallel(load, name):
     made = ab.compile(load(name).program, on="spark")
     parallel = {one for region in made.plan.regions for one in region.operators}
