@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= compile/time
-PACKAGES := chromium postgresql
+PACKAGES := chromium postgresql prometheus
 
 .PHONY: help demo test test-all packages lint bench docs java clean
 

@@ -32,12 +32,17 @@ class Need:
 BROWSER = Need("a browser", "Debian package chromium")
 DATA = Need("real data", "put it into ../shared/data or name it by ANABRANCH_DATA")
 POSTGRES = Need("a Postgres server", "Debian package postgresql")
+PROMETHEUS = Need("Prometheus", "Debian package prometheus")
+OTLP = Need("OpenTelemetry", "pip install 'anabranch[otlp]'")
 KAFKA = Need("confluent-kafka", "pip install 'anabranch[kafka]'")
 PSYCOPG = Need("psycopg", "pip install 'anabranch[postgres]'")
 OPENCV = Need("OpenCV", "pip install 'anabranch[lane]'")
 CLUSTER = Need("a Spark cluster on loopback", "see bench/spark/cluster.py")
 JAVA = Need("Java 17 or later", "Debian package openjdk-17-jre-headless")
-NEEDS = (BROWSER, DATA, POSTGRES, KAFKA, PSYCOPG, OPENCV, CLUSTER, JAVA)
+NEEDS = (
+    *(BROWSER, DATA, POSTGRES, PROMETHEUS, OTLP, KAFKA, PSYCOPG, OPENCV),
+    *(CLUSTER, JAVA),
+)
 
 
 def why_left_out(need: Need, detail: str = "") -> str:

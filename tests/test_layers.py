@@ -1,4 +1,7 @@
-"""Who may import whom. Downwards only; everyone may import `errors` and `private`."""
+"""Who may import whom. Downwards only.
+
+Everyone may import `errors`, `logs` and `private`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "anabranch"
 ENGINE_SIDE = {"graph", "operators", "plan", "metrics", "runtime", "connectors"}
 ALLOWED = {
     "errors": set(),
+    "logs": set(),
     "private": set(),
     "signals": {"engines"},
     "graph": set(),
@@ -29,7 +33,8 @@ ALLOWED = {
     "epochs": ENGINE_SIDE,
     "engines": ENGINE_SIDE | {"epochs"},
     "dashboard": {"metrics"},
-    "run_options": {"control", "engines", "graph", "runtime"},
+    "export": {"metrics", "connectors"},
+    "run_options": {"control", "engines", "export", "graph", "metrics", "runtime"},
 }
 ALL = {*ALLOWED, "job"}
 ALLOWED["job"] = ALL
@@ -122,7 +127,7 @@ def why_not(one: Import) -> str | None:
 
 def why_not_from(layer: str, imported: str) -> str | None:
     """Return why a layer may not import another, or None."""
-    if imported in {layer, "errors", "private"} | ALLOWED[layer]:
+    if imported in {layer, "errors", "logs", "private"} | ALLOWED[layer]:
         return None
     return f"{layer} may import {', '.join(sorted(ALLOWED[layer])) or 'nothing'}"
 

@@ -6,7 +6,7 @@ The only place where the language, the compiler and the engines meet.
 from __future__ import annotations
 
 import importlib
-import sys
+import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +25,19 @@ from anabranch.dashboard.cell import Cell, describe_job, open_cell
 from anabranch.dashboard.live import Live
 from anabranch.engines.engine import (
     GRACE_S,
-    Adaptation,
     Engine,
     Options,
     Running,
     Status,
 )
 from anabranch.errors import ArgumentError, PlanError
+from anabranch.export.families import Family, list_families
+from anabranch.export.targets import Exporter, open_exporter
 from anabranch.graph.graph import Graph
 from anabranch.language.drafts import Result, build_graph
 from anabranch.language.validate import validate
+from anabranch.logs import announce, log, logger_of
+from anabranch.metrics.adaptations import Adaptation, Journal
 from anabranch.metrics.job_metrics import Metrics
 from anabranch.metrics.run_record import JobSnapshot
 from anabranch.operators.clock import EventTime
@@ -48,9 +51,17 @@ from anabranch.run_options import (
     read_options,
     take_options,
 )
-from anabranch.runtime.failures import OnError, function_of, policy, skip, stop
+from anabranch.runtime.failures import (
+    FailureCounts,
+    OnError,
+    function_of,
+    policy,
+    skip,
+    stop,
+)
 from anabranch.signals import Signals, raise_signal, wait_for_end
 
+_LOGGER = logger_of("job")
 TARGETS = {"spark": SPARK, "local": LOCAL, "sequential": SEQUENTIAL}
 Written = Literal["nothing", "a part", "all", "all so far"]
 
@@ -97,13 +108,18 @@ class Job:
         running: Running,
         controller: Controller | LatencyController | None = None,
         ui: Live | None = None,
+        *,
         checkpoint: str | None = None,
+        failures: FailureCounts | None = None,
+        exporter: Exporter | None = None,
     ) -> None:
         self._running = running
         self._checkpoint = checkpoint
         self._controller = controller
         self._replanning = replanning
+        self._failures = failures
         self.ui = ui
+        self.exporter = exporter
 
     def __repr__(self) -> str:
         return f"<Job {self.status}, {self.plan.summary}>"
@@ -130,11 +146,7 @@ class Job:
     @property
     def history(self) -> tuple[Adaptation, ...]:
         """Every adaptation: when, what, why, and the measured effect."""
-        changes = list(self._running.history)
-        if self._controller is not None:
-            steps = tuple(self._controller.history)
-            changes += [Adaptation(s.at_s, s.what, s.why, s.effect) for s in steps]
-        return tuple(sorted(changes, key=lambda change: change.at_s))
+        return tuple(sorted(self._running.history, key=lambda change: change.at_s))
 
     @property
     def error(self) -> BaseException | None:
@@ -169,7 +181,7 @@ class Job:
         try:
             return self._running.wait(timeout)
         finally:
-            self._close_ui()
+            self._tell_end()
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """End the job early; `written` then tells what its files hold.
@@ -189,15 +201,22 @@ class Job:
         try:
             self._running.stop(grace_s, hurry)
         finally:
-            self._close_ui()
+            self._tell_end()
 
-    def _close_ui(self) -> None:
-        if self.ui is not None and self.status != "running":
+    def _tell_end(self) -> None:
+        """Show the end on the dashboard, and where the metrics go."""
+        if self.status == "running":
+            return
+        if self.ui is not None:
             self.ui.close()
+        if self.exporter is not None:
+            self.exporter.close()
 
     def metrics(self) -> Metrics:
         """Return what was measured so far."""
         found = self._running.metrics()
+        if self._failures is not None:
+            found = replace(found, failed=self._failures.by_operator())
         if isinstance(self._controller, LatencyController):
             return replace(found, steps=self._controller.steps())
         return found
@@ -274,32 +293,62 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
     refuse_one_thread(compilation, options)
     replanning = Replanning(compilation, options.on_error)
     options = replace(options, replan=replanning)
-    live = None if chosen.ui is False else Live(0 if chosen.ui is True else chosen.ui)
+    failures = None
+    if options.on_error is not stop:
+        failures = FailureCounts(options.on_error)
+        options = replace(options, on_error=failures)
+    log(_LOGGER, logging.INFO, "start", on=chosen.on, plan=compilation.plan.summary)
+    live: Live | None = None
+    exporter: Exporter | None = None
     try:
+        if chosen.ui is not False:
+            live = Live(0 if chosen.ui is True else chosen.ui)
+        if chosen.metrics is not None:
+            exporter = open_exporter(chosen.metrics)
+            options = replace(options, on_epoch=exporter.trace)
         shown = {} if live is None else program_data(compilation, chosen)
         running = engine.start(compilation.graph, compilation.plan, options)
     except BaseException:
         if live is not None:
             live.give_up()
+        if exporter is not None:
+            exporter.close()
         raise
     controller: Controller | LatencyController | None = None
     if chosen.degree is None and isinstance(running, Adaptable):
-        controller = make_controller(running, chosen.goal)
+        controller = make_controller(running, chosen.goal, options.journal)
         adapt_in_background(controller)
-    job = Job(replanning, running, controller, live, options.checkpoint)
+    job = Job(
+        replanning,
+        running,
+        controller,
+        live,
+        checkpoint=options.checkpoint,
+        failures=failures,
+        exporter=exporter,
+    )
     if live is not None:
-        sys.stderr.write(f"dashboard: {live.address} (recorded in {live.record})\n")
+        announce(_LOGGER, f"dashboard: {live.address} (recorded in {live.record})")
         live.begin(shown, partial(look_at, job))
+    if exporter is not None:
+        log(_LOGGER, logging.INFO, "metrics", address=exporter.address)
+        exporter.begin(partial(collect_families, job, options.journal))
     return job
 
 
 def make_controller(
-    running: Adaptable, goal: Throughput | Latency | None
+    running: Adaptable, goal: Throughput | Latency | None, journal: Journal
 ) -> Controller | LatencyController:
-    """Return what tunes a job for its goal."""
+    """Return what tunes a job for its goal, and tells a journal."""
     if isinstance(goal, Latency):
-        return LatencyController(running.latency_actuator(), goal)
-    return Controller(running.actuator(), (goal or Throughput()).settings)
+        return LatencyController(running.latency_actuator(), goal, journal)
+    settings = (goal or Throughput()).settings
+    return Controller(running.actuator(), settings, journal)
+
+
+def collect_families(job: Job, journal: Journal) -> list[Family]:
+    """Return what is exported of a job, as it is now."""
+    return list_families(job.metrics(), journal.decided)
 
 
 def refuse_one_thread(compilation: Compilation, options: Options) -> None:

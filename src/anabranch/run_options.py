@@ -14,7 +14,9 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 from anabranch.control.goals import Latency, Throughput
 from anabranch.engines.engine import Options
 from anabranch.errors import ArgumentError, CheckpointError
+from anabranch.export.targets import refuse_target
 from anabranch.graph.paths import path_advice, plain_path, why_not_path
+from anabranch.metrics.adaptations import Journal, OnDecision
 from anabranch.runtime.failures import OnError, policy
 from anabranch.runtime.verify.verifier import Verify
 
@@ -41,6 +43,11 @@ class RunOptions:
       free of state as the analysis says, "all" looks at each batch, "off" never.
     - `ui`: True serves a dashboard on this machine and prints its address; a number is
       the port to use.
+    - `metrics`: where the metrics of the job go while it runs: "prometheus://:9464" serves
+      them on that port, "otlp://host:4317" sends them there by OpenTelemetry, with a trace
+      for each epoch (docs/operations.md).
+    - `on_decision`: a function that is called with each adaptation as soon as it is
+      decided: what, why, and what came of it if that is known (see `Job.history`).
     """
 
     on: EngineName = "spark"
@@ -52,6 +59,8 @@ class RunOptions:
     epoch_items: int | None = None
     verify: Verify = "sample"
     ui: bool | int = False
+    metrics: str | None = None
+    on_decision: OnDecision | None = None
 
     def __post_init__(self) -> None:
         for name in ("degree", "epoch_items"):
@@ -61,6 +70,11 @@ class RunOptions:
                 raise ArgumentError(msg)
         if self.verify not in ("sample", "all", "off"):
             msg = f"verify must be 'sample', 'all' or 'off'; got {self.verify!r}"
+            raise ArgumentError(msg)
+        if self.metrics is not None:
+            refuse_target(self.metrics)
+        if self.on_decision is not None and not callable(self.on_decision):
+            msg = f"on_decision must be a function; got {self.on_decision!r}"
             raise ArgumentError(msg)
         if self.degree is not None and isinstance(self.goal, Latency):
             msg = (
@@ -87,6 +101,7 @@ class RunOptions:
             master=self.master,
             epoch_items=self.epoch_items,
             verify=self.verify,
+            journal=Journal(self.on_decision),
         )
 
 
@@ -102,6 +117,8 @@ class Keywords(TypedDict, total=False):
     epoch_items: int | None
     verify: Verify
     ui: bool | int
+    metrics: str | None
+    on_decision: OnDecision | None
 
 
 def take_options(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -8,7 +8,6 @@ job just as well.
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,9 @@ from typing import Any, Protocol, Self
 
 from anabranch.engines.engine import GRACE_S
 from anabranch.errors import AnabranchError
+from anabranch.logs import announce, logger_of
 
+_LOGGER = logger_of("signals")
 POLL_S = 0.2
 AT_ONCE = 2  # so many signals, and nothing is waited for any more
 
@@ -143,5 +144,5 @@ def raise_signal(job: Stoppable, signals: Signals) -> None:
     if signals.received is None:
         return
     if job.hung is not None and signals.received == signal.SIGTERM:
-        sys.stderr.write(f"{job.hung}\n")  # a status alone says nothing
+        announce(_LOGGER, job.hung)  # a status alone says nothing
     raise signals.error(job.hung)

@@ -12,6 +12,7 @@ class Epochs:
     """What runs epochs, as the log sees it."""
 
     profiling = False
+    commit_s = 0.0
     reports = (Report(0, 0, {"read": 10}), Report(0, 1, {"read": 5}))
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import logging
 
 from anabranch.cli.console import add_engine, add_target, at_least, local_path, words
 from anabranch.cli.programs import load_sinks
 from anabranch.cli.report import summarise, watch
 from anabranch.control.goals import Latency, latency
+from anabranch.errors import ArgumentError
+from anabranch.export.targets import refuse_target
 from anabranch.job import start
+from anabranch.logs import ROOT, JsonFormatter
 from anabranch.runtime.failures import OnError, dead_letter
 from anabranch.signals import Signals
 
@@ -19,6 +23,7 @@ examples:
   anabranch run vwap.py --degree 8 --master spark://host:7077
   anabranch run vwap.py --latency "200 ms"     as few replicas as keep this bound
   anabranch run vwap.py --ui                   with a page to watch it on
+  anabranch run vwap.py --metrics prometheus://:9464 --log info
   anabranch run vwap.py --on-error lost.jsonl  go on without items that fail
 """
 
@@ -88,6 +93,23 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="the same, on this port (default: one that is free)",
     )
     parser.add_argument(
+        "--metrics",
+        type=parse_target,
+        metavar="URL",
+        help="serve metrics for Prometheus (prometheus://:9464), or send them by "
+        "OpenTelemetry (otlp://host:4317)",
+    )
+    parser.add_argument(
+        "--log",
+        choices=("debug", "info", "warning", "error"),
+        help="write to stderr what happens: adaptations, epochs, items left out",
+    )
+    parser.add_argument(
+        "--log-json",
+        action="store_true",
+        help="the same as lines of JSON (default level: info)",
+    )
+    parser.add_argument(
         "--show",
         type=at_least(0),
         default=3,
@@ -100,6 +122,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the program; the exit status says whether it ended well."""
     console = words()
+    set_up_logging(arguments.log, as_json=arguments.log_json)
     with Signals() as signals:
         sinks = load_sinks(arguments.target)
         with signals.waiting():
@@ -114,11 +137,37 @@ def run(arguments: argparse.Namespace) -> int:
                 on_error=arguments.on_error,
                 verify=arguments.verify,
                 ui=arguments.ui_port or arguments.ui,
+                metrics=arguments.metrics,
             )
             watch(job, console, signals)
             for line in summarise(job, arguments.on, arguments.show):
                 console.print(line, markup=False)
     return 0 if job.status == "finished" else signals.exit_status
+
+
+def set_up_logging(level: str | None, *, as_json: bool) -> None:
+    """Have what the library logs written to stderr, where that is asked for."""
+    if level is None and not as_json:
+        return
+    handler = logging.StreamHandler()
+    form = "%(asctime)s %(levelname)s %(name)s %(message)s"
+    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(form))
+    logger = logging.getLogger(ROOT)
+    logger.addHandler(handler)
+    logger.setLevel((level or "info").upper())
+
+
+def parse_target(text: str) -> str:
+    """Return what `--metrics` means.
+
+    >>> parse_target("prometheus://:9464")
+    'prometheus://:9464'
+    """
+    try:
+        refuse_target(text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def parse_latency(text: str) -> Latency:

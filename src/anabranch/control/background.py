@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from anabranch.control.latency.hold import LatencyController
-from anabranch.control.throughput.tune import Controller, Step
+from anabranch.control.throughput.tune import Controller
+from anabranch.logs import log, logger_of
+from anabranch.metrics.adaptations import Adaptation
+
+_LOGGER = logger_of("control")
 
 
 def adapt_in_background(
@@ -22,7 +27,8 @@ def adapt_in_background(
             controller.run()
         except Exception as error:  # noqa: BLE001 - told in the history
             why = f"the controller failed: {error!r}"
-            controller.history.append(Step(controller.now_s, "halt", why, ""))
+            controller.history.note(Adaptation(controller.now_s, "halt", why, ""))
+            log(_LOGGER, logging.ERROR, "the controller failed", error=repr(error))
 
     thread = threading.Thread(target=run, name="controller", daemon=True)
     thread.start()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.dashboard.server import Server
+from anabranch.logs import log, logger_of
 from anabranch.metrics.run_record import JobSnapshot, append, lines_of
 
+_LOGGER = logger_of("dashboard")
 PERIOD_S = 1.0
 
 
@@ -62,7 +64,7 @@ class Live:
                 if now.status == "running":
                     self._over.wait(PERIOD_S)
         except Exception as error:  # noqa: BLE001 - the job goes on
-            sys.stderr.write(f"the dashboard ends early: {error!r}\n")
+            log(_LOGGER, logging.ERROR, "the dashboard ends early", error=repr(error))
         finally:
             self._server.close()
             self._closed.set()

@@ -10,6 +10,8 @@ from types import CodeType, FrameType
 from typing import Literal, Protocol, TypeAlias
 
 from anabranch.graph.graph import Graph
+from anabranch.metrics.adaptations import Adaptation, Journal
+from anabranch.metrics.epoch_trace import OnEpoch, ignore
 from anabranch.metrics.job_metrics import Metrics
 from anabranch.plan.plan import Plan, Reason
 from anabranch.runtime.ambient import Ambient
@@ -25,7 +27,11 @@ GRACE_S = 10.0  # how long a job that is to stop may take to come to a clean end
 
 @dataclass(frozen=True)
 class Options:
-    """How a program is to be run; `ambient` is what was around it when it was started."""
+    """How a program is to be run.
+
+    `ambient` is what was around it when it was started; `journal` takes its adaptations, and
+    `on_epoch` is told of each epoch that is over (Spark).
+    """
 
     on_error: OnError = stop
     degree: int | None = None
@@ -37,16 +43,8 @@ class Options:
         None  # with what was refuted
     )
     ambient: Ambient = field(default_factory=Ambient)
-
-
-@dataclass(frozen=True)
-class Adaptation:
-    """An adaptation: when, what was changed, why, and what it brought."""
-
-    at_s: float
-    what: str
-    why: str
-    effect: str
+    journal: Journal = field(default_factory=Journal)
+    on_epoch: OnEpoch = ignore
 
 
 class Running(Protocol):

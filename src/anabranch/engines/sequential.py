@@ -40,7 +40,7 @@ class SequentialRun(RunningThread):
     """A program on the sequential engine."""
 
     def __init__(self, graph: Graph, options: Options) -> None:
-        super().__init__("anabranch-sequential", graph, options.ambient)
+        super().__init__("anabranch-sequential", graph, options)
         self._options = options
         self._sinks = Sinks(graph, options.on_error)
         self._read = {op.name: 0 for op in graph.sources}

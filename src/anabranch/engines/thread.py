@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 
-from anabranch.engines.engine import GRACE_S, Adaptation, Status
+from anabranch.engines.engine import GRACE_S, Options, Status
 from anabranch.graph.graph import Graph
-from anabranch.runtime.ambient import Ambient
+from anabranch.logs import log, logger_of
+from anabranch.metrics.adaptations import Adaptation
 
+_LOGGER = logger_of("engines")
 _LOOK_S = 0.1  # how often somebody is asked whether there is a hurry
 _CLOSING_S = 5.0  # how long sinks may take to close when nobody waits for operators
 
@@ -21,20 +24,20 @@ class RunningThread(ABC):
     `_run` does the work and looks at `_stopping` between two steps.
     """
 
-    def __init__(self, name: str, graph: Graph, ambient: Ambient) -> None:
+    def __init__(self, name: str, graph: Graph, options: Options) -> None:
         self._graph = graph
         self._stopping = threading.Event()
         self._error: BaseException | None = None
         self._status: Status = "running"
         self._hung: str | None = None
-        self._history: list[Adaptation] = []
+        self._journal = options.journal
         self._started_s = time.monotonic()
         self._ended_s: float | None = None
         # Not `join`: before Python 3.13 one that Ctrl-C interrupts takes the thread for
         # ended.
         self._ended = threading.Event()
         self._ending = threading.Lock()
-        run = ambient.bind(self._run_guarded)
+        run = options.ambient.bind(self._run_guarded)
         self._thread = threading.Thread(target=run, name=name, daemon=True)
 
     def begin(self) -> None:
@@ -66,8 +69,17 @@ class RunningThread(ABC):
                 return False
             self._status, self._error = status, error
             self._ended_s = time.monotonic()
+            self._log_end()  # before anybody who waits goes on
             self._ended.set()
             return True
+
+    def _log_end(self) -> None:
+        fields = {"status": self._status, "seconds": self.elapsed_s}
+        if self._error is None:
+            log(_LOGGER, logging.INFO, "end of the job", **fields)
+        else:
+            error = repr(self._error)
+            log(_LOGGER, logging.ERROR, "end of the job", **fields, error=error)
 
     @property
     def status(self) -> Status:
@@ -83,7 +95,7 @@ class RunningThread(ABC):
 
     @property
     def history(self) -> tuple[Adaptation, ...]:
-        return tuple(self._history)
+        return tuple(self._journal)
 
     @property
     def elapsed_s(self) -> float:
@@ -156,9 +168,7 @@ class RunningThread(ABC):
         return False
 
     def _note(self, what: str, why: str, effect: str = "") -> Adaptation:
-        change = Adaptation(self.elapsed_s, what, why, effect)
-        self._history.append(change)
-        return change
+        return self._journal.note(Adaptation(self.elapsed_s, what, why, effect))
 
 
 def describe_hang(graph: Graph, busy: Collection[str], waited_s: float) -> str:

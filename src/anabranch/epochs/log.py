@@ -15,6 +15,7 @@ all cores together have done the work. Every stage costs something to begin.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections import deque
@@ -29,10 +30,13 @@ from anabranch.epochs.division import STAGE_S, Division, divide, widths
 from anabranch.epochs.intake.intake import Intake, Piece
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.task import Report
+from anabranch.logs import log, logger_of
+from anabranch.metrics.epoch_trace import EpochTrace, OnEpoch, ignore
 from anabranch.metrics.latency import Latencies
 from anabranch.metrics.load import Epoch
 from anabranch.runtime.births import Births, births_of, on_this_clock
 
+_LOGGER = logger_of("epochs")
 MOST_EPOCHS = 1000  # whose times are kept
 
 
@@ -159,6 +163,7 @@ class Reporting(Protocol):
     """What runs epochs."""
 
     profiling: bool
+    commit_s: float  # that the commit of the last epoch took
 
     @property
     def reports(self) -> Sequence[Report]:
@@ -196,12 +201,14 @@ class Seen:
 class EpochLog:
     """Written by the thread that runs epochs, waited for by the controller."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: OnEpoch = ignore) -> None:
         self.seconds: deque[float] = deque(maxlen=MOST_EPOCHS)
         self.items: deque[int] = deque(maxlen=MOST_EPOCHS)
         self.ran = 0  # epochs so far
         self.started = 0
         self.profiling = False  # asks for a profile of the epochs that begin
+        self._told = told
+        self._began_s = time.time()
         self._news = threading.Condition()
         self._recent: deque[Seen] = deque(maxlen=KEPT)
 
@@ -212,6 +219,7 @@ class EpochLog:
         """
         with self._news:
             self.started += 1
+            self._began_s = time.time()
 
     @contextlib.contextmanager
     def epoch(self, epochs: Reporting, *, usual: bool = True) -> Iterator[None]:
@@ -219,18 +227,30 @@ class EpochLog:
 
         One that is not of the `usual` size is nothing to compare others with.
         """
-        began_s = time.monotonic()
+        began_s, read_s = time.monotonic(), time.time() - self._began_s
         yield
         seconds = time.monotonic() - began_s
         seen = Seen(self.started, seconds, epochs.profiling, epochs.reports)
         self.seconds.append(seconds)
         self.items.append(seen.items)
         self.ran += 1
+        commit_s = min(seconds, epochs.commit_s)
+        phases = {"read": read_s, "run": seconds - commit_s, "commit": commit_s}
+        self._tell(EpochTrace(self.ran, self._began_s, (*phases.items(),), seen.items))
         if not usual:
             return
         with self._news:
             self._recent.append(seen)
             self._news.notify_all()
+
+    def _tell(self, epoch: EpochTrace) -> None:
+        """Say that an epoch is over. A job does not fail because nobody can be told."""
+        fields = {"epoch": epoch.number, "items": epoch.items}
+        log(_LOGGER, logging.DEBUG, "epoch", **fields, **dict(epoch.phases))
+        try:
+            self._told(epoch)
+        except Exception:
+            _LOGGER.exception("epoch %s could not be traced", epoch.number)
 
     def next(
         self, count: int, over: threading.Event, after: int | None = None

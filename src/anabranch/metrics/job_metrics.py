@@ -48,6 +48,7 @@ class Metrics:
     | `status` | "running", "finished", "stopped" or "failed" |
     | `elapsed_s` | seconds since the start |
     | `read`, `delivered` | items by source, and by sink |
+    | `failed` | items that were left out since an operator failed on them, by operator |
     | `items_per_s` | items read per second |
 
     On the local engine and on Spark:
@@ -94,6 +95,7 @@ class Metrics:
     elapsed_s: float
     read: Mapping[str, int] = field(default_factory=dict)
     delivered: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
     items_per_s: float = 0.0
     latency: LatencySummary = field(default_factory=LatencySummary)
     latency_from_reading: LatencySummary = field(default_factory=LatencySummary)

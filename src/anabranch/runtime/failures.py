@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import reprlib
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +24,9 @@ from anabranch.errors import (
 from anabranch.graph.graph import Op
 from anabranch.graph.paths import path_advice, plain_path, why_not_path
 from anabranch.graph.site import Site
+from anabranch.logs import log, logger_of
 
+_LOGGER = logger_of("runtime")
 END = "the end of the stream"
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _short = reprlib.Repr()
@@ -172,6 +176,37 @@ def function_of(on_error: OnError) -> Callable[[Failure], Any] | None:
     if not isinstance(on_error, DeadLetter):
         return on_error
     return None if isinstance(on_error.target, str) else on_error.target
+
+
+class FailureCounts:
+    """Counts the failures of each operator on their way to `on_error`.
+
+    The first of an operator is logged as a warning, the others as information.
+
+    >>> counts = FailureCounts(skip)
+    >>> counts(Failure("ratio", Site("job.py", 3), 0, "item 1", ValueError("zero")))
+    >>> counts.by_operator()
+    {'ratio': 1}
+    """
+
+    def __init__(self, on_error: OnError) -> None:
+        self.on_error = on_error
+        self._counts: Counter[str] = Counter()
+
+    def __call__(self, failure: Failure) -> None:
+        first = failure.operator not in self._counts
+        self._counts[failure.operator] += 1
+        level = logging.WARNING if first else logging.INFO
+        if _LOGGER.isEnabledFor(level):
+            text = failure.text
+            log(
+                _LOGGER, level, "item left out", operator=failure.operator, failure=text
+            )
+        self.on_error(failure)
+
+    def by_operator(self) -> dict[str, int]:
+        """Return how many items each operator has failed on."""
+        return dict(self._counts)
 
 
 def failure_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import replace
 from typing import Protocol
 
 from anabranch.control.goals import Latency
@@ -13,7 +12,7 @@ from anabranch.control.latency.closed import ClosedMemory, climb
 from anabranch.control.latency.decision import Decision, Degrees, Room, ms
 from anabranch.control.latency.predictive import Memory, predict
 from anabranch.control.latency.reactive import regulate
-from anabranch.control.throughput.tune import Step
+from anabranch.metrics.adaptations import Adaptation, Journal
 from anabranch.metrics.job_metrics import LatencyStep
 from anabranch.metrics.load import Observed
 
@@ -55,14 +54,18 @@ class LatencyActuator(Protocol):
 
 
 MOST_STEPS = 1000  # control steps that are kept
-MOST_HISTORY = 10_000  # changes; then the older half is forgotten
 
 
 class LatencyController:
     """Keeps one program within its bound; `history` may be read from other threads."""
 
-    def __init__(self, actuator: LatencyActuator, goal: Latency) -> None:
-        self.history: list[Step] = []
+    def __init__(
+        self,
+        actuator: LatencyActuator,
+        goal: Latency,
+        journal: Journal | None = None,
+    ) -> None:
+        self.history = Journal() if journal is None else journal
         self.looks = 0  # control steps so far
         self._steps: deque[LatencyStep] = deque(maxlen=MOST_STEPS)
         self._actuator = actuator
@@ -71,7 +74,9 @@ class LatencyController:
         self._epochs = EpochMemory()
         self._closed = ClosedMemory()
         self._alarm_per_s = math.inf
-        self._pending: tuple[Step, float] | None = None  # and the latency before it
+        self._pending: tuple[Adaptation, float] | None = (
+            None  # and the latency before it
+        )
 
     @property
     def now_s(self) -> float:
@@ -106,11 +111,9 @@ class LatencyController:
             if done is None:
                 return False
             how = done
-        if len(self.history) >= MOST_HISTORY:
-            del self.history[: MOST_HISTORY // 2]
-        self.history.append(Step(at_s, decision.what, decision.why, how))
+        change = Adaptation(at_s, decision.what, decision.why, how)
         before_s = seen.sojourns.quantile_s(self._goal.quantile)
-        self._pending = (self.history[-1], before_s)
+        self._pending = (self.history.note(change), before_s)
         return True
 
     def _without_choice(self) -> bool:
@@ -152,7 +155,7 @@ class LatencyController:
             share = f"{self._goal.quantile:.0%}"
             effect = f"{share} within {ms(after_s)}, before {ms(before_s)}"
         told = "; ".join(part for part in (effect, step.effect) if part)
-        self.history[-1] = replace(step, effect=told)
+        self.history.amend(step, told)
 
     def steps(self) -> tuple[LatencyStep, ...]:
         """Return the last control steps."""

@@ -14,11 +14,11 @@ Every decision is a pure function in a file of its own; waiting is the actuator'
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from anabranch.control.actuator import Actuator
 from anabranch.control.goals import ControlSettings
 from anabranch.control.throughput.together import Move, Scope, Stay, choose_move
+from anabranch.metrics.adaptations import Adaptation, Journal
 from anabranch.metrics.load import Profile
 from anabranch.metrics.rates import Gain, Rates, gain
 from anabranch.plan.plan import Arrangement
@@ -56,16 +56,6 @@ class Blacklist:
         return arrangement if self._per_arrangement else None
 
 
-@dataclass(frozen=True)
-class Step:
-    """What the controller did: when, what, why, and what came of it."""
-
-    at_s: float
-    what: str
-    why: str
-    effect: str
-
-
 class Controller:
     """Adapts one program.
 
@@ -74,9 +64,12 @@ class Controller:
     """
 
     def __init__(
-        self, actuator: Actuator, settings: ControlSettings | None = None
+        self,
+        actuator: Actuator,
+        settings: ControlSettings | None = None,
+        journal: Journal | None = None,
     ) -> None:
-        self.history: list[Step] = []
+        self.history = Journal() if journal is None else journal
         self.settled = False
         self._actuator = actuator
         self._settings = settings or ControlSettings()
@@ -293,7 +286,7 @@ class Controller:
         self, what: str, why: str, effect: str, at_s: float | None = None
     ) -> None:
         when_s = self._actuator.now_s if at_s is None else at_s
-        self.history.append(Step(when_s, what, why, effect))
+        self.history.note(Adaptation(when_s, what, why, effect))
 
 
 def _in_doubt(seen: Gain, least: float) -> bool:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from anabranch.engines.engine import Adaptation, Options, operators_of
+from anabranch.engines.engine import Options, operators_of
 from anabranch.engines.local.actuator import LocalActuator, effect_of
 from anabranch.engines.local.delivery import deliverer, finish
 from anabranch.engines.local.flow import LocalFlow
@@ -17,6 +17,7 @@ from anabranch.engines.local.watching import PLACES
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op
+from anabranch.metrics.adaptations import Adaptation
 from anabranch.metrics.job_metrics import Metrics
 from anabranch.metrics.latency import (
     SinkLatencies,
@@ -41,7 +42,7 @@ class LocalRun(RunningThread):
     def __init__(
         self, graph: Graph, plan: Plan, options: Options, configuration: Configuration
     ) -> None:
-        super().__init__("anabranch-local", graph, options.ambient)
+        super().__init__("anabranch-local", graph, options)
         self._users_on_error = options.on_error
         self._error_lock = threading.Lock()
         self._on_error = stop if options.on_error is stop else self._one_at_a_time

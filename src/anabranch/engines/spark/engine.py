@@ -89,7 +89,7 @@ class SparkRun(RunningThread):
     """A program on Spark."""
 
     def __init__(self, graph: Graph, plan: Plan, options: Options) -> None:
-        super().__init__("anabranch-spark", graph, options.ambient)
+        super().__init__("anabranch-spark", graph, options)
         self._options = options
         self._settings = capture_settings()  # here: this is the thread of the program
         self._labels = find_labels(graph)
@@ -117,7 +117,7 @@ class SparkRun(RunningThread):
         self._size = EpochSize()
         self._epoch_items = options.epoch_items or self._size.items
         self._admits = options.epoch_items is None  # as many as is good
-        self._epoch_log = EpochLog()
+        self._epoch_log = EpochLog(options.on_epoch)
         self._arrivals = Arrivals()
         self._backlog: int | None = None
         self._warm_s = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -77,6 +78,7 @@ class Epochs:
         self.sparing = False  # no replicas for units that had little to do
         self.cuts: frozenset[str] = frozenset()
         self.profiling = False
+        self.commit_s = 0.0  # that the commit of the last epoch took
         self.reports: Sequence[Report] = ()  # of the last epoch
         shipped, names = pack(spec)
         in_driver = any(unit.in_driver for unit in spec.layout.units)
@@ -368,7 +370,9 @@ class Epochs:
         self._versions = self._with_new_versions(ran)
         sunk = self._collect_sinks(rows)
         done = Done(self._base, reports, sunk, after, self._ended, self._begun)
+        began_s = time.monotonic()
         self._snapshots = self._books.took(done)
+        self.commit_s = time.monotonic() - began_s
 
     def _refuse_refuted(self, reports: Sequence[Report]) -> None:
         """Raise `RefutedError` if the epoch has refuted a verdict; nothing is committed.

@@ -1,0 +1,78 @@
+"""Where the metrics of a job go: what `metrics=` means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from anabranch.errors import ArgumentError
+from anabranch.export.families import Family
+from anabranch.export.otlp import OtlpSender
+from anabranch.export.prometheus import Endpoint
+from anabranch.metrics.epoch_trace import EpochTrace
+
+SCHEMES = ("prometheus", "otlp", "otlps")
+EXAMPLES = '"prometheus://:9464" or "otlp://host:4317"'
+
+
+class Exporter(Protocol):
+    """What makes the metrics of a job known to others."""
+
+    address: str
+
+    def begin(self, collect: Callable[[], Iterable[Family]]) -> None:
+        """Make known what `collect` returns, from now on."""
+
+    def trace(self, epoch: EpochTrace) -> None:
+        """Make known that an epoch is over."""
+
+    def close(self) -> None:
+        """Make known the last of it, and go away."""
+
+
+def why_not_target(target: str) -> str | None:
+    """Return why metrics cannot go there, if they cannot.
+
+    >>> why_not_target("prometheus://:9464")
+    >>> why_not_target("statsd://host:8125")
+    "it begins with 'statsd'"
+    """
+    try:
+        parts = urlsplit(target)
+        port = parts.port
+    except ValueError as error:
+        return str(error)
+    if parts.scheme not in SCHEMES:
+        return f"it begins with {parts.scheme!r}"
+    if port is None:
+        return "it has no port"
+    if parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+        return "there is more than a host and a port"
+    if not parts.hostname and parts.scheme != "prometheus":
+        return "it has no host"
+    return None
+
+
+def refuse_target(target: object) -> None:
+    """Raise if metrics cannot go there."""
+    why = why_not_target(target) if isinstance(target, str) else "it is no text"
+    if why is not None:
+        msg = f"metrics must be None or like {EXAMPLES}; got {target!r}; {why}"
+        raise ArgumentError(msg)
+
+
+def open_exporter(target: str) -> Exporter:
+    """Return what exports to a target; a port that Prometheus reads is taken by then.
+
+    >>> exporter = open_exporter("prometheus://127.0.0.1:0")
+    >>> exporter.address.endswith("/metrics")
+    True
+    >>> exporter.close()
+    """
+    refuse_target(target)
+    parts = urlsplit(target)
+    host, port = parts.hostname or "", parts.port or 0
+    if parts.scheme == "prometheus":
+        return Endpoint(host, port)
+    return OtlpSender(host, port, secure=parts.scheme == "otlps")
