@@ -7,7 +7,7 @@ with the next one, and nothing that the kernel wrote counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -52,12 +52,28 @@ class ColumnShape:
         return ("int", *(kind for kind in self.kinds if kind != "none"))
 
 
+TableItems: TypeAlias = tuple[tuple[Any, Any], ...] | None
+
+
 @dataclass(frozen=True)
 class StringTable:
-    """A function of one string: an expression in `s`, and the kind of what it gives."""
+    """A function of one string: an expression in `s`, and the kind of what it gives.
+
+    The expression may look into a dict of the program, `d`, whose items are `items`.
+
+    >>> StringTable("d[s] + len(s)", "int", (("ab", 40),)).function()("ab")
+    42
+    """
 
     text: str
     gives: ColumnKind
+    items: TableItems = None
+
+    def function(self) -> Callable[[str], Any]:
+        """Return the function itself."""
+        names = {"d": None if self.items is None else dict(self.items)}
+        made: Callable[[str], Any] = eval(f"lambda s: {self.text}", names)  # noqa: S307 - text of our own, of constants
+        return made
 
 
 @dataclass(frozen=True)

@@ -25,18 +25,25 @@ from tests.compiler.columns.written_functions import HEAD, Item, Writer, make_it
 ROLES = ("map", "replace", "filter", "scan", "window")
 
 
+def as_in_c(function):
+    """Return a function of `math` that gives infinity instead of an error."""
+
+    def call(*args):
+        try:
+            return function(*args)
+        except OverflowError:
+            return math.inf
+
+    return staticmethod(call)
+
+
 class CMath:
-    """The functions of `math` as C has them: infinity instead of an error."""
+    """The functions of `math` as C has them."""
 
     vars().update({n: getattr(math, n) for n in dir(math) if not n.startswith("_")})
     fmod = staticmethod(np.fmod)
-
-    @staticmethod
-    def exp(x):
-        try:
-            return math.exp(x)
-        except OverflowError:
-            return math.inf
+    exp, expm1, pow = map(as_in_c, (math.exp, math.expm1, math.pow))
+    sinh, cosh = map(as_in_c, (math.sinh, math.cosh))
 
 
 def interpret(kernel):

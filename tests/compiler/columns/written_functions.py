@@ -1,6 +1,6 @@
 """Writes functions at random, with state, windows, strings, None and errors."""
 
-# ruff: noqa: C901, PLR0911
+# ruff: noqa: C901, PLR0911, PLR0912, PLR0915
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ class Pair(NamedTuple):
 RATE = 0.1
 LIMIT = 7
 WORDS = ("a", "b1", "12")
+WEIGHTS = {"a": 3, "b1": -4, "é": 1 << 62}
+RATES = {1: 0.5, 2: 0.25, -7: 1e300}
+STEPS = [4, 8, 15]
+KNOWN = {"a", "12"}
 
 
 def helper(a, b=3):
@@ -57,7 +61,8 @@ def scaled(x, n):
 
 HEAD = (
     "import math\nfrom tests.compiler.columns.written_functions import "
-    "Item, Out, Pair, RATE, LIMIT, WORDS, helper, scaled\n\n\n"
+    "Item, Out, Pair, RATE, LIMIT, WORDS, WEIGHTS, RATES, STEPS, KNOWN, helper, "
+    "scaled\n\n\n"
 )
 INTS = [0, 1, 2, 3, -1, -7, 10, 255, 1 << 31, (1 << 53) + 1, 1 << 62, (1 << 63) - 1]
 FLOATS = [0.0, -0.0, 1.0, 0.1, -2.5, 3.75, 1e10, 1e16, 1e300, -1e308, 5e-324]
@@ -98,7 +103,18 @@ class Writer:
 
     def write_int(self, d):
         a, b = self.write("int", d), self.write("int", d)
-        match self.rng.randrange(16):
+        match self.rng.randrange(21):
+            case 16:
+                return f"({a} {self.pick('<<', '>>')} {self.pick('2', '5', f'({b} % 70)', '-1')})"
+            case 17:
+                return f"({a} ** {self.pick('2', '3', f'({b} % 40)', '-1')})"
+            case 18:
+                s = self.write("str", d)
+                return self.pick(f"WEIGHTS[{s}]", f"WEIGHTS.get({s}, 2)")
+            case 19:
+                return f"STEPS[{self.pick(a, f'{a} % 3')}]"
+            case 20:
+                return f"divmod({a}, {b})[{self.pick(0, 1)}]"
             case 0 | 1 | 2 | 3 | 4 | 5:
                 return f"({a} {self.pick('+', '-', '*', '+', '-', '//', '%')} {b})"
             case 6:
@@ -125,7 +141,21 @@ class Writer:
     def write_float(self, d):
         a, b = self.write("float", d), self.write("float", d)
         i = self.write("int", d)
-        match self.rng.randrange(14):
+        match self.rng.randrange(19):
+            case 14:
+                return f"({a} ** {self.pick('2', '0.5', '-1', '3.0', b, i)})"
+            case 15 | 16:
+                return f"round({a}, {self.pick(0, 1, 2, 2, 3, 6)})"
+            case 17:
+                return f"RATES[{i}]"
+            case 18:
+                return self.pick(
+                    f"math.pow({a}, {self.pick('2', b)})",
+                    f"math.copysign({a}, {b})",
+                    f"math.fmod({a}, {b})",
+                    f"math.atan2({a}, {b})",
+                    f"math.{self.pick('tanh', 'sinh', 'log10', 'asin', 'expm1')}({a})",
+                )
             case 0 | 1 | 2 | 3:
                 return f"({a} {self.pick('+', '-', '*', '/')} {b})"
             case 4:
@@ -150,7 +180,11 @@ class Writer:
 
     def write_bool(self, d):
         op = self.pick("<", "<=", ">", ">=", "==", "!=")
-        match self.rng.randrange(11):
+        match self.rng.randrange(13):
+            case 11:
+                return f"({self.write('str', d)} in {self.pick('KNOWN', 'WEIGHTS')})"
+            case 12:
+                return f"({self.write('int', d)} {self.pick('in', 'not in')} STEPS)"
             case 0 | 1:
                 return f"({self.write('int', d)} {op} {self.write('int', d)})"
             case 2 | 3:
@@ -174,7 +208,9 @@ class Writer:
 
     def write_str(self, d):
         s = self.write("str", d)
-        match self.rng.randrange(7):
+        match self.rng.randrange(8):
+            case 7:
+                return f"f'<{{{s}}}>'" if "'" not in s and '"' not in s else s
             case 0:
                 return f"{s}.{self.pick('upper', 'lower', 'strip', 'title')}()"
             case 1:
@@ -195,7 +231,7 @@ class Writer:
         lines = []
         for _ in range(self.rng.randrange(1, 4)):
             kind = self.pick("int", "float", "bool", "str", "int", "float")
-            choice = self.rng.randrange(7) if depth else 0
+            choice = self.rng.randrange(9) if depth else 0
             own = [n for n in self.names.get(kind, []) if n.startswith("v")]
             if choice <= 2 or not own:
                 name, bind = self.new(kind)
@@ -229,6 +265,24 @@ class Writer:
                 lines.append(f"{indent}    {name} += 1")
                 target = self.rng.choice(own)
                 lines.append(f"{indent}    {target} = {self.write(kind, 1)}")
+            elif choice >= 7:
+                name, bind = self.new("float")
+                error = self.pick("ZeroDivisionError", "Exception", "ValueError")
+                lines.append(f"{indent}try:")
+                if self.rng.random() < 0.5:
+                    lines.append(f"{indent}    if {self.write('bool', 1)}:")
+                    lines.append(f"{indent}        {name} = {self.write('float', 2)}")
+                    lines.append(f"{indent}    else:")
+                    value = f"{self.leaf('float')} / {self.leaf('int')}"
+                    lines.append(f"{indent}        {name} = {value}")
+                else:
+                    value = f"{self.write('float', 1)} / {self.write('int', 1)}"
+                    lines.append(f"{indent}    {name} = {value}")
+                    value = f"{name} // ({self.write('int', 1)} % 3)"
+                    lines.append(f"{indent}    {name} = {value}")
+                lines.append(f"{indent}except {error}:")
+                lines.append(f"{indent}    {name} = {self.write('float', 1)}")
+                bind()
             else:
                 name, bind = self.new("float")
                 lines.append(f"{indent}{name} = 0")
@@ -273,7 +327,7 @@ class Writer:
     def write_filter(self, name):
         self.read_item()
         body = self.statements(1, "    ")
-        test = self.write("bool", 3)
+        test = self.write(self.pick("bool", "bool", "int", "float", "str"), 3)
         return "\n".join([f"def {name}(t):", *body, f"    return {test}"])
 
     def write_scan(self, name):

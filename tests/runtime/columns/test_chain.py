@@ -190,3 +190,50 @@ def test_a_small_job_is_not_compiled():
     tier = ColumnTier(both.ops, {**both.kernels}, {}, Trade, "never")
 
     assert not tier.ready
+
+
+class Number(NamedTuple):
+    n: int
+    x: float
+    s: str
+
+
+TABLE = {"a": 0.5, "b": 3.0}
+
+
+def powers(t):
+    return Number(t.n**3 + (t.n << 2), t.x**2.0 + abs(t.x) ** 0.5, t.s)
+
+
+def digits(t):
+    return t._replace(x=round(t.x, 2) + round(t.x / 8, 1))
+
+
+def tables(t):
+    return t._replace(x=TABLE.get(t.s, -1.0) * TABLE["a"], n=[5, 6, 7][t.n % 3])
+
+
+def caught(t):
+    try:
+        ratio = t.x / t.n
+    except ZeroDivisionError:
+        ratio = -1.0
+    return t._replace(x=ratio)
+
+
+@pytest.mark.parametrize("function", [powers, digits, tables, caught])
+def test_compiled_helpers_are_exact(function):
+    rng = random.Random(5)
+    items = [
+        Number(rng.randrange(-9, 9), rng.choice([rng.uniform(-99, 99), k / 8]), word)
+        for k in range(3000)
+        for word in [rng.choice("abc")]
+    ]
+    graph = build_graph([ab.from_iterable([], Number).map(function).to_list()])
+    (found,) = find_columns(graph, {op.name: Traits("stateless") for op in graph})
+    assert found.kernel is not None, found.why
+    chain = ColumnChain([graph["map"]], {"map": found.kernel}, {}, Number)
+
+    made = chain.run(to_table(items, form_of(Number))).items()
+
+    assert list(map(repr, map(function, items))) == list(map(repr, made))

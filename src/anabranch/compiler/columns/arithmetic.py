@@ -14,6 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from anabranch.compiler.columns.exact_helpers import (
+    FLOAT_POWER,
+    INT_POWER,
+)
 from anabranch.compiler.columns.values import (
     ZERO,
     Group,
@@ -31,7 +35,7 @@ from anabranch.compiler.columns.values import (
 from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
 from anabranch.plan.column_kernels import ColumnKind as Kind
 from anabranch.plan.column_kernels import ColumnShape as Shape
-from anabranch.plan.column_kernels import StringTable
+from anabranch.plan.column_kernels import StringTable, TableItems
 
 NEAR = (1 << 62) - 1  # a sum of two numbers up to it fits 64 bits
 EXACT = 1 << 53  # every whole number up to here is a float
@@ -58,6 +62,11 @@ class Module:
         if table not in self.tables:
             self.tables.append(table)
         return self.tables.index(table)
+
+    def helper(self, text: str) -> None:
+        """Put a function in front of the others, once."""
+        if text not in self.texts:
+            self.texts.insert(0, text)
 
     def new(self, prefix: str) -> str:
         """Return a name that nothing else has."""
@@ -108,6 +117,10 @@ class Arithmetic:
         """Give up if something holds."""
         self.emit(f"if {wrong}:")
         self.lines.append((self.depth + 1, "FAIL"))
+
+    def check_zero(self, wrong: str) -> None:
+        """Leave where Python raises `ZeroDivisionError`."""
+        self.check(wrong)
 
     def variable(self, kind: Kind, text: str) -> Scalar:
         name = self.module.new("v")
@@ -232,6 +245,13 @@ class Arithmetic:
             self.refuse(f"computes a {type(made).__name__} of constants")
         return Known(made)
 
+    def fold_any(self, function: Callable[..., Any], *args: Any) -> Value:
+        """Compute with values that are the same for all items, as Python does."""
+        try:
+            return Known(function(*args))
+        except Exception:  # noqa: BLE001 - Python will raise it
+            return self.give_up()
+
     def number(self, value: Value, *, like: Kind | None = None) -> Value:
         """Return a value as a number of one kind; give up where it is none."""
         if not isinstance(value, Known | Scalar) or not kinds_in(value):
@@ -269,7 +289,7 @@ class Arithmetic:
             return Scalar(("int",), f"int({self.text(number)})")
         return Known(int(number.value)) if isinstance(number, Known) else number
 
-    def _binary(self, op: str, left: Value, right: Value) -> Value:
+    def binary(self, op: str, left: Value, right: Value) -> Value:  # noqa: PLR0911 - a table
         if isinstance(left, Known) and isinstance(right, Known):
             return self.fold(_BINARY[op], left.value, right.value)
         if op == "+" and isinstance(left, Group) and isinstance(right, Group):
@@ -285,13 +305,10 @@ class Arithmetic:
         kinds = {only_kind(one), only_kind(two)}
         if op in ("&", "|", "^"):
             return self._bits(op, one, two)
-        if op in ("**", "@", "<<"):
-            what = {
-                "**": "raises to a power",
-                "@": "uses @",
-                "<<": "shifts to the left",
-            }
-            self.refuse(f"{what[op]}, which may differ from Python")
+        if op == "@":
+            self.refuse("uses @")
+        if op == "**":
+            return self._power(one, two)
         if "float" in kinds or op == "/":
             return self._of_floats(op, one, two)
         return self.of_ints(op, one, two)
@@ -303,6 +320,26 @@ class Arithmetic:
             if isinstance(right, Known) and kinds_in(left) == ("str",) and op != "%":
                 return self.look_up(f"s {op} {right.value!r}", "str", left)
         return self.refuse("joins strings that are not known")
+
+    def _power(self, one: Value, two: Value) -> Value:
+        """Raise to a power: whole numbers to a whole number that is not negative."""
+        kinds = {only_kind(one), only_kind(two)}
+        negative = isinstance(two, Known) and two.value < 0
+        if "float" in kinds or negative:
+            self.module.helper(FLOAT_POWER)
+            a, b = self.as_float(one), self.as_float(two)
+            return self.helped("float", f"float_power({a}, {b}, float(C[0]) * 0.0)")
+        self.module.helper(INT_POWER)
+        a, b = self.text(self.whole(one)), self.text(self.whole(two))
+        self.check(f"{b} < 0")
+        return self.helped("int", f"int_power({a}, {b})")
+
+    def helped(self, kind: Kind, call: str) -> Value:
+        """Return the result of a helper, which tells whether it gave up."""
+        pair = self.module.new("r")
+        self.emit(f"{pair} = {call}")
+        self.check(f"{pair}[0]")
+        return self.variable(kind, f"{pair}[1]")
 
     def _bits(self, op: str, one: Value, two: Value) -> Value:
         kinds = {only_kind(one), only_kind(two)}
@@ -335,10 +372,10 @@ class Arithmetic:
             case "+" | "-" | "*":
                 return self.variable("float", f"{a} {op} {b}")
             case "/":
-                self.check(f"{b} == 0.0")
+                self.check_zero(f"{b} == 0.0")
                 return self.variable("float", f"{a} / {b}")
             case "%" | "//":
-                self.check(f"{b} == 0.0")
+                self.check_zero(f"{b} == 0.0")
                 rest = self.variable("float", f"np.fmod({a}, {b})")
                 mod = self.module.new("v")
                 self.emit(
@@ -377,7 +414,13 @@ class Arithmetic:
             case "*":
                 self.check(f"not (-9e18 < float({a}) * float({b}) < 9e18)")
             case "//" | "%":
-                self.check(f"({b} == 0) or ({a} < {-NEAR})")
+                self.check_zero(f"{b} == 0")
+                self.check(f"{a} < {-NEAR}")
+            case "<<":
+                self.check(
+                    f"({b} < 0) or ({b} > 62) or ({a} > ({NEAR} >> {b})) "
+                    f"or ({a} < -({NEAR} >> {b}))"
+                )
             case ">>":
                 self.check(f"({b} < 0) or ({b} > 62)")
         return self.variable("int", f"{a} {op} {b}")
@@ -421,18 +464,37 @@ class Arithmetic:
         return self.variable("bool", f"{a} {op} {b}")
 
     def _equal(self, op: str, left: Value, right: Value) -> Value:
-        """Compare values that may be of several kinds: those of one kind each."""
-        if "none" in (*kinds_in(left), *kinds_in(right)):
-            none_left = self._text_of_none(left)
-            none_right = self._text_of_none(right)
-            self.check(f"{none_left} or {none_right}")
+        """Compare values that may be None; others have to be of one kind each."""
         one, two = kinds_in(left), kinds_in(right)
-        if {*one, *two} <= {"str", "none"}:
-            a, b = self._plain(left, "str"), self._plain(right, "str")
-            return self.variable("bool", f"{a} {op} {b}")
-        if "str" in (*one, *two):
+        plain = {*one, *two} - {"none"}
+        if "str" in plain and plain != {"str"}:
             self.refuse("compares a str with something else")
-        return self._compare_numbers(op, self.number(left), self.number(right))
+        none_left, none_right = self._text_of_none(left), self._text_of_none(right)
+        if plain and ("none",) not in (one, two):
+            kinds = [[k for k in kinds if k != "none"] for kinds in (one, two)]
+            if any(len(found) != 1 for found in kinds):
+                return self._compare_numbers(op, self.number(left), self.number(right))
+            (a,), (b,) = kinds
+            first = Scalar((a,), self._text_of(left, a))
+            second = Scalar((b,), self._text_of(right, b))
+            if a == "str":
+                same = f"{first.text} == {second.text}"
+            else:
+                same = self.text(self._compare_numbers("==", first, second))
+        else:
+            same = "False"
+        found = self.variable(
+            "bool",
+            f"({none_left} and {none_right}) if ({none_left} or {none_right}) "
+            f"else ({same})",
+        )
+        return found if op == "==" else self._unary("not", found)
+
+    def _text_of(self, value: Value, kind: Kind) -> str:
+        """Return the text of a value that is of a kind, or None."""
+        if isinstance(value, Scalar) and len(value.kinds) > 1:
+            return value.part(kind)
+        return self.text(value)
 
     def _plain(self, value: Value, kind: Kind) -> str:
         if isinstance(value, Scalar) and len(value.kinds) > 1:
@@ -471,22 +533,35 @@ class Arithmetic:
         elif kinds_in(container) == ("str",) and isinstance(item, Known):
             return self.look_up(f"{item.value!r} in s", "bool", container)
         elif isinstance(container, Known) and isinstance(
-            container.value, tuple | frozenset
+            container.value, tuple | list | set | frozenset | dict
         ):
-            values = [Known(one) for one in container.value]
-            return self._any_equal(item, values)
+            return self._is_among(item, container.value)
         elif isinstance(container, Group):
             return self._any_equal(item, container.values)
         return self.refuse(f"looks for something in a {describe(container)}")
 
+    def _is_among(self, item: Value, values: Any) -> Value:
+        """Tell whether an item is in a container that is the same for all items."""
+        if isinstance(item, Known):
+            return self.fold(operator.contains, values, item.value)
+        words = list(values)
+        if kinds_in(item) == ("str",) and all(type(word) is str for word in words):
+            table = tuple((word, True) for word in words)
+            return self.look_up("s in d", "bool", item, table)
+        if len(words) > _MOST_COMPARED:
+            self.refuse(f"looks for a value among {len(words)}")
+        return self._any_equal(item, [Known(one) for one in words])
+
     def _any_equal(self, item: Value, values: Sequence[Value]) -> Value:
         kinds = kinds_in(item)
-        if len(kinds) != 1 or kinds == ("float",):
-            self.refuse("looks for a value that may be NaN or None in a tuple")
+        if not kinds or {"float"} & {*kinds}:
+            self.refuse("looks for a value that may be NaN among others")
         texts = []
         for value in values:
             found = kinds_in(value)
-            if len(found) != 1 or (found != kinds and {*found, *kinds} - _NUMBERS):
+            if len(found) != 1 or (
+                found != kinds and {*found, *kinds} - _NUMBERS - {"none"}
+            ):
                 self.refuse("looks for a value among others of other types")
             same = self._compare("==", item, value)
             texts.append(
@@ -494,16 +569,20 @@ class Arithmetic:
             )
         return self.variable("bool", " or ".join(texts)) if texts else Known(False)
 
-    def look_up(self, text: str, gives: Kind, value: Value) -> Value:
+    def look_up(
+        self, text: str, gives: Kind, value: Value, table: TableItems = None
+    ) -> Value:
         """Return a function of one string, by its table."""
+        made = StringTable(text, gives, table)
         if isinstance(value, Known):
-            return self.fold(lambda s: eval(text, {}, {"s": s}), value.value)  # noqa: S307 - made of constants
+            return self.fold(made.function(), value.value)
         code = self._plain(value, "str")
-        number = 2 * self.module.table(StringTable(text, gives))
+        number = 2 * self.module.table(made)
         self.check(f"Q[{number + 1}][{code}]")
         return self.variable(gives, f"Q[{number}][{code}]")
 
 
+_MOST_COMPARED = 64
 _NUMBERS: set[Kind] = {"int", "float", "bool"}
 _UNARY: dict[str, Callable[..., Any]] = {
     "+": operator.pos,

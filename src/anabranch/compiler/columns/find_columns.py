@@ -21,6 +21,7 @@ from anabranch.compiler.columns.translate import (
 )
 from anabranch.compiler.columns.values import (
     KIND_OF,
+    ZERO,
     Items,
     Known,
     NoColumnsError,
@@ -335,14 +336,18 @@ def _filter(
     text = _Text(Module())
     args = [takes.value("!#")]
     made = translate(text.module, function, args)
-    if made.gives.kinds != ("bool",):
-        msg = "gives something else than a bool"
+    if made.gives.parts is not None or len(made.gives.kinds) != 1:
+        msg = "gives something else than a plain value to choose by"
         raise NoColumnsError(msg)
+    (kind,) = made.gives.kinds
     text.call(made, args)
-    _store(text, made, args, 0, ItemColumns(bool, ("bool",)))
-    if made.forwards[0] is not None:  # the attribute itself is the predicate
-        params = list(flatten_all(args))
-        text.body.append(f"o0[j] = {text.texts(params[made.forwards[0]])[0]}")
+    if made.forwards[0] is None:
+        found = "r[1]"
+    else:  # the attribute itself is the predicate
+        found = text.texts(list(flatten_all(args))[made.forwards[0]])[0]
+    empty = text.module.string("") if kind == "str" else ZERO.get(kind, "")
+    choice = {"bool": found, "none": "False"}.get(kind, f"{found} != {empty}")
+    text.body.append(f"o0[j] = {choice}")
     source = text.write([], 0, 1, [])
     sources = tuple(range(len(takes.kinds)))
     kernel = _make(op, "filter", text, takes, takes, sources, source, keep=True)
@@ -420,14 +425,13 @@ def _keep_state(
 
 
 def _widen(texts: list[str], found: ColumnShape, kept: ColumnShape) -> list[str]:
-    zero = {"int": "0", "float": "0.0", "bool": "False", "str": "0"}
     if len(found.kinds) == 1:
         tag = str(COLUMN_KINDS.index(found.kinds[0]))
         parts = dict(zip(found.arrays, texts, strict=True))
     else:
         tag = texts[0]
         parts = dict(zip(found.arrays[1:], texts[1:], strict=True))
-    return [tag, *(parts.get(kind, zero[kind]) for kind in kept.arrays[1:])]
+    return [tag, *(parts.get(kind, ZERO[kind]) for kind in kept.arrays[1:])]
 
 
 def _window(

@@ -17,22 +17,24 @@ that Python fills once for each string.
 from __future__ import annotations
 
 import builtins
-import math
+import operator
 import re
-import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.compiler.columns.arithmetic import (
-    NEAR,
     Arithmetic,
     DeadError,
     Module,
     ReturnLine,
     kinds_in,
-    only_kind,
+)
+from anabranch.compiler.columns.functions import (
+    FUNCTIONS,
+    STRING_METHODS,
+    call_math,
 )
 from anabranch.compiler.columns.values import (
     ZERO,
@@ -56,12 +58,10 @@ from anabranch.compiler.columns.values import (
     rebuild,
     shape_of,
 )
-from anabranch.plan.column_kernels import ColumnKind as Kind
 from anabranch.plan.column_kernels import ColumnShape as Shape
 from anabranch.python import ir
 
 _MOST_UNROLLED = 32
-_PLAIN_SUM = sys.version_info < (3, 12)  # since then it makes up for rounding
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,31 @@ class _Frame:
     on_yield: Callable[[Value], None] | None = None
 
 
+class _BreakLine(str):
+    """A line that is found again, wherever it is moved to."""
+
+    __slots__ = ()
+
+
+@dataclass
+class _End:
+    """A place at which a `try` is left, with the names there."""
+
+    line: _BreakLine
+    depth: int
+    names: dict[str, Value]
+
+
+@dataclass
+class _Catching:
+    """A `try` at work, with what is done about a division by zero, and its ends."""
+
+    handler: ir.Block
+    loops: int
+    frame: _Frame
+    ends: list[_End] = field(default_factory=list)
+
+
 class FunctionText(Arithmetic):
     """Translates one function."""
 
@@ -143,6 +168,7 @@ class FunctionText(Arithmetic):
         self.function = function
         self.args = args
         self.loops: list[tuple[dict[str, Value], dict[str, Shape], _Frame]] = []
+        self.catching: _Catching | None = None
         self.line = function.__code__.co_firstlineno
 
     def translate(self) -> Translated:
@@ -263,18 +289,26 @@ class FunctionText(Arithmetic):
             case ir.Unary(target=target, op=op, value=value):
                 names[target] = self._unary(op, self._get(value))
             case ir.Binary(target=target, op=op, left=left, right=right):
-                names[target] = self._binary(op, self._get(left), self._get(right))
+                names[target] = self.binary(op, self._get(left), self._get(right))
             case ir.Compare(target=target, op=op, left=left, right=right):
                 names[target] = self._compare(op, self._get(left), self._get(right))
             case ir.GetAttribute(target=target, value=value, name=name):
                 names[target] = self._attribute(self._get(value), name)
             case ir.GetElement(target=target, value=value, index=index):
                 names[target] = self._element(self._get(value), self._get(index))
-            case ir.Build(
-                target=target, kind="tuple" | "list" as kind, items=items
-            ) if not one.starred:
-                values = tuple(map(self._get, items))
-                names[target] = Group(values, kind == "list")
+            case ir.Build(target=target, kind="tuple" | "list" as kind, items=items):
+                values: list[Value] = []
+                for place, item in enumerate(items):
+                    found = self._get(item)
+                    values += parts_of(found) if place in one.starred else [found]
+                names[target] = Group(tuple(values), kind == "list")
+            case ir.Build(target=target, kind="str", items=items):
+                names[target] = self._join_strings([self._get(i) for i in items])
+            case ir.Format(target=target, value=value, conversion="", spec=None):
+                found = self._get(value)
+                if kinds_in(found) != ("str",):
+                    self.refuse(f"makes a str of a {describe(found)}")
+                names[target] = found
             case ir.Build(target=target, kind="slice", items=items):
                 bounds = [self._get(item) for item in items]
                 if not all(isinstance(bound, Known) for bound in bounds):
@@ -287,12 +321,7 @@ class FunctionText(Arithmetic):
                     self.give_up()
                 names.update(zip(targets, parts, strict=True))
             case ir.Call(target=target, function=function, arguments=arguments):
-                positional = [self._get(a.value) for a in arguments if a.name == ""]
-                if any(a.name in ("*", "**") for a in arguments):
-                    self.refuse("unpacks arguments")
-                keywords = {a.name: self._get(a.value) for a in arguments if a.name}
-                called = self._get(function)
-                names[target] = self._call(called, positional, keywords)
+                names[target] = self._call(self._get(function), *self._given(arguments))
             case ir.MakeFunction(target=target, function=made) if not one.decorators:
                 names[target] = Made(made, {**self.frame.cells, **names})
             case ir.Yield(value=value, delegates=False) if self.frame.on_yield:
@@ -313,11 +342,152 @@ class FunctionText(Arithmetic):
                 raise DeadError
             case ir.Raise():
                 self.give_up()
+            case ir.Try():
+                self._try(one)
             case _:
                 what = re.sub(r"(?<!^)(?=[A-Z])", " ", type(one).__name__).lower()
                 if isinstance(one, ir.Build):
                     what = f"new {one.kind}"
                 self.refuse(f"has a {what}")
+
+    def _given(
+        self, arguments: Sequence[ir.Argument]
+    ) -> tuple[list[Value], dict[str, Value]]:
+        """Return the arguments of a call, by place and by name."""
+        positional: list[Value] = []
+        keywords: dict[str, Value] = {}
+        for one in arguments:
+            value = self._get(one.value)
+            match one.name:
+                case "":
+                    positional.append(value)
+                case "*":
+                    positional += parts_of(value)
+                case "**":
+                    self.refuse("unpacks arguments by name")
+                case name:
+                    keywords[name] = value
+        return positional, keywords
+
+    def _join_strings(self, parts: Sequence[Value]) -> Value:
+        """Return the text of an f-string with one string that is not known."""
+        unknown = [part for part in parts if not isinstance(part, Known)]
+        if not all(kinds_in(part) == ("str",) for part in parts):
+            self.refuse("makes a str of something else")
+        if len(unknown) > 1:
+            self.refuse("joins strings that are not known")
+        known = [part.value if isinstance(part, Known) else None for part in parts]
+        if not unknown:
+            return Known("".join(map(str, known)))
+        texts = ["s" if word is None else repr(word) for word in known]
+        return self.look_up(" + ".join(texts), "str", unknown[0])
+
+    def _try(self, one: ir.Try) -> None:
+        """Run the body. Where Python raises, the handler runs, or the text gives up.
+
+        A handler is put where a division may fail, if it takes that error. Both ways end
+        with a `break` out of a loop that is gone through once.
+        """
+        if one.final or one.groups:
+            self.refuse("has a finally or an except*")
+        handler = self._handler_of_zero(one)
+        if handler is None:
+            self._block(one.body)
+            self._block(one.orelse)
+            return
+        outer = self.catching
+        caught = _Catching(handler, len(self.loops), self.frame)
+        self.emit("while True:")
+        head = len(self.lines)
+        self.catching = caught
+        with self.deeper():
+            try:
+                self._block(one.body)
+                self.catching = outer
+                self._block(one.orelse)
+                self._leave(caught)
+            except DeadError:
+                pass
+            finally:
+                self.catching = outer
+        if not caught.ends:
+            raise DeadError
+        self._join_ends(caught.ends)
+        self._fill(head)
+
+    def _handler_of_zero(self, one: ir.Try) -> ir.Block | None:
+        """Return what is done about a division by zero, if that is known."""
+        inside = (one.body, *(h.body for h in one.handlers), one.orelse)
+        if any(
+            isinstance(i, ir.Break | ir.Continue | ir.Raise)
+            for block in inside
+            for i in ir.walk(block)
+        ):
+            return None
+        first = one.handlers[0]
+        if first.name is not None or len(first.head) > 1:
+            return None
+        if first.type is None:
+            return first.body
+        match first.head:
+            case (ir.Load(name=name, scope="global"),):
+                found = self.frame.scope.get(name, getattr(builtins, name, None))
+                if found in (ZeroDivisionError, ArithmeticError, Exception):
+                    return first.body
+        return None
+
+    def _leave(self, caught: _Catching) -> None:
+        """Leave a `try` here, with the names as they are."""
+        line = _BreakLine("break")
+        caught.ends.append(_End(line, self.depth, dict(self.frame.names)))
+        self.emit(line)
+
+    def _join_ends(self, ends: list[_End]) -> None:
+        """Bring the names of all ends of a `try` together."""
+        merged: dict[str, Value] = {}
+        common = set.intersection(*(set(end.names) for end in ends))
+        for name in sorted(common):
+            values = [end.names[name] for end in ends]
+            if all(v is values[0] or _same(v, values[0]) for v in values):
+                merged[name] = values[0]
+                continue
+            try:
+                shape = shape_of(values[0])
+                for value in values[1:]:
+                    shape = join(shape, shape_of(value))
+            except NoColumnsError:
+                continue  # refused if somebody reads it
+            target = merged[name] = self._declare(shape)
+            for value, end in zip(values, ends, strict=True):
+                self._assign_at(end, target, value, shape)
+        self.frame.names = merged
+
+    def _assign_at(self, end: _End, target: Value, value: Value, shape: Shape) -> None:
+        kept, self.lines = self.lines, []
+        depth, self.depth = self.depth, end.depth
+        self._assign(target, value, shape)
+        made, self.lines, self.depth = self.lines, kept, depth
+        place = next(n for n, (_, line) in enumerate(kept) if line is end.line)
+        kept[place:place] = made
+
+    def check_zero(self, wrong: str) -> None:
+        """Go on in the handler where Python raises `ZeroDivisionError`."""
+        caught = self.catching
+        usable = caught is not None and caught.frame is self.frame
+        if caught is None or not usable or len(self.loops) != caught.loops:
+            super().check_zero(wrong)
+            return
+        self.emit(f"if {wrong}:")
+        names, self.catching = self.frame.names, None
+        self.frame.names = dict(names)
+        try:
+            with self.deeper():
+                self._block(caught.handler)
+                self._leave(caught)
+        except DeadError:
+            pass
+        finally:
+            self.frame.names, self.catching = names, caught
 
     def _get(self, name: str) -> Value:
         found = self.frame.names.get(name)
@@ -333,14 +503,8 @@ class FunctionText(Arithmetic):
             return self.frame.cells[name]
         for names in (self.frame.scope, vars(builtins)):
             if scope == "global" and name in names:
-                return self.take_known(names[name], name)
+                return Known(names[name])  # nobody changes it: this has been proven
         return self.refuse(f"reads {name}, which has no value")
-
-    def take_known(self, value: Any, name: str) -> Value:
-        """Return a value of the program; one that may change is refused."""
-        if isinstance(value, list | dict | set | bytearray):
-            self.refuse(f"reads {name}, a {type(value).__name__} that may change")
-        return Known(value)
 
     def _if(self, one: ir.If) -> None:
         test = self.truth(self._get(one.test))
@@ -536,7 +700,7 @@ class FunctionText(Arithmetic):
             self._assign(slot, self.frame.names[name], shapes[name])
         self.emit(how)
 
-    def _attribute(self, value: Value, name: str) -> Value:  # noqa: PLR0911 - a table
+    def _attribute(self, value: Value, name: str) -> Value:  # noqa: C901, PLR0911 - a table
         match value:
             case RecordValue(type=kind, values=values):
                 if name in kind._fields:
@@ -551,17 +715,21 @@ class FunctionText(Arithmetic):
                     return Known(found)
                 self.refuse(f"reads .{name} of {kind.__name__}")
             case Known(value=types.ModuleType() as module):
-                return self.take_known(getattr(module, name, None), name)
+                if not hasattr(module, name):
+                    self.refuse(f"reads .{name} of {module.__name__}")
+                return Known(getattr(module, name))
             case Known(value=known) if is_record_type(type(known)):
                 if name in known._fields:
                     return Known(getattr(known, name))
+            case Known(value=known) if type(known) is dict:
+                return Bound(value, name)
             case Scalar() | Known() if "str" in kinds_in(value) or isinstance(
                 value, Scalar
             ):
                 return Bound(value, name)
         return self.refuse(f"reads .{name} of a {describe(value)}")
 
-    def _element(self, value: Value, index: Value) -> Value:
+    def _element(self, value: Value, index: Value) -> Value:  # noqa: PLR0911 - a table
         match value, index:
             case Items(), _:
                 return self._item_at(value, index)
@@ -572,12 +740,70 @@ class FunctionText(Arithmetic):
                 if all(type(bound) in (int, type(None)) for bound in bounds):
                     texts = ["" if bound is None else repr(bound) for bound in bounds]
                     return self.look_up(f"s[{':'.join(texts)}]", "str", value)
+            case (Known(value=str() as known), Known(value=at)):
+                return self.fold_any(operator.getitem, known, at)
+            case (Known(value=known), _) if type(known) in (dict, list, tuple):
+                return self._table_element(known, index)
+            case Group(values=parts), Scalar():
+                known = [part.value for part in parts if isinstance(part, Known)]
+                if len(known) == len(parts):
+                    return self._table_element(known, index)
             case _, Known(value=int() as at):
                 values = parts_of(value)
                 if not -len(values) <= at < len(values):
                     self.give_up()
                 return values[at]
         return self.refuse(f"reads an element of a {describe(value)}")
+
+    def _table_element(self, table: Any, index: Value) -> Value:
+        """Return an element of a table of the program."""
+        if isinstance(index, Known):
+            return self.fold_any(operator.getitem, table, index.value)
+        kinds = kinds_in(index)
+        pairs = table.items() if type(table) is dict else enumerate(table)
+        found = [(key, value) for key, value in pairs]
+        gives = {kind_of_known(value) for _, value in found}
+        if len(gives) != 1 or None in gives or "none" in gives:
+            self.refuse("reads a table with values of several types")
+        (kind,) = gives
+        assert kind is not None  # noqa: S101 - see above
+        if type(table) is dict and kinds == ("str",):
+            return self.look_up("d[s]", kind, index, tuple(found))
+        if type(table) is not dict:
+            found += [(n - len(table), value) for n, value in found]
+        if kinds != ("int",) or any(type(key) is not int for key, _ in found):
+            self.refuse(f"looks up a {describe(index)} in a table")
+        if len(found) > _MOST_UNROLLED:
+            self.refuse(f"looks up a number in a table of {len(found)}")
+        made = self.module.new("v")
+        for number, (key, value) in enumerate(found):
+            self.emit(f"{'el' * bool(number)}if {self.text(index)} == {key}:")
+            self.lines.append((self.depth + 1, f"{made} = {self.text(Known(value))}"))
+        self.emit("else:")
+        self.lines.append((self.depth + 1, "FAIL"))
+        return Scalar((kind,), made)
+
+    def _table_method(
+        self, table: dict[Any, Any], name: str, args: list[Value]
+    ) -> Value:
+        """Return what a method of a dict of the program gives."""
+        if name in ("keys", "values", "items") and not args:
+            return Known(tuple(getattr(table, name)()))
+        if name != "get" or not 1 <= len(args) <= 2:  # noqa: PLR2004
+            self.refuse(f"calls .{name} of a dict")
+        key, default = args[0], (args[1] if len(args) > 1 else Known(None))
+        if isinstance(key, Known) and isinstance(default, Known):
+            return self.fold_any(table.get, key.value, default.value)
+        gives = {kind_of_known(value) for value in table.values()}
+        if kinds_in(key) != ("str",) or len(gives) != 1 or None in gives:
+            self.refuse(f"looks up a {describe(key)} in a table")
+        (kind,) = gives
+        assert kind is not None  # noqa: S101 - see above
+        if kinds_in(default) != (kind,) or not isinstance(default, Known):
+            self.refuse("looks something up with a default of another type")
+        return self.look_up(
+            f"d.get(s, {default.value!r})", kind, key, tuple(table.items())
+        )
 
     def _item_at(self, items: Items, index: Value) -> Value:
         if isinstance(index, Known) and type(index.value) is int:
@@ -626,12 +852,12 @@ class FunctionText(Arithmetic):
             return self._make(function, args, keywords)
         if isinstance(function, types.FunctionType):
             return self._call_function(function, args, keywords)
-        if function in _FUNCTIONS if _hashable(function) else False:
+        if function in FUNCTIONS if _hashable(function) else False:
             if keywords:
                 self.refuse(f"calls {function.__name__} with names")
-            return _FUNCTIONS[function](self, args)
+            return FUNCTIONS[function](self, args)
         if getattr(function, "__module__", "") == "math" and not keywords:
-            return self._math(function.__name__, args)
+            return call_math(self, function.__name__, args)
         name = getattr(function, "__name__", type(function).__name__)
         return self.refuse(f"calls {name}")
 
@@ -713,46 +939,20 @@ class FunctionText(Arithmetic):
                     value.type, tuple(keywords.get(n, v) for n, v in pairs)
                 )
             return self._call_function(vars(value.type)[name], [value, *args], keywords)
+        if isinstance(value, Known) and type(value.value) is dict and not keywords:
+            return self._table_method(value.value, name, args)
         known = all(isinstance(a, Known) and kind_of_known(a.value) for a in args)
         if (
             "str" in kinds_in(value)
-            and name in _STRING_METHODS
+            and name in STRING_METHODS
             and known
             and not keywords
         ):
             texts = [repr(a.value) for a in args]  # type: ignore[union-attr]
             return self.look_up(
-                f"s.{name}({', '.join(texts)})", _STRING_METHODS[name], value
+                f"s.{name}({', '.join(texts)})", STRING_METHODS[name], value
             )
         return self.refuse(f"calls .{name} of a {describe(value)}")
-
-    def _math(self, name: str, args: list[Value]) -> Value:
-        if len(args) == 1 and isinstance(args[0], Known):
-            return self.fold(getattr(math, name), args[0].value)
-        if name in ("floor", "ceil", "trunc") and len(args) == 1:
-            number = self.number(args[0])
-            if only_kind(number) != "float":
-                return self.whole(number)
-            text = self.text(number)
-            self.check(f"not (-4e18 < {text} < 4e18)")
-            return self.variable("int", f"int(math.{name}({text}))")
-        if name in ("isnan", "isinf", "isfinite") and len(args) == 1:
-            text = self.as_float(self.number(args[0]), exact=True)
-            if name == "isfinite":
-                return self.variable(
-                    "bool", f"not (math.isinf({text}) or math.isnan({text}))"
-                )
-            return self.variable("bool", f"math.{name}({text})")
-        if name not in _MATH or len(args) != 1:
-            self.refuse(f"calls math.{name}")
-        x = self.variable("float", self.as_float(self.number(args[0]), exact=True)).text
-        before, after = _MATH[name]
-        if before:
-            self.check(before.format(x=x))
-        made = self.variable("float", f"math.{name}({x})")
-        if after:
-            self.check(after.format(x=x, y=made.text))
-        return made
 
     def each(self, value: Value, action: Callable[[Value], None]) -> bool:
         """Do something with each element; tell whether there is one for sure."""
@@ -798,181 +998,6 @@ class FunctionText(Arithmetic):
         for other in found[1:]:
             shape = join(shape, other)
         return shape
-
-
-def _sum(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 1:
-        this.refuse("gives sum a start")
-    shape = this.try_out(args[0])
-    if shape.kinds not in (("int",), ("float",), ("bool",)):
-        this.refuse("adds up other values than numbers of one kind")
-    if shape.kinds == ("float",) and not _PLAIN_SUM:
-        this.refuse("adds up floats, for which sum makes up for rounding")
-    total = this.module.new("v")
-    floats = shape.kinds == ("float",)
-    this.emit(f"{total} = {'0.0' if floats else '0'}")
-    some = this.module.new("v")
-    mark = len(this.lines)
-
-    def add(one: Value) -> None:
-        text = this.text(one)
-        if floats:
-            this.emit(f"{total} = {total} + {text}")
-        else:
-            made = this.of_ints("+", Scalar(("int",), total), one)
-            this.emit(f"{total} = {made.text}")  # type: ignore[union-attr]
-        this.emit(f"{some} = True")
-
-    certain = this.each(args[0], add)
-    if floats and not certain:
-        this.lines.insert(mark, (this.depth, f"{some} = False"))
-        this.check(f"not {some}")  # the sum of nothing is a whole number
-    else:
-        this.lines[mark:] = [
-            line for line in this.lines[mark:] if line[1] != f"{some} = True"
-        ]
-    return Scalar(("float",) if floats else ("int",), total)
-
-
-def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
-    def best(this: FunctionText, args: list[Value]) -> Value:
-        if not args:
-            this.refuse("calls min or max of nothing")
-        values: Value = args[0] if len(args) == 1 else Group(tuple(args))
-        if not isinstance(values, Items | GeneratorValue | Group):
-            this.refuse(f"takes the least or greatest of a {describe(values)}")
-        shape = this.try_out(values)
-        if shape.kinds not in (("int",), ("float",), ("bool",)):
-            this.refuse("compares other values than numbers of one kind")
-        found, some = this.module.new("v"), this.module.new("v")
-        this.emit(f"{found} = {ZERO[shape.kinds[0]]}")
-        this.emit(f"{some} = False")
-
-        def take(one: Value) -> None:
-            text = this.text(one)
-            this.emit(f"if (not {some}) or ({text} {op} {found}):")
-            this.lines.append((this.depth + 1, f"{found} = {text}"))
-            this.emit(f"{some} = True")
-
-        if not this.each(values, take):
-            this.check(f"not {some}")
-        return Scalar(shape.kinds, found)
-
-    return best
-
-
-def _len(this: FunctionText, args: list[Value]) -> Value:
-    match args:
-        case [Items(count=count)]:
-            return Scalar(("int",), count)
-        case [Known(value=known)]:
-            return this.fold(len, known)
-        case [Scalar(kinds=("str",)) as text]:
-            return this.look_up("len(s)", "int", text)
-        case [Group(values=values) | RecordValue(values=values)]:
-            return Known(len(values))
-    return this.refuse("asks for the length of something else")
-
-
-def _abs(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 1 or isinstance(args[0], Known):
-        return this.fold(abs, *(a.value for a in args))  # type: ignore[union-attr]
-    number = this.number(args[0])
-    if only_kind(number) == "float":
-        return this.variable("float", f"abs({this.text(number)})")
-    text = this.text(this.whole(number))
-    this.check(f"{text} < {-NEAR}")
-    return this.variable("int", f"abs({text})")
-
-
-def _float(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 1:
-        this.refuse("calls float without a value")
-    if isinstance(args[0], Known):
-        return this.fold(float, args[0].value)
-    if kinds_in(args[0]) == ("str",):
-        return this.look_up("float(s)", "float", args[0])
-    return this.variable("float", this.as_float(this.number(args[0])))
-
-
-def _int(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 1:
-        this.refuse("calls int with a base")
-    if isinstance(args[0], Known):
-        return this.fold(int, args[0].value)
-    if kinds_in(args[0]) == ("str",):
-        return this.look_up("int(s)", "int", args[0])
-    number = this.number(args[0])
-    if only_kind(number) != "float":
-        return this.whole(number)
-    text = this.text(number)
-    this.check(f"not (-4e18 < {text} < 4e18)")
-    return this.variable("int", f"int({text})")
-
-
-def _round(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 1:
-        this.refuse("rounds to digits, which may differ from Python")
-    if isinstance(args[0], Known):
-        return this.fold(round, args[0].value)
-    number = this.number(args[0])
-    if only_kind(number) != "float":
-        return this.whole(number)
-    text = this.text(number)
-    this.check(f"not (-4e18 < {text} < 4e18)")
-    return this.variable("int", f"int(np.rint({text}))")
-
-
-def _bool(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 1:
-        this.refuse("calls bool without a value")
-    return this.truth(args[0])
-
-
-def _range(this: FunctionText, args: list[Value]) -> Value:
-    if all(isinstance(a, Known) for a in args):
-        return this.fold(range, *(a.value for a in args))  # type: ignore[union-attr]
-    match args:
-        case [stop]:
-            return Span(Known(0), stop, Known(1))
-        case [start, stop]:
-            return Span(start, stop, Known(1))
-        case [start, stop, step]:
-            return Span(start, stop, step)
-    return this.refuse("calls range with other arguments")
-
-
-_FUNCTIONS: dict[Any, Callable[[FunctionText, list[Value]], Value]] = {
-    abs: _abs,
-    bool: _bool,
-    float: _float,
-    int: _int,
-    len: _len,
-    max: _best(">"),
-    min: _best("<"),
-    range: _range,
-    round: _round,
-    sum: _sum,
-}
-_STRING_METHODS: dict[str, Kind] = {
-    **dict.fromkeys(("upper", "lower", "strip", "lstrip", "rstrip", "title"), "str"),
-    **dict.fromkeys(("capitalize", "casefold", "swapcase", "replace", "zfill"), "str"),
-    **dict.fromkeys(("removeprefix", "removesuffix", "ljust", "rjust"), "str"),
-    **dict.fromkeys(("startswith", "endswith", "isdigit", "isalpha"), "bool"),
-    **dict.fromkeys(("isupper", "islower", "isalnum", "isspace", "isnumeric"), "bool"),
-    **dict.fromkeys(("find", "rfind", "count", "index"), "int"),
-}
-# name -> when Python raises, by the argument and by the result of the C routine
-_MATH = {
-    "sqrt": ("{x} < 0.0", ""),
-    "sin": ("math.isinf({x})", ""),
-    "cos": ("math.isinf({x})", ""),
-    "tan": ("math.isinf({x})", ""),
-    "atan": ("", ""),
-    "exp": ("", "math.isinf({y}) and not math.isinf({x})"),
-    "log": ("{x} <= 0.0", ""),
-    "fabs": ("", ""),
-}
 
 
 def _find_source(column: Sequence[Value]) -> int | None:

@@ -197,7 +197,7 @@ def parts_of(value: Value) -> tuple[Value, ...]:
     match value:
         case RecordValue(values=values) | Group(values=values):
             return values
-        case Known(value=tuple() as known):
+        case Known(value=tuple() | list() as known):
             return tuple(map(Known, known))
     msg = f"takes a {describe(value)} for a tuple"
     raise NoColumnsError(msg)
