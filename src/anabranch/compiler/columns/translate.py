@@ -729,7 +729,7 @@ class FunctionText(Arithmetic):
                 return Bound(value, name)
         return self.refuse(f"reads .{name} of a {describe(value)}")
 
-    def _element(self, value: Value, index: Value) -> Value:  # noqa: PLR0911 - a table
+    def _element(self, value: Value, index: Value) -> Value:  # noqa: C901, PLR0911 - a table
         match value, index:
             case Items(), _:
                 return self._item_at(value, index)
