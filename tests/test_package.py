@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -34,3 +36,44 @@ def test_the_package_names_its_authors_and_claims_only_tested_versions_of_python
     assert [{"name": "The Anabranch authors"}] == PROJECT["authors"]
     assert ["Programming Language :: Python :: 3.11"] == versions
     assert "Typing :: Typed" in PROJECT["classifiers"]
+
+
+WITHOUT_EXTRAS = """
+import sys
+for name in ("cloudpickle", "lmdb", "pandas", "pyspark"):
+    sys.modules[name] = None
+import anabranch as ab
+numbers = ab.from_iterable(range(1000)).map(lambda n: n % 7)
+sums = numbers.key_by(lambda n: n).scan(lambda total, n: (total + n, total), 0)
+out = sums.to_list()
+ab.run(out, on="local")
+print(sum(out.items))
+try:
+    ab.run(numbers.to_list())
+except ab.errors.EngineError as error:
+    print(error)
+"""
+
+
+def test_the_local_engine_needs_none_of_the_extras():
+    """
+    A sum that is s times n comes from s items of the same number n before.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = dict.fromkeys(range(7), 0)
+    expected = 0
+    for n in range(1000):
+        expected += seen[n % 7]
+        seen[n % 7] += n % 7
+
+    total, refusal = done.stdout.splitlines()
+    assert str(expected) == total
+    assert refusal.startswith(
+        "on='spark' needs the module pyspark; it is not installed"
+    )
+    assert "pip install 'anabranch[spark]'" in refusal

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from types import ModuleType
 from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 
 from anabranch.compiler.compile import Compilation, compile_graph, overview
@@ -30,7 +31,7 @@ from anabranch.engines.engine import (
     Running,
     Status,
 )
-from anabranch.errors import ArgumentError, PlanError
+from anabranch.errors import ArgumentError, EngineError, PlanError
 from anabranch.export.families import Family, list_families
 from anabranch.export.targets import Exporter, open_exporter
 from anabranch.graph.graph import Graph
@@ -443,8 +444,23 @@ def engine_named(name: EngineName) -> Engine:
         case "local":
             kind = importlib.import_module("anabranch.engines.local.run").LocalEngine
         case "spark":
-            kind = importlib.import_module("anabranch.engines.spark.engine").SparkEngine
+            kind = load_spark().SparkEngine
         case _:
             raise unknown_engine(name)
     made: Engine = kind()
     return made
+
+
+def load_spark() -> ModuleType:
+    """Return the module of the engine on Spark, or say how to install it."""
+    try:
+        return importlib.import_module("anabranch.engines.spark.engine")
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module == "anabranch":
+            raise
+        msg = (
+            f"on='spark' needs the module {module}; it is not installed; say "
+            f"pip install 'anabranch[spark]', or run with on='local'"
+        )
+        raise EngineError(msg) from error

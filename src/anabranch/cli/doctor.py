@@ -54,6 +54,13 @@ class Check:
     needed: bool = True  # False: only some programs need it
 
 
+NO_SPARK = Check(
+    "Spark",
+    "PySpark is not installed; on='local' works without it",
+    "pip install 'anabranch[spark]'",
+)
+
+
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
@@ -94,9 +101,11 @@ def doctor(arguments: argparse.Namespace) -> int:
 def look(target: str | None, *, quick: bool) -> Iterator[Check]:
     """Look at this machine, and at what a program reads and writes."""
     yield look_at_python()
-    java = look_at_java()
+    spark = importlib.util.find_spec("pyspark") is not None
+    java = look_at_java() if spark else NO_SPARK
     yield java
-    yield look_at_worker_python()
+    if spark:
+        yield look_at_worker_python()
     yield look_at_disk()
     for module, extra in _EXTRAS.items():
         yield look_at_extra(module, extra)
