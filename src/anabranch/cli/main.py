@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 from rich.text import Text
 
@@ -18,6 +19,7 @@ from anabranch.cli import (
     apps,
     bench,
     checkpoint,
+    completion,
     dashboard,
     doctor,
     explain,
@@ -27,6 +29,7 @@ from anabranch.cli import (
     simulate,
     verify,
 )
+from anabranch.cli.config import configured_words, long_options
 from anabranch.cli.console import words
 from anabranch.errors import AnabranchError
 
@@ -63,8 +66,9 @@ A program is a Python file that ends in a sink:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     parser = make_parser()
-    arguments = parser.parse_args(argv)
+    typed = sys.argv[1:] if argv is None else list(argv)
     try:
+        arguments = parser.parse_args(with_config(typed))
         status: int = arguments.command(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads us has seen enough, as `head` does
@@ -83,6 +87,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         words().print(Text.assemble(("error: ", "bold red"), why))
         return 1
     return status
+
+
+def with_config(typed: list[str]) -> list[str]:
+    """Return what was typed, with the options of file and environment before it."""
+    if typed[:1] != ["run"] or {"-h", "--help"} & set(typed):
+        return typed
+    commands = argparse.ArgumentParser().add_subparsers()
+    run.add(commands)
+    options = long_options(commands.choices["run"])
+    return ["run", *configured_words(options, Path(), os.environ), *typed[1:]]
 
 
 def _give_up_stdout() -> None:
@@ -107,6 +121,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add(commands)
+    completion.add(commands, make_parser)
     return parser
 
 
