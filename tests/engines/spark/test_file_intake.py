@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
+from anabranch.connectors.files.listing import read_range
 from anabranch.epochs.intake import files as file_intake
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
 from anabranch.epochs.intake.intake import FilePiece
@@ -75,6 +76,31 @@ def test_long_rows_make_an_epoch_of_fewer(tmp_path, monkeypatch):
         one_by_one.append(taken)
 
     assert [3, 3, 3, 1] == [rows for rows in one_by_one if rows]
+
+
+def test_a_row_far_longer_than_those_before_is_read_in_a_few_blocks(
+    tmp_path, monkeypatch
+):
+    """
+    The rows before it say that a few bytes are enough for an epoch.
+    """
+    path = tmp_path / "long.txt"
+    path.write_text("a\nb\n" + "x" * 100_000 + "\n" + "c\n" * 50_000)
+    blocks = []
+
+    def read(path, start, size):
+        blocks.append(size)
+        return read_range(path, start, size)
+
+    monkeypatch.setattr(file_intake, "read_range", read)
+    intake = FileIntake("read", ReadFiles(str(path), "text", None), [path])
+
+    first = intake.take(2, 1, exactly=True)
+    second = intake.take(2, 1, exactly=False)
+
+    assert [2] == [piece.rows for piece in first]
+    assert [(2, 100_003)] == [(p.rows, p.end - p.start) for p in second]
+    assert 25 > len(blocks)
 
 
 def compressed(path, lines):

@@ -182,7 +182,10 @@ class FileIntake(Intake):
         let_go(self._files)
 
     def _read(self, rows: int) -> bytes:
-        """Return about so many whole rows from where the intake stands."""
+        """Return about so many whole rows from where the intake stands.
+
+        A row may be much longer than those before it: each block is twice the last.
+        """
         if not self._row_bytes:
             sample = self._bytes(0, _SAMPLE_BYTES)
             self._row_bytes = len(sample) / max(1, count_rows(sample, self._layout))
@@ -199,7 +202,9 @@ class FileIntake(Intake):
                 return data
             data += block
             if len(block) == size and (end := last_row_end(data, self._layout)):
-                return data[:end]
+                grown = len(data) > size
+                return first_rows(data[:end], rows, self._layout) if grown else data[:end]
+            size *= 2
 
     def _bytes(self, ahead: int, size: int) -> bytes:
         return read_range(self._files[self._file], self._offset + ahead, size)
