@@ -266,6 +266,7 @@ class Report:
         default_factory=dict
     )  # operator -> what it gives at the end, by key
     error: BaseException | None = None
+    cause: BaseException | None = None  # of `error`: it does not travel by itself
     refuted: tuple[Refutation, ...] = ()
     seconds: float = 0.0
     parts: Mapping[str, str] = field(default_factory=dict)  # sink -> file

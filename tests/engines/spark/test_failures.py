@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import threading
 import time
 from typing import NamedTuple
 
@@ -138,3 +140,61 @@ def test_a_bad_row_comes_after_the_rows_before_it(tmp_path):
 
     assert "row 231" in said
     assert readings(230) == out.items
+
+
+class MalformedError(ValueError):
+    """An error of the user's, which cannot go to another process."""
+
+    def __init__(self, reading, *, why):
+        super().__init__(f"{reading.n}: {why}")
+        self.lock = threading.Lock()
+
+
+def refuse_one(reading: Reading) -> Reading:
+    if reading.n == 150:
+        raise KeyError(reading.key, reading.n)
+    if reading.n == 5:
+        raise MalformedError(reading, why="five")
+    return reading
+
+
+def test_the_exception_of_the_user_is_the_cause_also_from_a_worker():
+    stream = ab.from_iterable(readings(200), Reading, name="src")
+
+    with pytest.raises(AnabranchError) as caught:
+        ab.run(stream.filter(lambda r: r.n > 5).map(refuse_one).to_list(), on="spark")
+    with pytest.raises(AnabranchError) as other:
+        ab.run(stream.map(refuse_one).to_list(), on="spark")
+
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert (3, 150) == caught.value.__cause__.args
+    assert "MalformedError: 5: five" in str(other.value.__cause__)
+
+
+def test_what_was_left_out_before_a_file_that_ends_the_job_is_told(tmp_path):
+    (tmp_path / "a.csv").write_text("key,n\n1,2\n")
+    (tmp_path / "b.csv").write_text("")
+    (tmp_path / "c.csv").write_text("x,y\n1,2\n")
+    lost, out = [], ab.read_csv(tmp_path, Reading).to_list()
+
+    said = failed(out, on_error=ab.dead_letter(lost.append))
+
+    assert "c.csv: there must be a column 'key'" in said
+    assert [Reading(1, 2)] == out.items
+    assert [str(tmp_path / "b.csv")] == [failure.item for failure in lost]
+
+
+def test_rows_that_were_set_aside_before_a_damaged_file_are_told(tmp_path):
+    (tmp_path / "a.csv").write_text("key,n\n1,2\nx,y\n")
+    packed = gzip.compress(b"key,n\n" + b"3,4\n" * 5000 + b"z,z\n" + b"3,5\n" * 5000)
+    (tmp_path / "b.csv.gz").write_bytes(packed[:-9])
+    lost, out = [], ab.read_csv(tmp_path, Reading).to_list()
+
+    with pytest.raises(AnabranchError, match="must be a whole gzip file"):
+        ab.run(out, on="spark", on_error=ab.dead_letter(lost.append), epoch_items=4000)
+    meant, expected = [], ab.read_csv(tmp_path, Reading).to_list()
+    with pytest.raises(AnabranchError, match="must be a whole gzip file"):
+        ab.run(expected, on="sequential", on_error=ab.dead_letter(meant.append))
+
+    assert expected.items == out.items
+    assert [f.where for f in meant] == [f.where for f in lost]

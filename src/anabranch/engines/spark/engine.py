@@ -43,7 +43,7 @@ from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Books, find_reached
 from anabranch.epochs.epoch_size import EpochSize
 from anabranch.epochs.faults import reach
-from anabranch.epochs.intake.intake import THREAD, Intake, Piece, Taking
+from anabranch.epochs.intake.intake import THREAD, Intake, Piece, Taken, Taking
 from anabranch.epochs.layout import lay_out, why_not_cut
 from anabranch.epochs.log import (
     Arrivals,
@@ -337,7 +337,7 @@ class SparkRun(RunningThread):
             epochs.cuts = self._cuts
             epochs.sparing = self._sparing
             epochs.profiling = self._epoch_log.profiling
-            taken = taking.take(self._epoch_items, epochs.degree)
+            taken = self._take(taking, epochs.degree)
             if not taken.pieces:
                 if all(intake.ended for intake in intakes.values()):
                     break
@@ -372,6 +372,19 @@ class SparkRun(RunningThread):
             return False
         self._books.finish(epochs.stamp)
         return True
+
+    def _take(self, taking: Taking, degree: int) -> Taken:
+        """Take the rows of the next epoch.
+
+        Where there is none, since the source fails, what it has left out before is
+        told; with a checkpoint the next run comes by it again.
+        """
+        try:
+            return taking.take(self._epoch_items, degree)
+        except AnabranchError:
+            if self._checkpoint is None:
+                self._books.tell_the_rest()
+            raise
 
     def _restore_states(self, epochs: Epochs) -> None:
         """Put lifted states back where the user has them, as of the last commit."""

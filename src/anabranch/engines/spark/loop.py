@@ -621,9 +621,10 @@ def _rows(table: pa.Table) -> list[Row]:
 
 def _without_errors(reports: list[Report]) -> list[Report]:
     """Return reports; raise the first error in them, by its place."""
-    errors = [report.error for report in reports if report.error is not None]
+    errors = [(r.error, r.cause) for r in reports if r.error is not None]
     if errors:
-        raise min(errors, key=_place_of)
+        error, cause = min(errors, key=lambda one: _place_of(one[0]))
+        raise error from cause
     return reports
 
 

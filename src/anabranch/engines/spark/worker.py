@@ -44,6 +44,7 @@ from anabranch.epochs.unit.states import UnitStates
 from anabranch.errors import AnabranchError, EngineError
 from anabranch.metrics.load import Route, ThreadSamples
 from anabranch.runtime.codegen import find_punctuated_operators
+from anabranch.runtime.failures import name_error
 from anabranch.runtime.profile import OwnSampler, Sampler, Watched, can_look_at_itself
 from anabranch.runtime.program import Program
 from anabranch.runtime.verify.verifier import Verifier
@@ -213,7 +214,7 @@ class Runner:
                     yield from self._hand_on(task, channel, along)
                 done = _with_samples(runner.parts_done, watch)
         except _REPORTED as error:
-            done = [({}, Report(unit.number, channel, error=_convert_error(error)))]
+            done = [({}, self._tell_failed(place, error))]
         done = self._with_refuted(done, part)
         rows.add(ALONG_END, channel, 0, self.pickler.dumps(done))
 
@@ -258,8 +259,7 @@ class Runner:
                     yield from self._hand_on(task, channel, along)
                 done = _with_samples(runner.parts_done, watch)
         except _REPORTED as error:
-            failed = Report(unit.number, channel, error=_convert_error(error))
-            done = [*earlier, ({}, failed)]
+            done = [*earlier, ({}, self._tell_failed((unit, channel), error))]
         done = self._with_refuted(done, part)
         if last:
             for _, report in done:
@@ -273,6 +273,15 @@ class Runner:
         *others, (changes, last) = done
         refuted = self._verifier.find(part.operators)
         return [*others, (changes, replace(last, refuted=refuted))]
+
+    def _tell_failed(self, place: Place, error: Exception) -> Report:
+        """Return the report of a task that has failed."""
+        unit, channel = place
+        converted = _convert_error(error)
+        cause = converted.__cause__
+        if cause is not None and not self.pickler.takes(cause):
+            cause = RuntimeError(name_error(cause))
+        return Report(unit.number, channel, error=converted, cause=cause)
 
     def unit(self, unit: Unit) -> UnitRunner:
         """Return the running side of a unit."""
@@ -299,7 +308,7 @@ class Runner:
             try:
                 report = runner.run(task, channel, share, received, rows)
             except _REPORTED as error:
-                report = Report(unit.number, channel, error=_convert_error(error))
+                report = self._tell_failed(place, error)
             seconds = time.perf_counter() - started
             samples = watch.stop()
             refuted = self._verifier.find(unit.operators)

@@ -203,7 +203,9 @@ class FileIntake(Intake):
             data += block
             if len(block) == size and (end := last_row_end(data, self._layout)):
                 grown = len(data) > size
-                return first_rows(data[:end], rows, self._layout) if grown else data[:end]
+                return (
+                    first_rows(data[:end], rows, self._layout) if grown else data[:end]
+                )
             size *= 2
 
     def _bytes(self, ahead: int, size: int) -> bytes:
