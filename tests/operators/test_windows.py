@@ -231,11 +231,28 @@ def test_what_cannot_be_measured_is_refused_and_leaves_the_window_as_it_was(
     """
     kernel = lists_of(window)
     state = kernel.open()
-    with pytest.raises(kind, match=r"'t' must be a .*number"):
+    with pytest.raises(kind, match=r"must be a .*number|must have a unit"):
         kernel.process(state, Point(value), 0)
     kernel.process(state, Point(1), 0)
-    with pytest.raises(kind, match=r"'t' must be a .*number"):
+    with pytest.raises(kind, match=r"must be a .*number|must have a unit"):
         kernel.process(state, Point(value), 0)
     kernel.process(state, Point(2), 0)
 
     assert [[Point(1), Point(2)]] == kernel.finish(state)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "time='5 s'"),
+        (dt.date(2026, 1, 1), "time='5 d'"),
+    ],
+)
+def test_a_bare_length_over_datetimes_is_told_to_take_a_unit(value, said):
+    kernel = lists_of(Window(time=5, on="t"))
+
+    with pytest.raises(TypeError, match="must have a unit where 't' is a date") as told:
+        kernel.process(kernel.open(), Point(value), 0)
+
+    assert said in str(told.value)
+    assert "map the items" not in str(told.value)

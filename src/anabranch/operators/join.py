@@ -94,11 +94,11 @@ def _eviction(window: Window) -> Callable[[list[Any], Any], None]:
     assert span is not None and window.on is not None  # noqa: PT018, S101
     if isinstance(span, dt.timedelta):
         return _by_calendar(window.on, span_on(span, "naive", None, "a window"))
-    on, value, length = window.on, attribute_getter(window.on), span
+    value, length = attribute_getter(window.on), span
 
     def by_value(items: list[Any], newest: Any) -> None:
         now = value(newest)
-        refuse_no_number(on, now)
+        refuse_no_number(window, now)
         items[:] = [item for item in items if now - value(item) < length]
 
     return by_value

@@ -27,8 +27,10 @@ from anabranch.graph.kind import Kind, UserCode
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.timescale import (
+    UNITS,
     Duration,
     Scale,
+    describe_scale,
     duration_of,
     measure,
     restore,
@@ -317,26 +319,39 @@ class CountSliding(WindowShape):
         return [items[-kept:]] if missing and kept > 0 else []
 
 
-def no_number(on: str, value: Any, why: TypeError | None = None) -> Exception:
+def no_number(window: Window, value: Any, why: TypeError | None = None) -> Exception:
     """Return the error of a window over time or difference that finds no number."""
+    if window.time is not None and isinstance(value, dt.date):
+        return TypeError(_describe_bare_length(window, value))
     wanted = "a number" if why is not None else "a finite number"
     also = "" if why is None else f" ({why})"
     kind = ValueError if why is None else TypeError
     return kind(
-        f"{on!r} must be {wanted} for a window by time or delta; got {value!r}{also}; "
-        f"map the items first, for example a datetime to its timestamp()"
+        f"{window.on!r} must be {wanted} for a window by time or delta; got "
+        f"{value!r}{also}; map the items first, for example a datetime to its "
+        f"timestamp()"
     )
 
 
-def refuse_no_number(on: str, value: Any) -> None:
+def _describe_bare_length(window: Window, value: dt.date) -> str:
+    what = describe_scale(scale_of(value))
+    unit = "s" if isinstance(value, dt.datetime) else "d"
+    return (
+        f"the length of a window must have a unit where {window.on!r} is {what}; got "
+        f"time={window.time!r}; write for instance time='{window.time!r} {unit}', with a "
+        f"unit of {', '.join(UNITS)}, or a timedelta"
+    )
+
+
+def refuse_no_number(window: Window, value: Any) -> None:
     """Raise if a value cannot be measured: text, a datetime, NaN or infinity."""
     try:
         finite = value - value == 0
     except TypeError as error:
-        raise no_number(on, value, error) from None
+        raise no_number(window, value, error) from None
     if not finite:
         why = None if isinstance(value, numbers.Number) else TypeError("no number")
-        raise no_number(on, value, why)
+        raise no_number(window, value, why)
 
 
 def _describe_late(item: Any, time: Any, start: Any) -> str:
@@ -369,7 +384,7 @@ class TimeSliding(WindowShape):
         try:
             end = time // self.every + 1
         except TypeError as error:
-            raise no_number(self.on, time, error) from None
+            raise no_number(self.window, time, error) from None
         if state[2] is None:
             state[2] = end
         elif end < state[2]:
@@ -388,7 +403,7 @@ class TimeSliding(WindowShape):
             state[1].append(time)
         elif end != end:  # noqa: PLR0124 - NaN; any other lies between two windows
             state[2] = None if state[2] != state[2] else state[2]
-            raise no_number(self.on, time)
+            raise no_number(self.window, time)
         state[2] = end
         return closed
 
@@ -468,10 +483,10 @@ class Delta(WindowShape):
 
     def __init__(self, window: Window) -> None:
         assert window.delta is not None and window.on is not None  # noqa: PT018, S101
+        self.window = window
         self.size = window.delta
         self.tumbling = window.every is None
         self.every = window.delta if window.every is None else window.every
-        self.on = window.on
         self.value = attribute_getter(window.on)
 
     def open(self) -> State:
@@ -479,7 +494,7 @@ class Delta(WindowShape):
 
     def add(self, state: State, item: Any) -> list[Items]:
         value = self.value(item)
-        refuse_no_number(self.on, value)
+        refuse_no_number(self.window, value)
         closed = []
         if state[2] is None:
             state[2] = value

@@ -17,6 +17,7 @@ from anabranch.engines.engine import Options
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.language.drafts import build_graph
 from anabranch.language.stream import Stream, source
+from anabranch.language.validate import validate
 from anabranch.operators.sources import Offered
 from anabranch.plan.plan import Plan
 from anabranch.testing.properties import assert_commutative, assert_stateless
@@ -51,8 +52,9 @@ def outputs(stream: Stream) -> list[Any]:
     [-1, -2]
     """
     sink = stream.to_list()
-    engine = SequentialEngine()
-    engine.start(build_graph([sink]), _NO_PLAN, Options()).wait()
+    graph = build_graph([sink])
+    validate(graph)
+    SequentialEngine().start(graph, _NO_PLAN, Options()).wait()
     return sink.items
 
 

@@ -1,3 +1,4 @@
+import datetime as dt
 from typing import NamedTuple
 
 import pytest
@@ -68,6 +69,26 @@ REFUSED = {
         "late of window must be 'error', 'drop' or 'current'; got 'keep'",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("time", "every"), [("10 min", 60), (600, "1 min"), (600, dt.timedelta(minutes=1))]
+)
+def test_a_length_with_a_unit_and_one_without_are_refused_on_any_stream(time, every):
+    stream = from_iterable([])
+
+    (fault,) = faults_in(
+        lambda: stream.window(time=time, every=every, on="ts").aggregate(list).to_list()
+    )
+    assert "time and every of window must both have a unit, or neither" in fault.text
+    assert_accepted(
+        lambda: (
+            stream.event_time("ts", unit="s")
+            .window(time=time, every=every, on="ts")
+            .aggregate(list)
+            .to_list()
+        )
+    )
 
 
 @pytest.mark.parametrize(("window", "text"), REFUSED.values(), ids=REFUSED.keys())

@@ -160,6 +160,8 @@ def _on(
             else:
                 yield from is_time(op, tuple_type, window.on, f"on of {use}")
                 yield from _length(op, window, use, tuple_type)
+        if not any(attribute_type(one, window.on) for one in types):
+            yield from _mixed_lengths(op, window, use)
 
 
 def _late(op: Op, window: Window, use: str, kind: str) -> Iterator[Fault]:
@@ -279,6 +281,20 @@ def _length(op: Op, window: Window, use: str, item: Any) -> Iterator[Fault]:
                 f"of an unknown unit",
                 f'give {name}= a number, or say event_time(..., unit="ms") before',
             )
+
+
+def _mixed_lengths(op: Op, window: Window, use: str) -> Iterator[Fault]:
+    """Yield a fault if one length has a unit and the other has none, whatever comes."""
+    if window.time is None or window.every is None or window.unit is not None:
+        return
+    with_unit = [isinstance(x, dt.timedelta) for x in (window.time, window.every)]
+    if any(with_unit) and not all(with_unit):
+        yield fault(
+            op,
+            f"time and every of {use} must both have a unit, or neither; got "
+            f"time={window.time!r} and every={window.every!r}",
+            "give both one, as in time='10 min', every='1 min'",
+        )
 
 
 def _number_advice(found: Any) -> str:
