@@ -23,7 +23,7 @@ test: $(READY) java lint  ## Check everything, as CI does
 test-all: $(READY) java lint packages  ## Check everything and leave nothing out: long tests, browser, servers
 	$(BIN)/pytest -n 2 --dist loadgroup --all
 
-packages:  ## Install the Debian packages that `make test-all` needs
+packages: $(VENV)/servers/.ready  ## Install what `make test-all` needs: Debian packages, an S3 server
 	@for package in $(PACKAGES); do dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	[ -z "$$missing" ] || { apt-get update -q && apt-get install -y -q --no-install-recommends $$missing; } || \
 	{ echo "make test-all needs Debian packages; install them as root: apt-get install$$missing"; exit 1; }
@@ -51,6 +51,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Anabranch needs Python 3.11 or later; $(PYTHON) is %d.%d; install a later one and say make PYTHON=python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+# An S3 server; it asks for other versions of packages than we do.
+$(VENV)/servers/.ready: $(READY)
+	$(PYTHON) -m venv $(VENV)/servers
+	$(VENV)/servers/bin/python -m pip install --quiet 'moto[server]==5.2.5'
 	@touch $@
 
 $(VENV)/.bench: $(READY)

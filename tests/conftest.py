@@ -15,6 +15,10 @@ from tests import needs
 # A JVM of the tests lives for minutes: it compiles quickly rather than well.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
+# The S3 server of the tests takes any key; workers inherit it.
+os.environ.setdefault("AWS_ACCESS_KEY_ID", "testing")
+os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "testing")
+
 # A busy machine is slow; how long a test takes says nothing about what it tests.
 settings.register_profile("anabranch", deadline=None)
 settings.load_profile("anabranch")

@@ -6,6 +6,7 @@ import pytest
 
 from tests import needs
 from tests.connectors.database import Database, NoServerError
+from tests.connectors.stores import S3, find_moto
 
 
 @pytest.fixture(
@@ -39,3 +40,24 @@ def database(pytestconfig):
         needs.leave_out(pytestconfig, needs.POSTGRES, str(why))
     yield running
     running.remove()
+
+
+@pytest.fixture(scope="session")
+def s3(pytestconfig):
+    program = find_moto()
+    if program is None:
+        needs.leave_out(pytestconfig, needs.S3)
+    running = S3(program)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(params=["fsspec", "s3"])
+def store(request, tmp_path):
+    """A function that returns the URL of a key; all keys are new."""
+    if request.param == "s3":
+        server = request.getfixturevalue("s3")
+        folder = tmp_path.name
+        return lambda key: server.url(f"{folder}/{key}")
+    pytest.importorskip("fsspec")
+    return lambda key: f"local://{tmp_path}/{key}"

@@ -11,7 +11,6 @@ import itertools
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from anabranch.connectors.files.chunks import Chunk, ChunkParser, Limit, gather
@@ -20,6 +19,7 @@ from anabranch.connectors.files.opening import opening_in, row_parser, why_left_
 from anabranch.connectors.files.parquet import parse_parquet
 from anabranch.connectors.files.rows import BadRow, Position, Unreadable
 from anabranch.connectors.files.splits import layout_of
+from anabranch.connectors.storage import Location
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import Generate, ReadFiles
@@ -114,12 +114,12 @@ class FileReader(Reader):
         self._kind = op.kind
         self._on_error = on_error
         self._firsts: list[int] = []  # the number of each file's first row
-        self._files: list[Path] = []
+        self._files: list[Location] = []
 
     def read_numbered(self) -> Iterator[tuple[Any, int]]:
         self._firsts, self._files = [], []
         first = 1
-        files = input_files(self._kind.path)
+        files = input_files(self._kind.path, partitioned=self._kind.format == "parquet")
         for path in files:
             if not self._leave_out(path, len(files)):
                 first = yield from self.read_file(path, first)
@@ -127,14 +127,14 @@ class FileReader(Reader):
     def chunks(self, limit: Limit) -> Generator[Chunk, None, None]:
         self._firsts, self._files = [], []
         first = 1
-        files = input_files(self._kind.path)
+        files = input_files(self._kind.path, partitioned=self._kind.format == "parquet")
         for path in files:
             if not self._leave_out(path, len(files)):
                 self._begin(path, first)
                 first = yield from self._chunks_of(path, first, limit)
 
     def read_file(
-        self, path: Path, first: int
+        self, path: Location, first: int
     ) -> Generator[tuple[Any, int], None, int]:
         """Give the items of one file, numbered from `first`; return the next number."""
         self._begin(path, first)
@@ -144,18 +144,20 @@ class FileReader(Reader):
         file = bisect.bisect_right(self._firsts, number) - 1
         return f"{self._files[file]}, row {number - self._firsts[file] + 1}"
 
-    def _leave_out(self, path: Path, files: int) -> bool:
+    def _leave_out(self, path: Location, files: int) -> bool:
         """Tell whether to go on without something that is no file, or empty."""
         why = why_left_out(self._kind, path, files)
         if why is not None:
             self._on_error(damage_of(self._op, path, why))
         return why is not None
 
-    def _begin(self, path: Path, first: int) -> None:
+    def _begin(self, path: Location, first: int) -> None:
         self._firsts.append(first)
         self._files.append(path)
 
-    def _read(self, path: Path, first: int) -> Generator[tuple[Any, int], None, int]:
+    def _read(
+        self, path: Location, first: int
+    ) -> Generator[tuple[Any, int], None, int]:
         kind = self._kind
         if kind.format == "parquet":
             end = yield from parse_parquet(path, kind.type, first, self._refuse)
@@ -170,7 +172,7 @@ class FileReader(Reader):
         return at.row
 
     def _chunks_of(
-        self, path: Path, first: int, limit: Limit
+        self, path: Location, first: int, limit: Limit
     ) -> Generator[Chunk, None, int]:
         kind = self._kind
         if kind.format == "parquet":
@@ -221,6 +223,6 @@ def refusal_at(op: Op, where: str, bad: BadRow, advice: str) -> Failure:
     return failure_of(op, bad.raw, where, error, (bad.at.row,))
 
 
-def damage_of(op: Op, path: Path, error: InputError) -> Failure:
+def damage_of(op: Op, path: Location, error: InputError) -> Failure:
     """Return the failure of a source on a file as a whole."""
     return failure_of(op, str(path), str(path), error)

@@ -45,6 +45,28 @@ def plain_path(given: Any) -> Any:
     return os.path.expanduser(path)  # noqa: PTH111 - a Path would drop a final slash
 
 
+def split_url(path: str) -> tuple[str, str] | None:
+    """Return the scheme of a URL, in small letters, and what follows; None for a path.
+
+    >>> split_url("S3://bucket/trades.csv"), split_url("12:30.csv")
+    (('s3', 'bucket/trades.csv'), None)
+    """
+    found = _URL.match(path) or _STORAGE.match(path)
+    if found is None:
+        return None
+    return found[1].lower(), path.strip()[len(found[1]) + 1 :].removeprefix("//")
+
+
+def is_store_url(path: Any) -> bool:
+    """Tell whether a path is the URL of a store, and not of this machine.
+
+    >>> is_store_url("s3://bucket/trades.csv"), is_store_url("file:///x")
+    (True, False)
+    """
+    found = split_url(path) if isinstance(path, str) and path.strip() else None
+    return found is not None and found[0] != "file" and "\0" not in path
+
+
 def why_not_path(path: Any) -> str | None:
     """Return why what `plain_path` gave cannot be a path of this machine, or None.
 

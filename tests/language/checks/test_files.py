@@ -128,9 +128,9 @@ def test_paths_that_stand_apart_are_accepted():
     assert_accepted(program)
 
 
-def test_a_url_is_refused_for_sources_and_sinks_alike():
+def test_a_url_of_an_unknown_store_is_refused():
     def program():
-        rows = read_csv("s3://bucket/trades.csv", Trade)  # cause
+        rows = read_csv("s4://bucket/trades.csv", Trade)  # cause
         return [
             rows.write_csv("hdfs://nn/out"),  # cause
             rows.write_parquet("gs:out"),  # cause
@@ -139,7 +139,7 @@ def test_a_url_is_refused_for_sources_and_sinks_alike():
 
     assert_refused(
         program,
-        "'s3://bucket/trades.csv' is a URL with the scheme s3; give a local path",
+        "'s4://bucket/trades.csv' is a URL with the scheme s4",
         "write it with Spark: .to_spark",
         "scheme gs",
         "None is a NoneType",

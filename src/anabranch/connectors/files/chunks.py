@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from anabranch.connectors.files.arrow_csv import csv_table, is_arrows
@@ -18,6 +17,7 @@ from anabranch.connectors.files.opening import row_parser
 from anabranch.connectors.files.rows import Numbered, Position, Refuse, behind
 from anabranch.connectors.files.splits import count_rows, layout_of
 from anabranch.connectors.files.values import maker, plain_tuple
+from anabranch.connectors.storage import Location
 from anabranch.operators.sources import ReadFiles
 
 Limit: TypeAlias = Callable[[], int]  # how many items there should be in the next chunk
@@ -35,7 +35,7 @@ class ChunkParser:
     """
 
     def __init__(
-        self, kind: ReadFiles, columns: tuple[str, ...] | None, path: Path
+        self, kind: ReadFiles, columns: tuple[str, ...] | None, path: Location
     ) -> None:
         """Prepare for a file with these columns; missing ones are refused here."""
         self._kind = kind

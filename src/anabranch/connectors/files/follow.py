@@ -17,12 +17,10 @@ next file follows.
 
 from __future__ import annotations
 
-import glob
 import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from anabranch.connectors.files.listing import (
@@ -33,6 +31,7 @@ from anabranch.connectors.files.listing import (
 )
 from anabranch.connectors.live import LiveReader
 from anabranch.connectors.reader import FileReader, damage_of
+from anabranch.connectors.storage import Location, is_pattern, locate
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import ReadFiles
@@ -52,7 +51,7 @@ class Look(NamedTuple):
 NO_FILE = Look(-1, 0)  # a link to nowhere, or a pipe: whoever reads it says so
 
 
-def _look_at(path: Path) -> Look | None:
+def _look_at(path: Location) -> Look | None:
     """Return what can be seen of a file; None for a directory, and if it is gone."""
     with input_errors(path):
         if why_no_file(path) is not None:
@@ -81,10 +80,9 @@ class FileWatch:
         self._now_s = now_s
         self._seen: dict[str, tuple[Look, float]] = {}  # and since when it is so
         self.taken = {name: Look(*look) for name, look in (taken or {}).items()}
-        with input_errors(Path(path)):
-            growing = Path(path).is_dir() or (
-                glob.has_magic(path) and not Path(path).is_file()
-            )
+        place = locate(path)
+        with input_errors(place):
+            growing = place.is_dir() or (is_pattern(path) and not place.is_file())
         if not growing:
             msg = (
                 f"a source with follow=True must watch a directory or a pattern; "
@@ -92,7 +90,7 @@ class FileWatch:
             )
             raise InputError(msg)
 
-    def new_files(self) -> list[Path]:
+    def new_files(self) -> list[Location]:
         """Return the files that have become complete since the last call."""
         now_s = self._now_s()
         complete = []
@@ -122,16 +120,17 @@ class FileWatch:
             del self.taken[name]  # a new file may come under its name
         return sorted((path for path, _ in complete), key=lambda path: path.parts)
 
-    def look(self, path: Path) -> Look:
+    def look(self, path: Location) -> Look:
         """Return what a file was like that was taken."""
         return self.taken.get(str(path), NO_FILE)
 
-    def _looks(self) -> Iterator[tuple[Path, Look]]:
-        with input_errors(Path(self._path)):
-            if glob.has_magic(self._path) and not Path(self._path).is_dir():
+    def _looks(self) -> Iterator[tuple[Location, Look]]:
+        place = locate(self._path)
+        with input_errors(place):
+            if is_pattern(self._path) and not place.is_dir():
                 paths = matching_files(self._path)
             else:
-                paths = list(Path(self._path).iterdir())
+                paths = list(place.iterdir())
         for path in paths:
             look = None if path.name.startswith(HIDDEN) else _look_at(path)
             if look is not None:
@@ -194,11 +193,11 @@ class FollowReader(LiveReader):
         self._on_error = on_error
         self._files = FileReader(op, on_error)
         self._watch = FileWatch(op.kind.path)
-        self._waiting: deque[Path] = deque()
+        self._waiting: deque[Location] = deque()
         self._next = 1
         self._rows: Iterator[tuple[Any, int]] = iter(())
         self._scale = RowScale()
-        self._path: Path | None = None  # of the file that is being read
+        self._path: Location | None = None  # of the file that is being read
 
     def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
         taken = list(itertools.islice(self._rows, most))
@@ -231,7 +230,7 @@ class FollowReader(LiveReader):
     def close(self) -> None:
         self.ended = True
 
-    def _read(self, path: Path) -> Iterator[tuple[Any, int]]:
+    def _read(self, path: Location) -> Iterator[tuple[Any, int]]:
         for item, number in read_to_damage(self._files, path, self._next, self._op):
             if isinstance(item, Failure):
                 self._on_error(item)
@@ -241,7 +240,7 @@ class FollowReader(LiveReader):
 
 
 def read_to_damage(
-    files: FileReader, path: Path, first: int, op: Op
+    files: FileReader, path: Location, first: int, op: Op
 ) -> Iterator[tuple[Any, int]]:
     """Give the items of a file; where it cannot be read on, a `Failure` is the last."""
     number = first - 1

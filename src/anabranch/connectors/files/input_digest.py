@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import xxhash
 
 from anabranch.connectors.files.listing import input_errors, read_range
+from anabranch.connectors.storage import Location
 from anabranch.errors import CheckpointError
 
 _BLOCK_BYTES = 1 << 20
@@ -33,7 +33,7 @@ class FileLook:
     time_ns: int
 
     @classmethod
-    def at(cls, path: Path) -> FileLook:
+    def at(cls, path: Location) -> FileLook:
         """Return the look of a file as it is now."""
         with input_errors(path):
             found = path.stat()
@@ -43,7 +43,7 @@ class FileLook:
 class InputDigest:
     """A file as far as it was read; bytes of a compressed one are counted unpacked."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
         self.look = FileLook.at(path)
         self._blocks = 0
@@ -85,7 +85,9 @@ class InputDigest:
         }
 
     @classmethod
-    def resume(cls, path: Path, offset: int, position: dict[str, Any]) -> InputDigest:
+    def resume(
+        cls, path: Location, offset: int, position: dict[str, Any]
+    ) -> InputDigest:
         """Go on from a position; refuse a file that was rewritten before `offset`."""
         made = cls(path)
         blocks = position["blocks"]
@@ -110,14 +112,14 @@ class PassedFiles:
     looks: str = ""
     contents: str = ""
 
-    def with_file(self, path: Path, look: FileLook, content: str) -> PassedFiles:
+    def with_file(self, path: Location, look: FileLook, content: str) -> PassedFiles:
         """Return them with one more file."""
         return PassedFiles(
             _link(self.looks, f"{path} {look.size} {look.time_ns}".encode()),
             _link(self.contents, f"{path} {content}".encode()),
         )
 
-    def check(self, files: Sequence[Path], *, by_content: bool) -> None:
+    def check(self, files: Sequence[Location], *, by_content: bool) -> None:
         """Refuse files that were changed since; `by_content` a new time alone is fine."""
         found = PassedFiles()
         for path in files:
@@ -136,7 +138,7 @@ class PassedFiles:
         raise _describe_rewritten(what, where)
 
 
-def content_of(path: Path) -> str:
+def content_of(path: Location) -> str:
     """Return the digest of the whole content of a file, as `InputDigest.content`."""
     made = InputDigest(path)
     at = 0
@@ -146,7 +148,7 @@ def content_of(path: Path) -> str:
     return made.content
 
 
-def check_look(path: Path, position: dict[str, Any]) -> None:
+def check_look(path: Location, position: dict[str, Any]) -> None:
     """Refuse a file that has another size or time of change than it had."""
     now, before = FileLook.at(path), FileLook(**position)
     if now != before:
@@ -157,7 +159,7 @@ def check_look(path: Path, position: dict[str, Any]) -> None:
         )
 
 
-def _chain_of(path: Path, blocks: int) -> str:
+def _chain_of(path: Location, blocks: int) -> str:
     chain = ""
     for number in range(blocks):
         chain = _link(chain, read_range(path, number * _BLOCK_BYTES, _BLOCK_BYTES))
@@ -168,7 +170,7 @@ def _link(chain: str, block: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(chain.encode() + xxhash.xxh3_128_digest(block))
 
 
-def _describe_rewritten(what: Path | str, where: str) -> CheckpointError:
+def _describe_rewritten(what: Location | str, where: str) -> CheckpointError:
     return CheckpointError(
         f"a source must still have what was read from it; {what} was changed {where}; "
         f"put it back as it was, with its time of change, or start with an empty "

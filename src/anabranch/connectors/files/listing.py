@@ -15,39 +15,48 @@ import itertools
 import os
 import threading
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from anabranch.connectors.files.splits import RowFormat, pieces
+from anabranch.connectors.storage import (
+    Location,
+    StorePath,
+    find_matching,
+    is_pattern,
+    locate,
+)
 from anabranch.errors import InputError
 
 HIDDEN = ("_", ".")  # markers and unfinished files, as in Hadoop and Spark
 
 
-def input_files(path: str) -> list[Path]:
+def input_files(path: str, *, partitioned: bool = False) -> list[Location]:
     """Return the files of a path in the order in which they are read.
 
-    A path is a file, a directory or a pattern. The files of a directory or pattern are
-    read in the order of their names, without those that begin with `_` or `.`; the
-    directories in it are not read. A link that leads nowhere is among the files, and so
-    is a pipe: `why_no_file` says what is wrong with them.
+    A path is a file, a directory or a pattern, of this machine or of a store. The files
+    of a directory or pattern are read in the order of their names, without those that
+    begin with `_` or `.`; the directories in it are not read, except those named
+    `column=value` if the input is `partitioned`. A link that leads nowhere is among the
+    files, and so is a pipe: `why_no_file` says what is wrong with them.
     """
-    with input_errors(Path(path)):
-        whole = Path(path)
+    whole = locate(path)
+    with input_errors(whole):
         if whole.is_file():
             return [whole]
+        found: Sequence[Location]
         if whole.is_dir():
-            found = list(whole.iterdir())
-        elif os.path.lexists(path) and (why := why_no_file(whole)) is not None:
+            found = list(_inside(whole, partitioned=partitioned))
+        elif _is_there(whole) and (why := why_no_file(whole)) is not None:
             raise why
-        elif glob.has_magic(path):
+        elif is_pattern(path):
             found = matching_files(path)
         else:
             msg = (
                 f"a source must read a file, a directory or a pattern; {path!r} does "
-                f"not exist; check the path (it is looked up from {Path.cwd()})"
+                f"not exist; check the path{_looked_up(whole)}"
             )
             raise InputError(msg)
         files = [f for f in found if not f.name.startswith(HIDDEN) and not f.is_dir()]
@@ -60,14 +69,33 @@ def input_files(path: str) -> list[Path]:
     return sorted(files, key=lambda file: file.parts)
 
 
-def why_no_file(path: Path) -> InputError | None:
+def _inside(directory: Location, *, partitioned: bool) -> Iterator[Location]:
+    """Return what is in a directory, and in those in it that are partitions."""
+    for path in directory.iterdir():
+        named = "=" in path.name and not path.name.startswith(HIDDEN)
+        if partitioned and named and path.is_dir():
+            yield from _inside(path, partitioned=True)
+        else:
+            yield path
+
+
+def _is_there(path: Location) -> bool:
+    return path.exists() if isinstance(path, StorePath) else os.path.lexists(path)
+
+
+def _looked_up(path: Location) -> str:
+    local = isinstance(path, Path) and not path.is_absolute()
+    return f" (it is looked up from {Path.cwd()})" if local else ""
+
+
+def why_no_file(path: Location) -> InputError | None:
     """Return why a name among the inputs is not a file that can be read, or None.
 
     That it is a link to nowhere, or a pipe. Whether the file can be opened is seen when
     it is opened.
     """
     with input_errors(path):
-        if path.is_file() or not os.path.lexists(path):
+        if isinstance(path, StorePath) or path.is_file() or not os.path.lexists(path):
             return None
         what = "a pipe, a socket or a device"
         if path.is_symlink() and not path.exists():
@@ -78,8 +106,10 @@ def why_no_file(path: Path) -> InputError | None:
     )
 
 
-def matching_files(pattern: str) -> list[Path]:
+def matching_files(pattern: str) -> Sequence[Location]:
     """Return what a pattern finds, in no order; each file must be found once."""
+    if isinstance(locate(pattern), StorePath):
+        return find_matching(pattern)
     found = _glob(pattern)
     _refuse_closed(pattern)
     if "**" in pattern:
@@ -125,7 +155,7 @@ def _refuse_circle(directory: Path, pattern: str) -> None:
         inside.add(real)
 
 
-def is_compressed(path: Path) -> bool:
+def is_compressed(path: Location) -> bool:
     """Tell whether a file must be read from its beginning.
 
     >>> is_compressed(Path("events.jsonl.gz"))
@@ -135,7 +165,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def read_pieces(
-    path: Path, layout: RowFormat, size: int = 1 << 20, most: int = 0
+    path: Location, layout: RowFormat, size: int = 1 << 20, most: int = 0
 ) -> Iterator[bytes]:
     """Read a file in pieces of whole rows, without a byte order mark.
 
@@ -146,11 +176,11 @@ def read_pieces(
 
 
 @contextmanager
-def open_file(path: Path) -> Iterator[BinaryIO]:
+def open_file(path: Location) -> Iterator[BinaryIO]:
     """Open a file for reading; what goes wrong with it becomes an `InputError`."""
     with input_errors(path):
         if is_compressed(path):
-            with gzip.open(path) as file:
+            with _open_gzip(path) as file:
                 yield cast("BinaryIO", ToTheDamage(file))
         else:
             with path.open("rb") as plain:
@@ -158,7 +188,7 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def input_errors(path: Path) -> Iterator[None]:
+def input_errors(path: Location) -> Iterator[None]:
     """Say in an `InputError` what is wrong with a file."""
     try:
         yield
@@ -172,7 +202,7 @@ def input_errors(path: Path) -> Iterator[None]:
         raise input_error(path, error) from error
 
 
-def input_error(path: Path, error: OSError) -> InputError:
+def input_error(path: Location, error: OSError) -> InputError:
     """Return what to tell the user when the file system refuses.
 
     >>> str(input_error(Path("in.csv"), OSError(13, ""))).partition("; check")[0]
@@ -183,6 +213,10 @@ def input_error(path: Path, error: OSError) -> InputError:
         f"{path} must be readable; {why}; check the path and its permissions (on a "
         f"cluster every worker must see the file there)"
     )
+
+
+def _open_gzip(path: Location) -> gzip.GzipFile:
+    return gzip.open(path if isinstance(path, Path) else path.open("rb"))
 
 
 class ToTheDamage:
@@ -217,7 +251,7 @@ _KEPT = 4
 _BLOCK = 1 << 20
 
 
-def read_range(path: Path, start: int, size: int) -> bytes:
+def read_range(path: Location, start: int, size: int) -> bytes:
     """Return `size` bytes from `start` on, or what there is of them.
 
     Bytes of a compressed file are counted as they are when unpacked. Where it is
@@ -234,7 +268,7 @@ def read_range(path: Path, start: int, size: int) -> bytes:
     return data
 
 
-def let_go(paths: Collection[Path]) -> None:
+def let_go(paths: Collection[Location]) -> None:
     """Close these files, if they were kept open."""
     with _lock:
         for unpacking in [one for one in _kept if one.path in paths]:
@@ -245,10 +279,10 @@ def let_go(paths: Collection[Path]) -> None:
 class _Unpacking:
     """A compressed file that has been read up to `at`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
         self.at = 0
-        self._file = gzip.open(path)  # noqa: SIM115 - closed when it is let go
+        self._file = _open_gzip(path)
         self._content = ToTheDamage(self._file)
 
     def read(self, start: int, size: int) -> bytes:
@@ -270,7 +304,7 @@ _kept: list[_Unpacking] = []  # the one that was used last is last
 _lock = threading.Lock()
 
 
-def _take_nearest(path: Path, start: int) -> _Unpacking:
+def _take_nearest(path: Location, start: int) -> _Unpacking:
     """Return the file, as near before `start` as somebody has read it."""
     with _lock:
         before = [one for one in _kept if one.path == path and one.at <= start]

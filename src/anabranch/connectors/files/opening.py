@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from dataclasses import dataclass
-from pathlib import Path
 
 from anabranch.connectors.files.csv import CsvParser, header_of
 from anabranch.connectors.files.jsonl import JsonParser
@@ -16,6 +15,7 @@ from anabranch.connectors.files.listing import open_file, read_pieces, why_no_fi
 from anabranch.connectors.files.rows import RowParser, Unreadable
 from anabranch.connectors.files.splits import layout_of
 from anabranch.connectors.files.text import TextParser
+from anabranch.connectors.storage import Location
 from anabranch.errors import InputError
 from anabranch.operators.sources import ReadFiles
 
@@ -29,7 +29,7 @@ class Opening:
     line: int = 1
 
 
-def opening_of(kind: ReadFiles, path: Path) -> Opening:
+def opening_of(kind: ReadFiles, path: Location) -> Opening:
     """Return how a file begins; `offset` counts the bytes of the file as it lies."""
     with open_file(path) as file:
         mark = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
@@ -38,7 +38,7 @@ def opening_of(kind: ReadFiles, path: Path) -> Opening:
     return Opening(begun.columns, begun.offset + mark, begun.line)
 
 
-def opening_in(kind: ReadFiles, path: Path, head: bytes) -> Opening:
+def opening_in(kind: ReadFiles, path: Location, head: bytes) -> Opening:
     """Return how a file begins whose first piece, without a mark, is `head`.
 
     Every engine comes by here before it reads a row, so all refuse the same headers.
@@ -48,7 +48,7 @@ def opening_in(kind: ReadFiles, path: Path, head: bytes) -> Opening:
     return opening
 
 
-def _opening_in(kind: ReadFiles, path: Path, head: bytes) -> Opening:
+def _opening_in(kind: ReadFiles, path: Location, head: bytes) -> Opening:
     if kind.format != "csv" or not kind.header:
         return Opening()
     try:
@@ -64,7 +64,7 @@ def _opening_in(kind: ReadFiles, path: Path, head: bytes) -> Opening:
     return Opening(header.columns, header.end, 1 + header.lines)
 
 
-def why_left_out(kind: ReadFiles, path: Path, files: int) -> InputError | None:
+def why_left_out(kind: ReadFiles, path: Location, files: int) -> InputError | None:
     """Return why one of some files is left out where errors do not stop the job.
 
     It is no file, or it is empty where its format asks for a header; nothing is wrong
@@ -82,7 +82,7 @@ def why_left_out(kind: ReadFiles, path: Path, files: int) -> InputError | None:
     return why
 
 
-def _is_empty(path: Path) -> bool:
+def _is_empty(path: Location) -> bool:
     """Tell whether nothing is in a file; one that cannot be read is not empty."""
     try:
         with open_file(path) as file:
@@ -91,7 +91,7 @@ def _is_empty(path: Path) -> bool:
         return False
 
 
-def _describe_empty(path: Path) -> InputError:
+def _describe_empty(path: Location) -> InputError:
     return InputError(
         f"{path} must begin with a header; it is empty; remove the file, or say "
         f"header=False if its columns have no names"
@@ -99,7 +99,7 @@ def _describe_empty(path: Path) -> InputError:
 
 
 def row_parser(
-    kind: ReadFiles, columns: tuple[str, ...] | None, path: Path
+    kind: ReadFiles, columns: tuple[str, ...] | None, path: Location
 ) -> RowParser:
     """Return the parser of the rows of a file; missing columns are refused here."""
     match kind.format:

@@ -5,6 +5,10 @@ Parquet through Arrow, one row group at a time.
 Columns are matched to attributes by name; the others are not read. A column must hold
 the attribute's type: any integers for int, any numbers for float, booleans, strings,
 binary; for others see `arrow_values`. A null is bad unless the attribute is `T | None`.
+
+An attribute without a column is taken from the path: a directory `day=2026-01-31` gives
+all rows below it the attribute `day`, as in Hive and Spark. Its value is read as a CSV
+field is; `__HIVE_DEFAULT_PARTITION__` is None.
 """
 
 from __future__ import annotations
@@ -12,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +33,8 @@ from anabranch.connectors.files.rows import (
     Refuse,
     Unreadable,
 )
-from anabranch.connectors.files.values import attributes_of, maker
+from anabranch.connectors.files.values import attributes_of, maker, text_type
+from anabranch.connectors.storage import Location
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.shapes import may_be_none, shape_of
 from anabranch.graph.types import SCALARS, fields_of, optional_of, there_is, type_name
@@ -38,24 +43,26 @@ _BATCH_ROWS = 16_384
 _AS_THEY_ARE = (Any, *SCALARS)  # once the columns have been cast
 
 
-def count_parquet_rows(path: Path, kind: Any) -> int:
+def count_parquet_rows(path: Location, kind: Any) -> int:
     """Return the number of rows of a file.
 
     A file that is damaged, or that lacks columns, is refused here already.
     """
-    with _open(path, attributes_of(kind)) as file:
+    with _open(path, attributes_of(kind)) as (file, _):
         rows: int = file.metadata.num_rows
         return rows
 
 
-def parse_parquet(path: Path, kind: Any, first_row: int, refuse: Refuse) -> Numbered:
+def parse_parquet(
+    path: Location, kind: Any, first_row: int, refuse: Refuse
+) -> Numbered:
     """Give the items of a file; return the position behind it."""
     batches = _batches(path, attributes_of(kind))
     return (yield from _parse(batches, kind, first_row, refuse))
 
 
 def parse_parquet_rows(
-    path: Path, rows: range, kind: Any, first_row: int, refuse: Refuse
+    path: Location, rows: range, kind: Any, first_row: int, refuse: Refuse
 ) -> Numbered:
     """Give the items of some rows of a file; only their row groups are read."""
     batches = _batches(path, attributes_of(kind), rows)
@@ -106,12 +113,14 @@ def _parse(
 
 
 @contextmanager
-def _open(path: Path, attributes: dict[str, Any]) -> Iterator[Any]:
-    """Open a file that has the columns of these attributes."""
+def _open(path: Location, attributes: dict[str, Any]) -> Iterator[Any]:
+    """Open a file that has the columns of these attributes; some the path may give."""
     try:
-        with pq.ParquetFile(path) as file:
-            check_schema(file.schema_arrow, attributes, str(path))
-            yield file
+        with path.open("rb") as opened, pq.ParquetFile(opened) as file:
+            given = _values_in_path(path, attributes, file.schema_arrow)
+            held = {n: kind for n, kind in attributes.items() if n not in given}
+            check_schema(file.schema_arrow, held, str(path))
+            yield file, given
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:  # it is not the content
             raise input_error(path, error) from error
@@ -121,21 +130,63 @@ def _open(path: Path, attributes: dict[str, Any]) -> Iterator[Any]:
 
 
 def _batches(
-    path: Path, attributes: dict[str, Any], rows: range | None = None
+    path: Location, attributes: dict[str, Any], rows: range | None = None
 ) -> Iterator[Any]:
     """Give the columns of a file, or of some of its rows, batch by batch."""
     names = list(attributes)
-    with _open(path, attributes) as file:
+    with _open(path, attributes) as (file, given):
+        held = [name for name in names if name not in given]
         wanted = range(file.metadata.num_rows) if rows is None else rows
         groups, start = _row_groups(file.metadata, wanted)
         if not groups:
             return
-        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names):
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=held):
             first = max(wanted.start - start, 0)
             last = min(wanted.stop - start, batch.num_rows)
             if first < last:
-                yield batch.select(names).slice(first, last - first)
+                part = batch.select(held).slice(first, last - first)
+                yield _with_values(part, given, names) if given else part
             start += batch.num_rows
+
+
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+def _values_in_path(
+    path: Location, attributes: dict[str, Any], schema: Any
+) -> dict[str, Any]:
+    """Return the values of attributes that have no column, but a directory."""
+    named = dict(part.split("=", 1) for part in path.parts[:-1] if "=" in part)
+    found: dict[str, Any] = {}
+    for name, annotation in attributes.items():
+        if name in schema.names or name not in named:
+            continue
+        text = unquote(named[name])
+        known = text_type(annotation)
+        try:
+            if text == _NO_PARTITION and may_be_none(shape_of(annotation)):
+                found[name] = None
+            elif known is not None and text != _NO_PARTITION:
+                found[name] = known.one(text)
+        except ValueError:
+            pass
+        if name not in found:
+            msg = (
+                f"{path}: the directory {name}=... must give {type_name(annotation)}; "
+                f"it gives {text!r}; change the attribute, or rename the directory"
+            )
+            raise InputError(msg)
+    return found
+
+
+def _with_values(batch: Any, given: dict[str, Any], names: Sequence[str]) -> Any:
+    """Return a batch with the values that the path gives as columns."""
+    columns = {
+        name: pa.repeat(pa.scalar(value), batch.num_rows)
+        for name, value in given.items()
+    }
+    arrays = [columns[n] if n in columns else batch.column(n) for n in names]
+    return pa.record_batch(arrays, names=list(names))
 
 
 def _row_groups(metadata: Any, rows: range) -> tuple[list[int], int]:

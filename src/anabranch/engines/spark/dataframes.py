@@ -28,6 +28,7 @@ from anabranch.connectors.files.parquet import check_schema
 from anabranch.connectors.files.values import attributes_of
 from anabranch.connectors.open import open_reader
 from anabranch.connectors.reader import damage_of
+from anabranch.connectors.storage import Location
 from anabranch.engines.spark.session import own_python
 from anabranch.epochs.intake.connectors import intake_of_source
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
@@ -335,9 +336,9 @@ def intake_of(  # noqa: PLR0911 - one return for each kind of source
 def _of_files(op: Op, kind: ReadFiles, on_error: OnError) -> Intake:
     if kind.follow:
         return FollowIntake(op, on_error)
-    files = input_files(kind.path)
+    files = input_files(kind.path, partitioned=kind.format == "parquet")
 
-    def leave_out(path: Path, why: InputError) -> None:
+    def leave_out(path: Location, why: InputError) -> None:
         on_error(damage_of(op, path, why))
 
     if kind.format == "parquet":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from anabranch.connectors.files.splits import (
     last_row_end,
     layout_of,
 )
+from anabranch.connectors.storage import Location, StorePath
 from anabranch.epochs.intake.intake import (
     FilePiece,
     Intake,
@@ -47,10 +47,10 @@ _ENOUGH_BYTES = 1 << 26  # of long rows, for one epoch: tasks hold them in memor
 _SAMPLE_BYTES = 1 << 16  # tells how long the rows are, before any were read
 
 
-LeaveOut: TypeAlias = Callable[[Path, InputError], None]  # returns to go on without
+LeaveOut: TypeAlias = Callable[[Location, InputError], None]  # returns to go on without
 
 
-def refuse_to_leave_out(_: Path, why: InputError) -> None:
+def refuse_to_leave_out(_: Location, why: InputError) -> None:
     """Raise what is wrong with a name among the inputs that is not a file."""
     raise why
 
@@ -62,7 +62,7 @@ class FileIntake(Intake):
         self,
         source: str,
         kind: ReadFiles,
-        files: Sequence[Path],
+        files: Sequence[Location],
         leave_out: LeaveOut = refuse_to_leave_out,
     ) -> None:
         self._source = source
@@ -90,7 +90,7 @@ class FileIntake(Intake):
         self._passed = _add_file(self._passed, self._print)
         self._go_to_file(self._file + 1)
 
-    def _why_left_out(self, path: Path) -> InputError | None:
+    def _why_left_out(self, path: Location) -> InputError | None:
         return why_left_out(self._kind, path, len(self._files))
 
     def _is_no_file(self) -> bool:
@@ -256,7 +256,7 @@ class ParquetIntake(Intake):
         self,
         source: str,
         kind: ReadFiles,
-        files: Sequence[Path],
+        files: Sequence[Location],
         leave_out: LeaveOut = refuse_to_leave_out,
     ) -> None:
         self._source = source
@@ -285,7 +285,8 @@ class ParquetIntake(Intake):
                     break
                 raise
             end = min(length, self._at + missing)
-            path = str(self._files[self._file])
+            file = self._files[self._file]
+            path = str(file)
             for start, stop in cut(self._at, end, parts):
                 count = stop - start
                 pieces.append(
@@ -296,7 +297,7 @@ class ParquetIntake(Intake):
             self._at = end
             if end == length:
                 if self._passed is not None and self._look is not None:
-                    self._passed = self._passed.with_file(Path(path), self._look, "")
+                    self._passed = self._passed.with_file(file, self._look, "")
                 self._file, self._at, self._rows = self._file + 1, 0, None
                 self._look = None
             self.ended = self._file >= len(self._files)
@@ -352,7 +353,7 @@ def _add_file(
 
 
 def _resume_passed(
-    position: Any, paths: Sequence[Path], *, by_content: bool
+    position: Any, paths: Sequence[Location], *, by_content: bool
 ) -> PassedFiles | None:
     """Return what a position knows of files that were read, if they are still so."""
     if position.get("passed") is None:  # of an older format
@@ -362,21 +363,25 @@ def _resume_passed(
     return passed
 
 
-def _are_files(paths: Sequence[Path]) -> bool:
+def _are_files(paths: Sequence[Location]) -> bool:
     """Tell whether all can be read, so that there is nothing to tell of them."""
-    return all(os.path.isfile(path) for path in paths)  # noqa: PTH113 - never raises
+    return all(
+        isinstance(path, StorePath) or os.path.isfile(path)  # noqa: PTH113 - never raises
+        for path in paths
+    )
 
 
-def _length_of(path: Path) -> int:
+def _length_of(path: Location) -> int:
     """Return the rows of a Parquet file, as far as it is one: for estimates only."""
     try:
-        rows: int = pq.read_metadata(path).num_rows
+        with path.open("rb") as file:
+            rows: int = pq.read_metadata(file).num_rows
     except (pa.ArrowException, OSError):
         return 0
     return rows
 
 
-def _size_of(path: Path) -> int:
+def _size_of(path: Location) -> int:
     """Return the bytes of a file, as far as it is there: for estimates only."""
     try:
         return path.stat().st_size
@@ -384,7 +389,7 @@ def _size_of(path: Path) -> int:
         return 0
 
 
-def _describe_move(source: str, wanted: str, found: Path | None) -> CheckpointError:
+def _describe_move(source: str, wanted: str, found: Location | None) -> CheckpointError:
     there = "nothing" if found is None else found
     return CheckpointError(
         f"a source must have its files in the same order; {source} was reading "

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from anabranch.connectors.kafka import Range, Ranges, Topic
 from anabranch.connectors.offered import Offer
 from anabranch.connectors.reader import damage_of
 from anabranch.connectors.socket import Lines
+from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
 from anabranch.epochs.intake.intake import Intake, Piece, ShippedPiece
 from anabranch.epochs.pickle import Pickler
@@ -145,8 +145,8 @@ class FollowIntake(Intake):
         self._kind = op.kind
         self._on_error = on_error
         self._watch = FileWatch(op.kind.path)
-        self._waiting: deque[Path] = deque()
-        self._path: Path | None = None  # of the file that is being read
+        self._waiting: deque[Location] = deque()
+        self._path: Location | None = None  # of the file that is being read
         self._first = 1  # the number of its first row
         self._file: Intake | None = None
         self._number = 1
@@ -201,10 +201,10 @@ class FollowIntake(Intake):
 
     def seek(self, position: Any) -> None:
         self._watch = FileWatch(self._kind.path, taken=position["taken"])
-        self._waiting = deque(map(Path, position["waiting"]))
+        self._waiting = deque(map(locate, position["waiting"]))
         self._number = position["number"]
         if position["path"] is not None:
-            self._path, self._first = Path(position["path"]), position["first"]
+            self._path, self._first = locate(position["path"]), position["first"]
             self._file = self._open_file(self._path, position["within"])
 
     def close(self) -> None:
@@ -221,7 +221,7 @@ class FollowIntake(Intake):
             self._file = self._open_file(self._path)
         return self._file
 
-    def _open_file(self, path: Path, within: Any = None) -> Intake:
+    def _open_file(self, path: Location, within: Any = None) -> Intake:
         """Return the intake of one file, from its beginning or from a position."""
         name = self._op.name
         intake: Intake

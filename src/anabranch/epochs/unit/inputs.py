@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from anabranch.connectors.files.values import is_made_plainly
 from anabranch.connectors.kafka import Topic, read_messages
 from anabranch.connectors.reader import births_of_items, damage_of, refusal, refusal_at
 from anabranch.connectors.socket import RowText
+from anabranch.connectors.storage import locate
 from anabranch.epochs.intake.connectors import (
     RowsPiece,
     SourcePiece,
@@ -128,7 +128,7 @@ def _read_text(
     except InputError as error:
         if not kind.follow:
             raise
-        on_error(damage_of(op, Path(piece.path), error))
+        on_error(damage_of(op, locate(piece.path), error))
         return make_batch([], form)
     # A constructor of the user's may refuse a row, and only the parser of rows tells.
     if kind.format == "csv" and form is not None and is_made_plainly(kind.type):
@@ -140,7 +140,7 @@ def _read_text(
             # As items would be laid out: the pieces of a source can be put together.
             same = pa.Table.from_arrays(table.columns, schema=form.schema)
             return WireBatch([numbers], form, same)
-    parser = row_parser(kind, piece.columns, Path(piece.path))
+    parser = row_parser(kind, piece.columns, locate(piece.path))
     at = Position(piece.first, piece.line)
     return make_batch(parser.parse(data, at, _refuse(piece, op, on_error)), form)
 
@@ -153,7 +153,7 @@ def make_batch(found: Iterable[tuple[Any, int]], form: Form | None) -> WireBatch
 
 
 def _bytes_of(piece: FilePiece) -> bytes:
-    data = read_range(Path(piece.path), piece.start, piece.end - piece.start)
+    data = read_range(locate(piece.path), piece.start, piece.end - piece.start)
     if len(data) < piece.end - piece.start:
         msg = (
             f"{piece.path} must not change while it is read; it had at least "
@@ -171,7 +171,7 @@ def _read_parquet(
     rows = range(piece.start, piece.start + piece.rows)
     refuse = _refuse(piece, op, on_error)
     kind = op.kind.type
-    path, follow = Path(piece.path), op.kind.follow
+    path, follow = locate(piece.path), op.kind.follow
     parsed = parse_parquet_rows(path, rows, kind, piece.first, refuse)
     found: list[tuple[Any, int]] = []
     try:

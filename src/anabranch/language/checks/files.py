@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_origin
 
+from anabranch.connectors.storage import StorePath, locate, why_no_store
 from anabranch.errors import Fault
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import SourceKind
-from anabranch.graph.paths import path_advice, why_not_path
+from anabranch.graph.paths import is_store_url, path_advice, why_not_path
 from anabranch.graph.shapes import why_not_json
 from anabranch.graph.types import (
     SCALARS,
@@ -56,15 +57,16 @@ def sources(streams: Streams) -> Iterator[Fault]:
 
 
 def locations(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each path that names no file or directory of this machine."""
+    """Yield a fault for each path that names no file of this machine or of a store."""
     for op in streams.ops:
         if not isinstance(op.kind, ReadFiles | WriteFiles):
             continue
-        why = why_not_path(op.kind.path)
+        why = _why_not_location(op)
         if why is not None:
             yield fault(
                 op,
-                f"a path must name a file or directory of this machine; {why}",
+                f"a path must name a file or directory of this machine or of a store; "
+                f"{why}",
                 path_advice(op.kind.path) + _by_spark(op, why),
             )
         elif isinstance(op.kind, WriteFiles) and Path(_path(op)).name in ("", ".."):
@@ -146,6 +148,15 @@ def _collection(op: Op, items: Any) -> Iterator[Fault]:
         )
 
 
+def _why_not_location(op: Op) -> str | None:
+    """Return why a path cannot be read, or written, by the engines; or None."""
+    path: Any = op.kind.path  # type: ignore[attr-defined]
+    why = why_not_path(path)
+    if why is None or not isinstance(op.kind, ReadFiles) or not is_store_url(path):
+        return why
+    return why_no_store(path)
+
+
 def _by_spark(op: Op, why: str) -> str:
     """Return how Spark gets at a URL that we do not read or write ourselves."""
     if "is a URL" not in why:
@@ -157,7 +168,7 @@ def _by_spark(op: Op, why: str) -> str:
 
 def _has_usable_path(op: Op) -> bool:
     given = isinstance(op.kind, ReadFiles | WriteFiles)
-    return given and why_not_path(_path(op)) is None
+    return given and _why_not_location(op) is None
 
 
 def _path(op: Op) -> str:
@@ -167,12 +178,19 @@ def _path(op: Op) -> str:
 
 def _overlap(one: str, two: str) -> bool:
     """Tell whether paths are the same, or one lies within the other."""
-    first, second = Path(os.path.abspath(one)), Path(os.path.abspath(two))  # noqa: PTH100 - resolve() would follow links to what is not there yet
+    first, second = Path(_absolute(one)), Path(_absolute(two))
     return first == second or first in second.parents or second in first.parents
 
 
 def _reads(source: str, target: str) -> bool:
     return _overlap(source, target) or fnmatch.fnmatch(
-        os.path.abspath(target),  # noqa: PTH100 - as above
-        os.path.abspath(source),  # noqa: PTH100 - as above
+        _absolute(target), _absolute(source)
     )
+
+
+def _absolute(path: str) -> str:
+    """Return a path from the root of its file system; one of a store has its URL."""
+    place = locate(path)
+    if isinstance(place, StorePath):
+        return place.url
+    return os.path.abspath(path)  # noqa: PTH100 - resolve() would follow links to what is not there yet

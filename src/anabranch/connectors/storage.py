@@ -1,0 +1,453 @@
+"""Files of stores: object stores, HDFS, and whatever fsspec knows, by their URLs.
+
+A `StorePath` has the methods of a `pathlib.Path` that connectors use, so that one code
+reads and writes local files and objects. Stores differ from disks in this:
+
+- A directory is there as long as something is in it; to make one does nothing.
+- A file appears whole when it is closed. `replace` copies and deletes, and is not
+  atomic: nothing may rely on it but moves that can be repeated.
+
+Arrow's file systems do the work where it has one (S3, GCS, Azure, HDFS), with their
+usual environment variables; fsspec does the rest. Keys are taken as they stand: `%20`
+in a URL is three characters.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import io
+import os
+import posixpath
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias, cast
+from urllib.parse import parse_qsl
+
+import pyarrow as pa
+import pyarrow.fs as arrow_fs
+
+from anabranch.connectors.extras import require
+from anabranch.errors import EngineError
+from anabranch.graph.paths import split_url
+
+_OPTION = r"(?:region|endpoint_override|scheme|anonymous|user|replication)=[^?*\[\]&=]*"
+_OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)$")  # others are part of a key
+_ENDPOINT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_COPY_BYTES = 1 << 20
+_IN_MEMORY = 1 << 26  # bytes of a file that is being written; more go to the local disk
+
+
+@dataclass(frozen=True)
+class Status:
+    """The size of an object and when it was written, as `os.stat` names them."""
+
+    st_size: int
+    st_mtime_ns: int
+
+
+@dataclass(frozen=True)
+class StorePath:
+    """A file or directory of a store, by its URL, without a slash at the end.
+
+    >>> path = StorePath("s3://trades/2026/day.csv")
+    >>> path.name, path.suffix, str(path.parent / "other")
+    ('day.csv', '.csv', 's3://trades/2026/other')
+    """
+
+    url: str
+    options: str = ""  # of the store, as they stand in the URL behind a question mark
+    listed: bool = field(default=False, compare=False, repr=False)  # as a file
+
+    def __str__(self) -> str:
+        return f"{self.url}?{self.options}" if self.options else self.url
+
+    def __fspath__(self) -> str:
+        """Refuse to be taken for a path of this machine."""
+        msg = f"{self} is no path of this machine"
+        raise TypeError(msg)
+
+    def __truediv__(self, name: str) -> StorePath:
+        return StorePath(f"{self.url}/{name}", self.options)
+
+    def __lt__(self, other: StorePath) -> bool:
+        return self.parts < other.parts
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The store, and the steps below it."""
+        scheme, rest = self.url.split("://", 1)
+        host, *steps = rest.split("/")
+        return (f"{scheme}://{host}", *steps)
+
+    @property
+    def name(self) -> str:
+        return self.parts[-1] if len(self.parts) > 1 else ""
+
+    @property
+    def suffix(self) -> str:
+        return posixpath.splitext(self.name)[1]
+
+    @property
+    def parent(self) -> StorePath:
+        return StorePath(self.url.rpartition("/")[0], self.options)
+
+    def with_name(self, name: str) -> StorePath:
+        return self.parent / name
+
+    def with_suffix(self, suffix: str) -> StorePath:
+        return self.parent / (posixpath.splitext(self.name)[0] + suffix)
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        return _find_place(self.url, self.options)
+
+    @property
+    def _info(self) -> Any:
+        store, path = self._place
+        return store.get_file_info(path)
+
+    def is_file(self) -> bool:
+        return bool(self._info.type == arrow_fs.FileType.File)
+
+    def is_dir(self) -> bool:
+        if self.listed:
+            return False
+        return bool(self._info.type == arrow_fs.FileType.Directory)
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def exists(self) -> bool:
+        return bool(self._info.type != arrow_fs.FileType.NotFound)
+
+    def stat(self) -> Status:
+        """Return size and time; a directory has none."""
+        info = self._info
+        if info.type != arrow_fs.FileType.File:
+            raise FileNotFoundError(2, os.strerror(2), str(self))
+        return Status(info.size, info.mtime_ns or 0)
+
+    def iterdir(self) -> Iterator[StorePath]:
+        return (path for path, _ in self.list())
+
+    def list(self, *, deep: bool = False) -> list[tuple[StorePath, bool]]:
+        """Return what is in a directory, in no order, and whether each is a file."""
+        store, path = self._place
+        found = store.get_file_info(arrow_fs.FileSelector(path, recursive=deep))
+        start = path.rstrip("/") + "/" if path else ""
+        names = (
+            (info.path.removeprefix(start), bool(info.type == arrow_fs.FileType.File))
+            for info in found
+            if info.path.rstrip("/") != path.rstrip("/")
+        )
+        return [
+            (StorePath(f"{self.url}/{name}", self.options, listed), listed)
+            for name, listed in names
+        ]
+
+    def glob(self, pattern: str) -> Iterator[StorePath]:
+        """Return what a pattern of names, and of names in directories, finds."""
+        return _match([self], pattern.split("/"))
+
+    def open(self, mode: str = "rb") -> BinaryIO:
+        """Open the file for reading; with "wb" for writing: it appears when closed."""
+        if mode == "wb":
+            return cast("BinaryIO", _Upload(self))
+        store, path = self._place
+        return cast("BinaryIO", store.open_input_file(path))
+
+    def read_bytes(self) -> bytes:
+        with self.open() as file:
+            return file.read()
+
+    def write_bytes(self, data: bytes) -> None:
+        """Put a file there, whole, in the place of what there is."""
+        with self._open_new() as file:
+            file.write(data)
+
+    def upload(self, source: BinaryIO) -> None:
+        """Put a file there, whole, with the rest of what `source` holds."""
+        # Arrow completes an upload that is dropped halfway, so nothing but the store
+        # may fail once it has begun.
+        with self._open_new() as file:
+            shutil.copyfileobj(source, file, _COPY_BYTES)
+
+    def _open_new(self) -> Any:
+        store, path = self._place
+        try:
+            return store.open_output_stream(path, compression=None)
+        except FileNotFoundError:  # a store with directories
+            self.parent.mkdir()
+            return store.open_output_stream(path, compression=None)
+
+    def touch(self) -> None:
+        self.write_bytes(b"")
+
+    def mkdir(self, *_: Any, **__: Any) -> None:
+        """Do nothing, unless the store has directories that must be made."""
+        if self.url.startswith(_FLAT):
+            return
+        store, path = self._place
+        store.create_dir(path, recursive=True)
+
+    def rmdir(self) -> None:
+        """Do nothing: an empty directory is none."""
+
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        store, path = self._place
+        try:
+            store.delete_file(path)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def replace(self, target: StorePath) -> None:
+        """Copy the file to another place of the same store, and delete it here."""
+        store, path = self._place
+        if not self.is_file():
+            raise FileNotFoundError(2, os.strerror(2), str(self))
+        target.parent.mkdir()
+        store.copy_file(path, target._place[1])
+        self.unlink(missing_ok=True)
+
+    def remove_tree(self) -> None:
+        """Delete all that is in a directory; what is gone already does no harm."""
+        if not self.is_dir():
+            return
+        for path, is_file in self.list(deep=True):
+            if is_file:
+                path.unlink(missing_ok=True)
+        if not self.url.startswith(_FLAT):
+            store, whole = self._place
+            store.delete_dir(whole)
+
+
+Location: TypeAlias = Path | StorePath
+
+_FLAT = ("s3://", "gs://", "abfs://", "abfss://")  # stores without directories
+
+
+class _Upload(io.RawIOBase):
+    """A file that is kept here while it is written, and goes to its store whole."""
+
+    def __init__(self, path: StorePath) -> None:
+        self._path = path
+        self._held = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed by `close`
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._held.write(data)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.discard()
+        self.close()
+
+    def discard(self) -> None:
+        """Give up; nothing will appear."""
+        self._held.close()
+
+    def close(self) -> None:
+        if not self.closed and not self._held.closed:
+            self._held.seek(0)
+            with self._held:
+                self._path.upload(cast("BinaryIO", self._held))
+        super().close()
+
+
+def locate(path: str) -> Location:
+    """Return the place that a path or a URL names.
+
+    >>> locate("in/day.csv"), locate("s3a://trades/day.csv/")
+    (PosixPath('in/day.csv'), StorePath(url='s3://trades/day.csv', options=''))
+    >>> locate("s3://trades/?.csv?region=eu-west-1").options
+    'region=eu-west-1'
+    """
+    found = split_url(path)
+    if found is None:
+        return Path(path)
+    scheme, rest = _ALIASES.get(found[0], found[0]), found[1]
+    options = ""
+    if scheme in _ARROW and (given := _OPTIONS.search(rest)) is not None:
+        rest, options = rest[: given.start()], given[1]
+    return StorePath(f"{scheme}://{rest.rstrip('/')}", options)
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether a path stands for several files.
+
+    >>> is_pattern("in/*.csv"), is_pattern("s3://b/x?region=eu-west-1")
+    (True, False)
+    """
+    place = locate(path)
+    return glob.has_magic(place.url if isinstance(place, StorePath) else path)
+
+
+def find_matching(pattern: str) -> list[StorePath]:
+    """Return what a pattern finds in a store, in no order, with the rules of `glob`."""
+    path = locate(pattern)
+    assert isinstance(path, StorePath)  # noqa: S101
+    root, *steps = path.parts
+    fixed = next((n for n, s in enumerate(steps) if glob.has_magic(s)), len(steps))
+    start = StorePath("/".join((root, *steps[:fixed])), path.options)
+    return list(_match([start], steps[fixed:]))
+
+
+def _match(places: list[StorePath], steps: list[str]) -> Iterator[StorePath]:
+    """Return what is found by going some steps from places."""
+    if not steps:
+        return (place for place in places if place.exists())
+    step, *rest = steps
+    if not glob.has_magic(step):
+        return _match([place / step for place in places], rest)
+    found: dict[StorePath, bool] = {}
+    for place in places:
+        found.update(_find_step(place, step))
+    if not rest:
+        return iter(found)
+    return _match([path for path, is_file in found.items() if not is_file], rest)
+
+
+def _find_step(place: StorePath, step: str) -> dict[StorePath, bool]:
+    """Return what one step of a pattern finds, and whether each is a file."""
+    if not place.is_dir():
+        return {}
+    if step != "**":
+        shown = [
+            (path, is_file)
+            for path, is_file in place.list()
+            if step.startswith(".") or not path.name.startswith(".")
+        ]
+        return {p: known for p, known in shown if fnmatch.fnmatchcase(p.name, step)}
+    depth = len(place.parts)
+    inside = {
+        path: is_file
+        for path, is_file in place.list(deep=True)
+        if not any(name.startswith(".") for name in path.parts[depth:])
+    }
+    return {place: False, **inside}
+
+
+def why_no_store(path: str) -> str | None:
+    """Return why a path names neither a local file nor one of a known store, or None.
+
+    >>> why_no_store("s3://trades/day.csv") is None
+    True
+    >>> why_no_store("s3:trades")
+    "'s3:trades' is no URL of the scheme s3: there must be two slashes, as in s3://bucket/path"
+    """
+    found = split_url(path)
+    if found is None:
+        return None
+    scheme, rest = found
+    why = None
+    if not path.strip().lower().startswith(f"{scheme}://"):
+        why = (
+            f"{path!r} is no URL of the scheme {scheme}: there must be two slashes, as "
+            f"in {scheme}://bucket/path"
+        )
+    elif path != path.strip():
+        why = f"{path!r} begins or ends with a space"
+    elif not rest.strip("/"):
+        why = f"{path!r} names no file or directory"
+    elif _ALIASES.get(scheme, scheme) not in _ARROW:
+        why = _why_unknown(path, scheme)
+    elif "//" in _OPTIONS.sub("", rest).strip("/"):
+        why = f"{path!r} has an empty step between two slashes"
+    return why
+
+
+def _why_unknown(path: str, scheme: str) -> str | None:
+    """Return why fsspec does not know a scheme, or None."""
+    try:
+        require("fsspec", "fsspec").get_filesystem_class(scheme)
+    except ValueError:
+        return (
+            f"{path!r} is a URL with the scheme {scheme}, which is not known "
+            f"(known are {', '.join(sorted(_ARROW))}, file and those of fsspec)"
+        )
+    except (ImportError, EngineError) as error:
+        return f"{path!r} is a URL with the scheme {scheme}: {error}"
+    return None
+
+
+@lru_cache(maxsize=256)
+def _find_store(root: str, options: str, _process: int) -> Any:
+    """Return the file system of a store; a forked process makes its own."""
+    scheme, host = root.split("://", 1)
+    return _ARROW[scheme](host, dict(parse_qsl(options)))
+
+
+def _find_place(url: str, options: str) -> tuple[Any, str]:
+    """Return a file system, and the path of a URL in it."""
+    scheme, rest = url.split("://", 1)
+    if scheme not in _ARROW:
+        store, path = require("fsspec.core", "fsspec").url_to_fs(url)
+        return arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(store)), path
+    host, _, key = rest.partition("/")
+    store = _find_store(f"{scheme}://{host}", options, os.getpid())
+    match scheme:
+        case "hdfs" | "viewfs":
+            return store, f"/{key}"
+        case "abfs" | "abfss":
+            return store, f"{host.partition('@')[0]}/{key}".rstrip("/")
+    return store, f"{host}/{key}".rstrip("/")
+
+
+def _first_set(names: tuple[str, ...]) -> str | None:
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def _open_s3(bucket: str, options: Mapping[str, str]) -> Any:
+    given: dict[str, Any] = dict(options)
+    endpoint = given.pop("endpoint_override", None) or _first_set(_ENDPOINT)
+    region = given.pop("region", None) or _first_set(_REGION)
+    if "anonymous" in given:
+        given["anonymous"] = given["anonymous"].lower() == "true"
+    if region is None and endpoint is None:
+        try:
+            region = arrow_fs.resolve_s3_region(bucket)
+        except (OSError, pa.ArrowException):  # the store says later what is wrong
+            region = None
+    return arrow_fs.S3FileSystem(
+        endpoint_override=endpoint,
+        region=region,
+        background_writes=False,
+        allow_delayed_open=True,  # one request for a small file
+        **given,
+    )
+
+
+def _open_hdfs(host: str, options: Mapping[str, str]) -> Any:
+    return arrow_fs.HadoopFileSystem.from_uri(
+        f"hdfs://{host or 'default'}/?{'&'.join(f'{k}={v}' for k, v in options.items())}"
+    )
+
+
+def _open_by_url(scheme: str) -> Callable[[str, Mapping[str, str]], Any]:
+    def open_store(host: str, options: Mapping[str, str]) -> Any:
+        query = "&".join(f"{name}={value}" for name, value in options.items())
+        url = f"{scheme}://{host}/" + (f"?{query}" if query else "")
+        return arrow_fs.FileSystem.from_uri(url)[0]
+
+    return open_store
+
+
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_ARROW: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
+    "s3": _open_s3,
+    "gs": _open_by_url("gs"),
+    "abfs": _open_by_url("abfs"),
+    "abfss": _open_by_url("abfss"),
+    "hdfs": _open_hdfs,
+    "viewfs": _open_by_url("viewfs"),
+}
