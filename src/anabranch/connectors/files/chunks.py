@@ -28,6 +28,7 @@ Chunks: TypeAlias = Generator[Chunk, None, Position]
 class ChunkParser:
     r"""Parses pieces of a file, each made of whole rows, into chunks of items.
 
+    >>> from pathlib import Path
     >>> kind = ReadFiles("lines.txt", "text", str)
     >>> parser = ChunkParser(kind, None, Path("lines.txt"))
     >>> list(parser.parse(b"a\nb\nc\n", Position(1, 1), print, lambda: 2))

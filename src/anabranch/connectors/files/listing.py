@@ -56,7 +56,7 @@ def input_files(path: str, *, partitioned: bool = False) -> list[Location]:
         else:
             msg = (
                 f"a source must read a file, a directory or a pattern; {path!r} does "
-                f"not exist; check the path{_looked_up(whole)}"
+                f"not exist; check the path{_say_from_where(whole)}"
             )
             raise InputError(msg)
         files = [f for f in found if not f.name.startswith(HIDDEN) and not f.is_dir()]
@@ -83,7 +83,7 @@ def _is_there(path: Location) -> bool:
     return path.exists() if isinstance(path, StorePath) else os.path.lexists(path)
 
 
-def _looked_up(path: Location) -> str:
+def _say_from_where(path: Location) -> str:
     local = isinstance(path, Path) and not path.is_absolute()
     return f" (it is looked up from {Path.cwd()})" if local else ""
 
