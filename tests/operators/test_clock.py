@@ -6,6 +6,9 @@ import pytest
 
 import anabranch as ab
 from anabranch.errors import ArgumentError, GraphError, OperatorError
+from anabranch.language.drafts import build_graph
+from anabranch.operators.clock import Advance
+from anabranch.runtime.interpreter import kernel_of
 from anabranch.testing import outputs
 
 UTC = dt.UTC
@@ -277,3 +280,78 @@ def test_what_an_operator_with_timers_gives_keeps_its_order_behind_a_fan_out():
 
     assert ["101", "101", "102", "102"] == woken[:4]
     assert outputs(both) == sink.items
+
+
+def test_keys_that_get_many_items_stand_in_the_index_once():
+    op = _clocked_op(lambda s: s.key_by("user", forget_after=50).scan(_number, 0))
+    kernel = kernel_of(op)
+    state = kernel.open()
+    for time in range(1000):
+        kernel.process(state, Click(time, "a"), 0)
+        list(kernel.advance(state, Advance(time, "number"), 0))
+    assert len(state["queue"]) == 1
+    assert list(state["keys"]) == ["a"]
+    list(kernel.advance(state, Advance(1049, "number"), 0))
+    assert not any(state[name] for name in ("queue", "keys", "last", "due"))
+
+
+def test_windows_that_have_closed_leave_nothing_behind():
+    op = _clocked_op(lambda s: s.key_by("user").window(time=10).aggregate(len))
+    kernel = kernel_of(op)
+    state = kernel.open()
+    for time in range(100):
+        for user in "abc":
+            kernel.process(state, Click(time, user), 0)
+        assert len(state["queue"]) <= 6
+        for step in kernel.advance(state, Advance(time - 5, "number"), 0):
+            step()
+    for step in kernel.advance(state, Advance(1000, "number"), 0):
+        step()
+    assert not any(state[name] for name in ("queue", "keys", "last", "due"))
+
+
+def test_a_clock_is_told_only_where_a_window_can_close():
+    graph = build_graph(
+        [
+            clicks(1)
+            .event_time("ts", name="clock")
+            .window(time=10)
+            .aggregate(len)
+            .window(time=20, every=4, on="real")
+            .aggregate(len)
+            .to_list()
+        ]
+    )
+    kernel = kernel_of(graph["clock"])
+    state = kernel.open()
+    told = [
+        output.time
+        for time in range(12)
+        for output in kernel.process(state, Click(time), 0)
+        if isinstance(output, Advance)
+    ]
+    assert told == [0, 4, 8, 10]
+
+
+def test_a_session_of_many_items_keeps_the_order_of_arrival():
+    times = [0, 3, 1, 2, 9, 6, 5]
+    stream = clicks(*times).event_time("ts", lateness=9).window(gap=5)
+    (row,) = outputs(stream.aggregate(lambda window: [click.ts for click in window]))
+    assert row == times
+
+
+def test_an_item_whose_time_is_none_tells_nothing_about_the_others():
+    visits = [Untyped(None), Untyped(NOON), Untyped(NOON + dt.timedelta(hours=2))]
+    stream = ab.from_iterable(visits).event_time("at").window(time="1 h")
+    out = stream.aggregate(len).to_list()
+    ab.run(out, on="sequential", on_error="skip")
+    assert out.items == [1, 1]
+
+
+def _number(n, click):
+    return n + 1, n
+
+
+def _clocked_op(build):
+    graph = build_graph([build(clicks(1).event_time("ts")).to_list()])
+    return next(op for op in graph if op.timing is not None)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import Kind
 from anabranch.graph.site import Site
+from anabranch.language.clock_steps import tell_steps
 from anabranch.operators.clock import Timing
 from anabranch.operators.sinks import ToList
 
@@ -100,7 +101,7 @@ def build_graph(sinks: Sequence[Result]) -> Graph:
             waiting.extend(producer for producer, _ in draft.inputs)
     drafts = [reached[serial] for serial in sorted(reached)]
     names = _names(drafts)
-    return Graph(
+    graph = Graph(
         tuple(
             Op(
                 name=names[draft.serial],
@@ -117,6 +118,8 @@ def build_graph(sinks: Sequence[Result]) -> Graph:
             for draft in drafts
         )
     )
+    ops = [replace(op, kind=tell_steps(graph, op)) for op in graph]
+    return Graph(tuple(ops))
 
 
 def _names(drafts: Sequence[Draft]) -> dict[int, str]:

@@ -7,6 +7,7 @@ does, and goes where punctuations go. What it closes is said in docs/semantics.m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from anabranch.errors import LateItemError
@@ -93,12 +94,18 @@ class Timing:
 
 @dataclass(frozen=True, eq=False)
 class EventTime(Kind):
-    """Each item; then an advance of the clock where its time is the highest so far."""
+    """Each item; then an advance of the clock where its time is the highest so far.
+
+    If all that follow the clock are windows by time, `steps` are the lengths between
+    their ends: then an advance that stays between two multiples of each of them does
+    nothing, and is left out.
+    """
 
     on: str
     lateness: Duration = 0
     late: LateEvent = "drop"
     unit: str | None = None
+    steps: tuple[Duration, ...] = ()
     label: ClassVar[str] = "event_time"
 
 
@@ -110,8 +117,17 @@ class InOrder(Kind):
     label: ClassVar[str] = "in_order"
 
 
+def _passes(told: Any, now: int, steps: tuple[int, ...]) -> bool:
+    """Tell whether a clock passes a multiple of one of the steps on its way.
+
+    >>> _passes(8, 9, (5, 10)), _passes(8, 10, (5, 10))
+    (False, True)
+    """
+    return any(told // step != now // step for step in steps)
+
+
 class EventTimeKernel(Kernel):
-    """The state is [scale, clock]."""
+    """The state is [scale, clock, told]: where the clock stands, and where it is told to."""
 
     stateful = True
     makes_clock = True
@@ -121,23 +137,42 @@ class EventTimeKernel(Kernel):
         self.kind = kind
         self.get = attribute_getter(kind.on)
 
+        self.spans = lru_cache(maxsize=8)(self._find_spans)
+
+    def _find_spans(self, scale: Scale) -> tuple[Any, tuple[int, ...]]:
+        """Return the lateness on a scale, and the steps if they are whole numbers."""
+        kind = self.kind
+        lateness = span_on(kind.lateness, scale, kind.unit, "lateness")
+        try:
+            steps = [span_on(step, scale, kind.unit, "") for step in kind.steps]
+        except TypeError:  # the window that it is of says so
+            steps = []
+        whole = all(type(step) is int and step > 0 for step in steps)
+        return lateness, tuple(steps) if whole else ()
+
     def open(self) -> State:
-        return [None, None]
+        return [None, None, None]
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
-        kind = self.kind
         value = self.get(item)
-        scale, clock = state
+        scale, clock, told = state
         if scale is None:
             scale = scale_of(value)
-        time = measure(value, scale, kind.on)
-        lateness = span_on(kind.lateness, scale, kind.unit, "lateness")
-        if clock is not None and time < clock:
-            return self._take_late(item, value, restore(clock, scale))
-        if clock is not None and time - lateness <= clock:
-            return (item,)
-        state[:] = scale, time - lateness
-        return (item, Advance(time - lateness, scale))
+        time = value
+        if type(value) is not int or scale != "number":
+            time = measure(value, scale, self.kind.on)
+        lateness, steps = self.spans(scale)
+        now = time - lateness
+        if clock is not None:
+            if time < clock:
+                return self._take_late(item, value, restore(clock, scale))
+            if now <= clock:
+                return (item,)
+            if steps and type(now) is int and not _passes(told, now, steps):
+                state[1] = now
+                return (item,)
+        state[:] = scale, now, now
+        return (item, Advance(now, scale))
 
     def _take_late(self, item: Any, value: Any, clock: Any) -> Outputs:
         if self.kind.late == "drop":

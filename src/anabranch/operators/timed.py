@@ -6,6 +6,7 @@ in `anabranch.runtime.clocked` holds all keys, and asks each in the order of tim
 
 from __future__ import annotations
 
+import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
@@ -128,7 +129,7 @@ def _measure_all(timers: dict[Any, bool], scale: Scale) -> dict[Any, Any]:
 class ItemsInOrder(Timed):
     """Items that wait until the clock has come to their time.
 
-    The state is a list of [time, item], in the order of arrival.
+    The state is [heap, n]: a heap of (time, number of the item, item), and the next number.
     """
 
     def __init__(self, kind: InOrder) -> None:
@@ -136,19 +137,22 @@ class ItemsInOrder(Timed):
         self.get = attribute_getter(kind.on)
 
     def open(self) -> State:
-        return []
+        return [[], 0]
 
     def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
         time = measure(self.get(item), now.scale, self.on)
-        state.append([time if now.clock is None else max(time, now.clock), item])
+        time = time if now.clock is None else max(time, now.clock)
+        heapq.heappush(state[0], (time, state[1], item))
+        state[1] += 1
         return ()
 
     def find_due(self, state: State, scale: Scale) -> Any | None:
-        return min((time for time, _ in state), default=None)
+        return state[0][0][0] if state[0] else None
 
     def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
-        released = [item for own, item in state if own == time]
-        state[:] = [waiting for waiting in state if waiting[0] != time]
+        released = []
+        while state[0] and state[0][0][0] == time:
+            released.append(heapq.heappop(state[0])[2])
         return released
 
 
@@ -193,6 +197,53 @@ class PairsInTime(Timed):
 
     def is_empty(self, state: State) -> bool:
         return not any(state)
+
+
+class TumblingWindows(Timed):
+    """For each multiple b of the length, the items with b-length <= time < b.
+
+    The state is a dictionary from k to the items of the window that ends at k*length.
+    """
+
+    def __init__(self, kind: Aggregate) -> None:
+        self.window = kind.window
+        assert kind.window.on is not None  # noqa: S101 - validation has seen to it
+        self.on: str = kind.window.on
+        self.get = attribute_getter(self.on)
+        self.summary = summary_of(kind)
+        self.spans = spans_of(kind.window)
+
+    def open(self) -> State:
+        return {}
+
+    def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
+        clock, scale = now
+        size = self.spans(scale)[0]
+        time = self.get(item)
+        if type(time) is not int or scale != "number":
+            time = measure(time, scale, self.on)
+        k = time // size + 1
+        if clock is not None and k * size <= clock:
+            if is_dropped(self.window, item, self.get(item), now):
+                return ()
+            k = clock // size + 1
+        held = state.get(k)
+        if held is None:
+            state[k] = [item]
+        else:
+            held.append(item)
+        return ()
+
+    def find_due(self, state: State, scale: Scale) -> Any | None:
+        return min(state) * self.spans(scale)[0] if state else None
+
+    def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
+        held = state.pop(min(state))
+        start = restore(time - self.spans(scale)[0], scale)
+        return (self.summary(Bounded(held, start, restore(time, scale))),)
+
+    def is_empty(self, state: State) -> bool:
+        return not state
 
 
 class TimeWindows(Timed):
@@ -276,10 +327,16 @@ class SessionWindows(Timed):
             time = now.clock
         sessions, n = state
         near = [s for s in sessions if s[0] - gap < time < s[1] + gap]
+        if len(near) == 1:
+            ((first, last, items),) = near
+            near[0][:2] = min(first, time), max(last, time)
+            items.append((n, item))  # the latest of all
+            state[1] = n + 1
+            return ()
         numbered = [(n, item), *(one for session in near for one in session[2])]
         first = min([time, *(s[0] for s in near)])
         last = max([time, *(s[1] for s in near)])
-        state[0] = [s for s in sessions if s not in near]
+        state[0] = [s for s in sessions if not any(s is one for one in near)]
         state[0].append([first, last, sorted(numbered, key=lambda one: one[0])])
         state[1] = n + 1
         return ()

@@ -27,8 +27,10 @@ from anabranch.operators.timed import (
     SessionWindows,
     Timed,
     TimeWindows,
+    TumblingWindows,
 )
 from anabranch.operators.timescale import (
+    Scale,
     describe_scale,
     measure,
     scale_of,
@@ -45,8 +47,10 @@ class ClockedKernel(Kernel):
 
     `scale` and `clocks` (one of each input) say where the clock stands, `keys` has the
     states by key, `last` the highest time of each key that may be forgotten, and `queue`
-    is the index: a heap of (time, turn or forgetting, rank of the key, key). An entry
-    whose time is no longer that of its key counts for nothing.
+    is the index: a heap of (time, turn or forgetting, rank of the key, key). `due` has
+    the time at which each key stands in it for its turn. An entry that comes too early
+    is put back with the time that the key has by now, so that there is no more than one
+    for each key as a rule, however many items it gets.
     """
 
     stateful: ClassVar[bool] = True
@@ -66,44 +70,60 @@ class ClockedKernel(Kernel):
         self.keyed = bool(op.keyed_by)
         self.key_of = key_getter(op.keyed_by) if op.keyed_by else lambda _: ()
         self.time_of = attribute_getter(timing.on)
+        self.forgets = timing.forget_after is not None and self.keyed
 
     def open(self) -> State:
         keys = {} if self.keyed else {(): self.timed.open()}
         clocks = [None] * self.inputs
-        return {"scale": None, "clocks": clocks, "keys": keys, "last": {}, "queue": []}
+        names: dict[str, Any] = {"scale": None, "clocks": clocks, "keys": keys}
+        return {**names, "last": {}, "due": {}, "queue": []}
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
-        self._find_scale(state, item)
-        now = Now(_clock(state), state["scale"])
+        scale = state["scale"]
+        if scale is None:
+            scale = self._find_scale(state, item)
+        clocks = state["clocks"]
+        clock = clocks[0] if len(clocks) == 1 else _clock(state)
         key = self.key_of(item)
         keys = state["keys"]
         if key not in keys:
             key_bytes(key)  # refuses what cannot be a key on any engine
             keys[key] = self.timed.open()
-        outputs = self.timed.take(keys[key], item, port, now)
-        if self.timing.forget_after is not None and self.keyed:
+        own = keys[key]
+        outputs = self.timed.take(own, item, port, Now(clock, scale))
+        if self.forgets:
             self._note_age(state, key, item)
         due = self._put_in_queue(state, key)
-        if due is not None and now.clock is not None and due <= now.clock:
-            outputs = [*outputs, *self._all_due(state, now.clock)]
+        if due is not None and clock is not None and due <= clock:
+            outputs = [*outputs, *self._all_due(state, clock)]
         return outputs
 
-    def _find_scale(self, state: State, item: Any) -> None:
+    def _find_scale(self, state: State, item: Any) -> Scale:
         """Find out what times are on the first item, if no advance has told it."""
         on = getattr(self.timed, "on", None)
         if on is None and self.timing.forget_after is not None:
             on = self.timing.on
-        if state["scale"] is None and on is not None:
-            state["scale"] = scale_of(attribute_getter(on)(item))
+        if on is None:
+            return None
+        value = attribute_getter(on)(item)
+        scale = scale_of(value)
+        measure(value, scale, on)  # what is no time tells nothing about others
+        state["scale"] = scale
+        return scale
 
     def _note_age(self, state: State, key: Any, item: Any) -> None:
-        scale = state["scale"]
-        time = measure(self.time_of(item), scale, self.timing.on)
+        time = measure(self.time_of(item), state["scale"], self.timing.on)
         last = state["last"].get(key)
-        if last is None or time > last:
+        if last is None:
             state["last"][key] = time
-            entry = (self._end_of(state, key), _FORGET, key_rank(key), key)
-            heapq.heappush(state["queue"], entry)
+            self._await_end(state, key)
+        elif time > last:
+            state["last"][key] = time
+
+    def _await_end(self, state: State, key: Any) -> None:
+        """Note when a key is forgotten, as far as that is known by now."""
+        entry = (self._end_of(state, key), _FORGET, key_rank(key), key)
+        heapq.heappush(state["queue"], entry)
 
     def _end_of(self, state: State, key: Any) -> Any:
         """Return the time at which a key is forgotten."""
@@ -115,11 +135,14 @@ class ClockedKernel(Kernel):
     def _put_in_queue(self, state: State, key: Any) -> Any | None:
         """Note when a key has its turn; let go of a key that holds nothing."""
         own = state["keys"][key]
-        if self.keyed and key not in state["last"] and self.timed.is_empty(own):
-            del state["keys"][key]
-            return None
         due = self.timed.find_due(own, state["scale"])
-        if due is not None:
+        noted = state["due"].get(key)
+        if due is None:
+            if self.keyed and key not in state["last"] and self.timed.is_empty(own):
+                del state["keys"][key]
+                state["due"].pop(key, None)
+        elif noted is None or due < noted:
+            state["due"][key] = due
             heapq.heappush(state["queue"], (due, _TURN, key_rank(key), key))
         return due
 
@@ -154,11 +177,25 @@ class ClockedKernel(Kernel):
             if key not in state["keys"]:
                 continue
             if what == _TURN:
-                if self.timed.find_due(state["keys"][key], state["scale"]) == time:
-                    yield partial(self._turn, state, key, time)
-            elif key in state["last"] and self._end_of(state, key) == time:
+                if state["due"].get(key) == time:
+                    yield from self._turns_of(state, key, time)
+            elif key in state["last"]:
+                if self._end_of(state, key) > time:
+                    self._await_end(state, key)
+                    continue
                 yield from self._endings_of(state, key)
                 del state["keys"][key], state["last"][key]
+                state["due"].pop(key, None)
+
+    def _turns_of(
+        self, state: State, key: Any, time: Any
+    ) -> Iterator[Callable[[], Outputs]]:
+        """Yield the turn of a key, unless it has a later one by now."""
+        del state["due"][key]
+        if self.timed.find_due(state["keys"][key], state["scale"]) == time:
+            yield partial(self._turn, state, key, time)
+        else:
+            self._put_in_queue(state, key)
 
     def _turn(self, state: State, key: Any, time: Any) -> Outputs:
         try:
@@ -217,7 +254,8 @@ def _make_timed(op: Op, timing: Timing, kernel: Callable[[], Kernel]) -> Timed:
         case Aggregate(window=window) as kind if window.gap is not None:
             return SessionWindows(kind)
         case Aggregate(window=window) as kind if window.time is not None:
-            return TimeWindows(kind)
+            tumbling = window.every is None or window.every == window.time
+            return TumblingWindows(kind) if tumbling else TimeWindows(kind)
         case Apply() as kind if kind.overrides("on_time"):
             return OperatorTimed(kind)
         case InOrder() as kind:

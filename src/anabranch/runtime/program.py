@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.operators.clock import Advance, forward_advance, is_sign
+from anabranch.operators.clock import Advance, forward_advance
 from anabranch.operators.custom import Apply, Scan, check_pair
 from anabranch.operators.getters import key_getter
 from anabranch.operators.kernel import Kernel, State
@@ -309,7 +309,7 @@ class Program:
         get_key = key_getter(op.state_key) if op.state_key else None
 
         def take(item: Any, port: int) -> Any:
-            if not is_sign(item):
+            if type(item) is not Advance and item is not WINDOW:
                 if states is None:
                     return kernel.process(None, item, port)
                 key = () if get_key is None else get_key(item)

@@ -24,7 +24,7 @@ from anabranch.plan.plan import Plan
 from anabranch.runtime.interpreter import kernel_of
 
 # Parameters that only matter for what is to come, or are none of a file's business.
-_FREE = ("initial", "items", "dsn", "options", "patience_s", "site")
+_FREE = ("steps", "initial", "items", "dsn", "options", "patience_s", "site")
 
 
 def program_of(layout: SparkLayout) -> dict[str, Any]:
