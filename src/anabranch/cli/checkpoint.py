@@ -1,4 +1,4 @@
-"""`anabranch checkpoint`: what is in a checkpoint, and its states as a file."""
+"""`anabranch checkpoint`: what is in a checkpoint, its states as a file, new names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 from anabranch.cli.console import CommandError, local_path, words
 from anabranch.epochs.checkpoint.contents import Contents
 from anabranch.epochs.checkpoint.files import durably
+from anabranch.epochs.checkpoint.migrate import migrate
 
 EXAMPLES = """\
 examples:
   anabranch checkpoint show jobs/vwap.checkpoint
   anabranch checkpoint jobs/vwap.checkpoint --export scan -o states.jsonl
   anabranch checkpoint jobs/vwap.checkpoint --export u1/scan -o states.parquet
+  anabranch checkpoint migrate jobs/vwap.checkpoint --rename scan=total -o jobs/new
 """
 
 
@@ -30,13 +32,19 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "checkpoint",
-        help="say what is in a checkpoint, or export states from it",
+        help="say what is in a checkpoint, export states, rename operators",
         description="Say which program a checkpoint is of, which epoch, where each "
         "source stands, and how many keys and bytes each bucket holds.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("show", nargs="?", choices=["show"], help="may be left out")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=["show", "migrate"],
+        default="show",
+        help="show it (default), or copy it for a program with other names",
+    )
     parser.add_argument("directory", metavar="DIR", type=local_path)
     parser.add_argument("--json", action="store_true", help="as data, for programs")
     parser.add_argument(
@@ -45,15 +53,25 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        metavar="FILE.jsonl|FILE.parquet",
+        metavar="FILE.jsonl|FILE.parquet|DIR",
         type=local_path,
         help="where to",
+    )
+    parser.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        type=parse_rename,
+        metavar="OLD=NEW",
+        help="with migrate: an operator or a source that has another name now",
     )
     parser.set_defaults(command=checkpoint)
 
 
 def checkpoint(arguments: argparse.Namespace) -> int:
-    """Print what is in a checkpoint, or export from it."""
+    """Print what is in a checkpoint, export from it, or copy it with other names."""
+    if arguments.action == "migrate":
+        return copy_renamed(arguments)
     if (arguments.export is None) != (arguments.output is None):
         msg = "--export OPERATOR and -o FILE go together; one of them is missing"
         raise CommandError(msg)
@@ -73,6 +91,33 @@ def checkpoint(arguments: argparse.Namespace) -> int:
     )
     print(shown)  # noqa: T201 - the result of the command
     return 0
+
+
+def copy_renamed(arguments: argparse.Namespace) -> int:
+    """Copy a checkpoint with operators renamed."""
+    if not arguments.rename or arguments.output is None:
+        msg = "migrate needs --rename OLD=NEW, and -o DIR for the copy"
+        raise CommandError(msg)
+    migrate(arguments.directory, arguments.output, dict(arguments.rename))
+    words().print(
+        f"{arguments.directory} -> {arguments.output}; run the program with "
+        f"--checkpoint {arguments.output}",
+        markup=False,
+    )
+    return 0
+
+
+def parse_rename(text: str) -> tuple[str, str]:
+    """Return what `--rename` means.
+
+    >>> parse_rename("scan=total")
+    ('scan', 'total')
+    """
+    old, _, new = text.partition("=")
+    if not old or not new:
+        msg = f"must be OLD=NEW; got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return old, new
 
 
 def as_data(contents: Contents) -> dict[str, Any]:
