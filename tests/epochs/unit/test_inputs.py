@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from anabranch.epochs.intake.intake import FilePiece
+from anabranch.epochs.intake.intake import FilePiece, ParquetPiece
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.unit.inputs import read_piece
 from anabranch.graph.graph import Op
@@ -80,3 +82,36 @@ def test_what_only_arrow_takes_for_a_number_is_refused(tmp_path, field):
 
     assert [Pair(1, 0.5)] == batch.items
     assert [f"{tmp_path / 'p.csv'}, row 2 (line 2)"] == bad
+
+
+def read_parquet(tmp_path, kind, columns, rows):
+    path = tmp_path / "p.parquet"
+    pq.write_table(pa.table(columns), path, row_group_size=3)
+    op = Op("pairs", ReadFiles(str(path), "parquet", kind), type=kind)
+    bad = []
+    piece = ParquetPiece("pairs", 11, len(rows), str(path), rows.start)
+    batch = read_piece(piece, op, Pickler(()), bad.append)
+    return batch, [failure.where for failure in bad]
+
+
+def test_rows_of_parquet_stay_columns(tmp_path):
+    x = pa.array(range(8), pa.int32())
+    columns = {"y": [n / 3 for n in range(8)], "more": ["?"] * 8, "x": x}
+
+    batch, bad = read_parquet(tmp_path, Pair, columns, range(2, 7))
+
+    assert batch.table is not None
+    assert [Pair(n, n / 3) for n in range(2, 7)] == batch.items
+    assert list(range(11, 16)) == batch.positions[0].tolist()
+    assert [] == bad
+
+
+@pytest.mark.parametrize(("kind", "x"), [(Pair, None), (Positive, -2)])
+def test_rows_of_parquet_that_may_be_refused_are_looked_at(tmp_path, kind, x):
+    columns = {"x": [0, 1, x, 3], "y": [0.5, 1.5, 2.5, 3.5]}
+
+    batch, bad = read_parquet(tmp_path, kind, columns, range(4))
+
+    assert [kind(0, 0.5), kind(1, 1.5), kind(3, 3.5)] == batch.items
+    assert 1 == len(bad)
+    assert bad[0].endswith("row 3")

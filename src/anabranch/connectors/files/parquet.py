@@ -69,6 +69,11 @@ def parse_parquet_rows(
     return (yield from _parse(batches, kind, first_row, refuse))
 
 
+def read_parquet_table(path: Location, rows: range, kind: Any) -> Any:
+    """Return some rows of a file as a table, with the attributes of a type as columns."""
+    return pa.Table.from_batches(list(_batches(path, attributes_of(kind), rows)))
+
+
 def parse_table(
     table: Any, place: str, kind: Any, first_row: int, refuse: Refuse
 ) -> Numbered:

@@ -26,13 +26,17 @@ from anabranch.connectors.files.arrow_csv import csv_table
 from anabranch.connectors.files.arrow_items import Form, form_of
 from anabranch.connectors.files.listing import read_range
 from anabranch.connectors.files.opening import row_parser
-from anabranch.connectors.files.parquet import parse_parquet_rows, parse_table
+from anabranch.connectors.files.parquet import (
+    parse_parquet_rows,
+    parse_table,
+    read_parquet_table,
+)
 from anabranch.connectors.files.rows import BadRow, Position
 from anabranch.connectors.files.values import is_made_plainly
 from anabranch.connectors.kafka import Topic, read_messages
 from anabranch.connectors.reader import births_of_items, damage_of, refusal, refusal_at
 from anabranch.connectors.socket import RowText
-from anabranch.connectors.storage import locate
+from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.intake.connectors import (
     RowsPiece,
     SourcePiece,
@@ -172,6 +176,10 @@ def _read_parquet(
     refuse = _refuse(piece, op, on_error)
     kind = op.kind.type
     path, follow = locate(piece.path), op.kind.follow
+    fast = None if form is None else _parquet_as_form(path, rows, kind, form)
+    if fast is not None:
+        numbers = np.arange(piece.first, piece.first + fast.num_rows)
+        return WireBatch([numbers], form, fast)
     parsed = parse_parquet_rows(path, rows, kind, piece.first, refuse)
     found: list[tuple[Any, int]] = []
     try:
@@ -181,6 +189,19 @@ def _read_parquet(
             raise
         on_error(damage_of(op, path, error))
     return make_batch(found, form)
+
+
+def _parquet_as_form(
+    path: Location, rows: range, kind: Any, form: Form
+) -> pa.Table | None:
+    """Return rows of a file as they lie there, if no row has to be looked at."""
+    if not is_made_plainly(kind):
+        return None  # a constructor of the user's may refuse a row
+    try:
+        table = read_parquet_table(path, rows, kind)
+    except (InputError, ValueError):  # as there is nothing in it, for one
+        return None  # whoever reads it row by row tells what is wrong
+    return _as_form(table, form) if table.num_rows == len(rows) else None
 
 
 def _lines(piece: LinesPiece, op: Op, on_error: OnError) -> Iterator[tuple[Any, int]]:
