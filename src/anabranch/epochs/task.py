@@ -276,7 +276,8 @@ class Report:
     snapshots: tuple[Snapshot, ...] = ()
     samples: tuple[ThreadSamples, ...] = ()
     begun: Begun | None = None
-    ran: tuple[int, int] = (0, 0)  # items in columns, and in Python where they may be
+    # by operator, items in columns, and in Python where they may be in columns
+    ran: dict[str, tuple[int, int]] = field(default_factory=dict)
     reached: Mapping[str, Sequence[tuple[str, Reached]]] = field(
         default_factory=dict
     )  # source -> how far its partitions were read

@@ -8,8 +8,11 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.compiler.columns.choose_columns import choose_columns
 from anabranch.compiler.columns.find_columns import find_columns
+from anabranch.compiler.options import SPARK
 from anabranch.language.drafts import build_graph
+from anabranch.plan.plan import Element
 from anabranch.python.traits import Traits
 
 
@@ -183,13 +186,42 @@ def test_explain_says_columns_or_python_for_each_operator(tmp_path):
     assert "map: columns (compiled; 1 of 4 columns are computed)" in ab.explain(sink)
 
 
-def test_one_operator_in_python_keeps_its_element_in_python(tmp_path):
+def test_one_operator_in_python_leaves_the_others_in_columns(tmp_path):
     (tmp_path / "t.csv").write_text("ts,symbol,price,volume\n1,a,2.0,3\n")
     source = ab.read_csv(tmp_path / "t.csv", Trade)
     both = source.map(replace_price, name="one").map(with_hypot, name="two")
 
     ops = ab.compile(both.write_csv(tmp_path / "out")).to_dict()["operators"]
-    why = {one["name"]: one["why"] for one in ops}
+    why = {one["name"]: (one["runs"], one["why"]) for one in ops}
 
-    assert "two, which runs with it, runs in Python" == why["one"]
-    assert "calls math.hypot" in why["two"]
+    assert ("columns", "compiled; 1 of 4 columns are computed") == why["one"]
+    assert "calls math.hypot" in why["two"][1]
+
+
+@pytest.mark.parametrize(
+    ("traits", "why"),
+    [
+        ({}, "compiled; 1 of 4 columns are computed"),
+        ({"one": Traits("global")}, "compiled; 1 of 4 columns are computed"),
+        (
+            {"one": Traits("global"), "three": Traits("global")},
+            "one and three, which run with it, may share state",
+        ),
+        (
+            {"one": Traits("stateless", effects=True)},
+            "one, which runs with it, runs in the driver",
+        ),
+    ],
+)
+def test_operators_that_may_share_something_run_item_by_item(tmp_path, traits, why):
+    (tmp_path / "t.csv").write_text("ts,symbol,price,volume\n1,a,2.0,3\n")
+    source = ab.read_csv(tmp_path / "t.csv", Trade)
+    first = source.map(with_hypot, type=Trade, name="one")
+    last = first.map(replace_price, type=Trade, name="two").map(
+        with_hypot, name="three"
+    )
+    graph = build_graph([last.to_list()])
+    known = {op.name: Traits("stateless") for op in graph} | traits
+    element = Element("e", ("read_csv", "one", "two", "three"), None)
+
+    assert why == choose_columns(graph, known, [element], SPARK)["two"].why

@@ -6,6 +6,8 @@ import random
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
@@ -115,3 +117,78 @@ def test_the_users_own_error_names_its_item(tmp_path):
         ab.run(sink, epoch_items=800)
 
     assert "item 1778 of read_csv" in str(raised.value)
+
+
+def in_words(t: Trade) -> Trade:
+    words = [t.symbol]
+    words.append(str(t.volume % 3))
+    return t._replace(symbol="-".join(words))
+
+
+def twice(t: Trade) -> list[Trade]:
+    return [t, t._replace(volume=t.volume - 1)]
+
+
+MIXED = {
+    "map": lambda s: (
+        s.map(in_cents, name="one")
+        .map(in_words, name="two")
+        .filter(is_large, name="three")
+        .map(per_share, name="four")
+    ),
+    "flat_map": lambda s: (
+        s.filter(is_large, name="one")
+        .flat_map(twice, name="two")
+        .map(in_cents, name="three")
+        .map(per_share, name="four")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_one_operator_in_python_leaves_both_sides_in_columns(name, tmp_path):
+    source = write_trades(tmp_path / "trades.csv", 3000)
+    stream = MIXED[name]
+
+    plan = ab.compile(stream(ab.read_csv(source, Trade)).write_csv(tmp_path / "x")).plan
+    ab.run(
+        stream(ab.read_csv(source, Trade)).write_csv(tmp_path / "one"), on="sequential"
+    )
+    job = ab.run(
+        stream(ab.read_csv(source, Trade)).write_csv(tmp_path / "two"), epoch_items=800
+    )
+
+    assert ["one", "three", "four"] == [
+        op.name for op in plan.operators if op.runs == "columns"
+    ]
+    assert read_rows(tmp_path / "one") == read_rows(tmp_path / "two")
+    assert {"one": 1.0, "three": 1.0, "four": 1.0} == job.metrics().in_columns
+
+
+def test_the_first_error_counts_whichever_segment_raises_it(tmp_path):
+    source = write_trades(
+        tmp_path / "trades.csv", 3000, lambda ts: 0 if ts in {1777, 1790} else 4
+    )
+    read = ab.read_csv(source, Trade)
+    sink = read.map(in_words).map(per_share).write_csv(tmp_path / "out")
+
+    with pytest.raises(OperatorError, match="ZeroDivisionError") as raised:
+        ab.run(sink, epoch_items=800)
+
+    assert "item 1778 of read_csv" in str(raised.value)
+
+
+def test_parquet_goes_to_parquet_in_columns(tmp_path):
+    rows = [Trade(n, f"S{n % 7}", n / 7, n % 90 + 1) for n in range(3000)]
+    columns = dict(zip(Trade._fields, map(list, zip(*rows, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet", row_group_size=1000)
+    stream = PROGRAMS["scan"](ab.read_parquet(tmp_path / "in.parquet", Trade))
+    same = PROGRAMS["scan"](ab.from_iterable(rows, Trade)).to_list()
+    ab.run(same, on="sequential")
+
+    job = ab.run(stream.write_parquet(tmp_path / "out"), epoch_items=800)
+
+    parts = sorted((tmp_path / "out").glob("part*"))
+    made = [row for part in parts for row in pq.read_table(part).to_pylist()]
+    assert [item._asdict() for item in same.items] == made
+    assert {1.0} == set(job.metrics().in_columns.values())

@@ -107,7 +107,7 @@ class SparkRun(RunningThread):
         except BaseException:
             self._close()
             raise
-        self._ran: dict[int, tuple[int, int]] = {}  # by unit: in columns, in Python
+        self._ran: dict[str, tuple[int, int]] = {}  # in columns, in Python
         self._books = Books(graph, options.on_error, self._outputs, self._checkpoint)
         self._degree = options.degree
         self._cores: int | None = None  # known once there is a session
@@ -466,19 +466,17 @@ class SparkRun(RunningThread):
         )
 
     def _note_columns(self, reports: Iterable[Report]) -> None:
-        """Count the items that units ran in columns, and those they could have."""
+        """Count the items that operators ran in columns, and those they could have."""
         for report in reports:
-            columns, python = self._ran.get(report.unit, (0, 0))
-            done, others = report.ran
-            self._ran[report.unit] = columns + done, python + others
+            for name, (done, others) in report.ran.items():
+                columns, python = self._ran.get(name, (0, 0))
+                self._ran[name] = columns + done, python + others
 
     def _share_in_columns(self) -> dict[str, float]:
         return {
             name: columns / (columns + python)
-            for unit, (columns, python) in self._ran.items()
+            for name, (columns, python) in self._ran.items()
             if columns + python
-            for name in self._layout.units[unit].operators
-            if name in self._layout.choice.columns
         }
 
     def actuator(self) -> SparkActuator:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,7 @@ from anabranch.epochs.task import (
 )
 from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.unit.handoff import in_chunks
-from anabranch.epochs.unit.in_columns import InColumns
+from anabranch.epochs.unit.in_columns import InColumns, InSegments, OnBatch
 from anabranch.epochs.unit.inputs import UnitInputs
 from anabranch.epochs.unit.states import Changes, UnitStates
 from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
@@ -166,33 +167,82 @@ def columns_of_unit(
     unit: Unit,
     states: Mapping[str, dict[Any, Any]],
     shortcut: Shortcut | None,
-    in_full: Callable[[WireBatch], Iterator[tuple[Edge, WireBatch]]],
+    runs: WaysToRun,
 ) -> Shortcut | None:
     """Return how a unit runs in columns, if the plan says so and its shape allows it."""
     graph, positions = layout.graph, layout.positions
-    inner = [graph[name] for name in unit.operators if graph[name].inputs]
-    if not inner or any(op.name not in layout.choice.columns for op in inner):
+    line = _line_of(layout, unit)
+    if line is None or layout.choice.columns.keys().isdisjoint(op.name for op in line):
         return None
+    (edge,) = graph.out_edges(line[-1].name)
+    typed = graph[line[-1].name].type is not None
+    if all(op.name in layout.choice.columns for op in line):
+        tier = _tier_of(layout, line, states)
+        if not _keeps_width(positions, line, edge):
+            return None
+        bare = isinstance(shortcut, NoPositions) and not isinstance(
+            shortcut, SamePositions
+        )
+        run = runs.in_full if shortcut is None else shortcut.run
+        return InColumns(edge, tier, run, positions=not bare, typed=typed)
+    segments: list[InColumns | OnBatch] = []
+    entry = unit.entries[0]
+    head = () if isinstance(entry, Edge) else (entry,)
+    for in_columns, some in groupby(line, lambda op: op.name in layout.choice.columns):
+        ops = list(some)
+        (out,) = graph.out_edges(ops[-1].name)
+        run = runs.of_part((*head, *(op.name for op in ops)), (entry,))
+        if in_columns and _keeps_width(positions, ops, out):
+            tier = _tier_of(layout, ops, states)
+            typed = ops[-1].type is not None
+            segments.append(InColumns(out, tier, run, positions=True, typed=typed))
+        else:
+            segments.append(run)
+        entry, head = out, ()
+    return InSegments(edge, segments, runs.again)
+
+
+class WaysToRun(NamedTuple):
+    """How Python runs a batch: through all of a unit, a part of it, or all once more."""
+
+    in_full: OnBatch
+    of_part: Callable[[tuple[str, ...], tuple[Entry, ...]], OnBatch]
+    again: Callable[[], Iterator[tuple[Edge, WireBatch]]]
+
+
+def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
+    """Return the operators of a unit that stand in a straight line, in order."""
+    graph = layout.graph
+    inner = [graph[name] for name in unit.operators if graph[name].inputs]
     exits = [e for name in unit.operators for e in graph.out_edges(name)]
     leaving = [edge for edge in exits if edge in layout.routes]
-    if len(unit.entries) != 1 or len(leaving) != 1 or len(exits) != len(unit.operators):
-        return None
-    (edge,) = leaving
-    producer = graph[inner[0].inputs[0].operator]
-    widths = {positions.inside[op.name] for op in inner} | {positions.on(edge)}
+    marked = find_punctuated_operators(graph)
     if (
-        unit.in_driver
+        not inner
+        or unit.in_driver
         or unit.period > 1
-        or len(widths) != 1
-        or edge in positions.branch
+        or len(unit.entries) != 1
+        or len(leaving) != 1
+        or len(exits) != len(unit.operators)
+        or any(len(op.inputs) != 1 for op in inner)
+        or marked.intersection(unit.operators)
     ):
         return None
+    return inner
+
+
+def _keeps_width(positions: Positions, ops: Sequence[Op], out: Edge) -> bool:
+    """Tell whether outputs have positions as long as those of their items."""
+    widths = {positions.inside[op.name] for op in ops} | {positions.on(out)}
+    return len(widths) == 1 and out not in positions.branch
+
+
+def _tier_of(
+    layout: SparkLayout, ops: Sequence[Op], states: Mapping[str, dict[Any, Any]]
+) -> ColumnTier:
+    producer = layout.graph[ops[0].inputs[0].operator]
     kernels = layout.choice.columns
-    tier = ColumnTier(inner, kernels, states, producer.type, layout.choice.when)
-    bare = isinstance(shortcut, NoPositions) and not isinstance(shortcut, SamePositions)
-    run = in_full if shortcut is None else shortcut.run
-    typed = graph[edge.producer.operator].type is not None
-    return InColumns(edge, tier, run, positions=not bare, typed=typed)
+    return ColumnTier(ops, kernels, states, producer.type, layout.choice.when)
 
 
 class Untouched:
@@ -303,7 +353,11 @@ class UnitRunner:
                     unit,
                     self._states,
                     self._shortcut,
-                    lambda batch: self._run_streams([batch]),
+                    WaysToRun(
+                        lambda batch: self._run_streams([batch]),
+                        self._run_of_part,
+                        self._replay,
+                    ),
                 )
                 or self._shortcut
             )
@@ -377,7 +431,9 @@ class UnitRunner:
             begun=None
             if self._groups is None
             else self._groups.find_incomplete(pickler),
-            ran=self._shortcut.ran if isinstance(self._shortcut, InColumns) else (0, 0),
+            ran=self._shortcut.ran
+            if isinstance(self._shortcut, InColumns | InSegments)
+            else {},
             reached=self._inputs.reached,
             births=self._inputs.births,
         )
@@ -569,6 +625,20 @@ class UnitRunner:
                 left.setdefault(edge, []).append(batch.compact())
         for edge, batches in left.items():
             yield edge, end_to_end(batches)
+
+    def _run_of_part(
+        self, operators: tuple[str, ...], entries: tuple[Entry, ...]
+    ) -> OnBatch:
+        """Return how some operators of the unit run in Python."""
+        program = self.programs.part(operators, entries)
+
+        def run(batch: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
+            for chunk in batch.chunks():
+                positions = [column.tolist() for column in chunk.positions]
+                for edge, made in self._run_program(program, chunk.items, positions):
+                    yield edge, made.compact()
+
+        return run
 
     def _replay(self) -> Iterator[tuple[Edge, WireBatch]]:
         """Run all that this replica has taken once more, from the beginning."""
