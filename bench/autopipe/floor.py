@@ -25,7 +25,7 @@ from bench.harness.timing import Claim, Table, claim, ratio, report, sized
 
 TURNS = 11
 WARM_S, COUNTED_S, WATCH_S = 0.4, 1.0, 20.0
-QUIET = "halt", "take back", "look for garbage"  # steps that are no changes to try
+QUIET = "settled", "take back", "look for garbage"  # steps that are no changes to try
 WORDS = ("stream", "program", "thread", "port", "queue", "lock", "core", "item")
 
 
@@ -92,7 +92,7 @@ def rate(made: Callable[[], ab.Result], side: str) -> tuple[float, list[str]]:
     time.sleep(WARM_S)
     until_s = time.perf_counter() + WATCH_S
     while side == "automatic" and time.perf_counter() < until_s:
-        if any(step.what == "halt" for step in job.history):
+        if any(step.what == "settled" for step in job.history):
             break
         time.sleep(0.05)
     before, began_s = _read(job), time.perf_counter()

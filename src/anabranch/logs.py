@@ -29,7 +29,7 @@ def logger_of(room: str) -> logging.Logger:
 def log(logger: logging.Logger, level: int, event: str, **fields: Any) -> None:
     """Log an event with its fields.
 
-    >>> log(logger_of("control"), logging.DEBUG, "halt", replicas=2)
+    >>> log(logger_of("control"), logging.DEBUG, "settled", replicas=2)
     """
     if logger.isEnabledFor(level):
         told = ", ".join(f"{name}={_short(value)}" for name, value in fields.items())
@@ -64,10 +64,10 @@ def is_shown(logger: logging.Logger | None, level: int) -> bool:
 class JsonFormatter(logging.Formatter):
     """Writes a record as one line of JSON, its fields beside the rest.
 
-    >>> made = {"msg": "halt", "event": "halt", "fields": {"replicas": 2}, "created": 0}
+    >>> made = {"msg": "settled", "event": "settled", "fields": {"replicas": 2}, "created": 0}
     >>> made |= {"name": "anabranch.control", "levelname": "INFO", "levelno": 20}
     >>> JsonFormatter().format(logging.makeLogRecord(made))
-    '{"time": 0, "level": "INFO", "logger": "anabranch.control", "event": "halt", "replicas": 2}'
+    '{"time": 0, "level": "INFO", "logger": "anabranch.control", "event": "settled", "replicas": 2}'
     """
 
     def format(self, record: logging.LogRecord) -> str:

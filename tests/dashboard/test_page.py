@@ -31,6 +31,8 @@ SAMPLES = [
         "degrees": {"r0": 1 + second // 10},
         "ports": ["total[0]"],
         "waiting": {"total": 123},
+        "items_of": {"from_iterable": 1000 * second},
+        "failed": {"total": 7},
     }
     for second in range(30)
 ]
@@ -107,6 +109,11 @@ def test_a_reader_sees_the_whole_run(browser, tmp_path):
         "\N{MULTIPLICATION SIGN} 3",  # replicas now, on the drawing
         "123 waiting",
         "a thread of its own begins at total",
+        "7 items failed",
+        "from_iterable sequential none Python",
+        "29,000",
+        "total sequential one for all items Python",
+        "(7 left out)",
     ):
         assert shown in words, shown
     (why,) = [one.why for one in made.plan.sequential if one.operator == "total"]

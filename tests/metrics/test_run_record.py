@@ -47,7 +47,12 @@ def change(what, effect=""):
 def test_counts_are_those_of_all_sources_and_sinks():
     (line,) = lines_of(look(read={"a": 2, "b": 3}, delivered={"c": 4, "d": 0}))
 
-    assert {"at_s": 1.0, "read": 5, "delivered": 4} == line["sample"]
+    assert {
+        "at_s": 1.0,
+        "read": 5,
+        "delivered": 4,
+        "items_of": {"a": 2, "b": 3, "c": 4, "d": 0},
+    } == line["sample"]
 
 
 def test_a_latency_is_that_of_the_items_since_the_last_look():

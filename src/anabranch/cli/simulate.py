@@ -195,7 +195,7 @@ def outcome(
         cores,
         program.items_per_s,
         program.items_per_s * costs.whole_s,
-        sum(step.what != "halt" for step in controller.history),
+        sum(step.what != "settled" for step in controller.history),
         str(program.arrangement),
         is_sure(costs, program.threads, cores),
         describe_limit(program),
@@ -225,7 +225,7 @@ def outcome_on_spark(
         cores,
         program.items_per_s,
         program.items_per_s * costs.whole_s,
-        sum(step.what != "halt" for step in controller.history),
+        sum(step.what != "settled" for step in controller.history),
         str(program.arrangement),
         limit=describe_limit_of_epochs(program),
     )

@@ -102,11 +102,27 @@ def overview(compilation: Compilation) -> dict[str, Any]:
     (3, 2, 'to_list')
     """
     graph, plan = compilation.graph, compilation.plan
+    data = compilation.to_dict()
+    region_of = {
+        name: region.name for region in plan.regions for name in region.operators
+    }
     return {
         "name": Path(graph.sources[0].site.file).name,
         "drawing": draw_svg(graph, plan),
         "operators": len(plan.operators),
         "parallel": sum(len(region.operators) for region in plan.regions),
-        "sequential": compilation.to_dict()["sequential"],
+        "sequential": data["sequential"],
+        "operator_list": [
+            {
+                "name": one["name"],
+                "region": region_of.get(one["name"]),
+                "state": one["state"],
+                "key": one["key"],
+                "runs": one["runs"],
+                "why": one["why"],
+                "place": str(graph[one["name"]].site),
+            }
+            for one in data["operators"]
+        ],
         "explanation": compilation.explain(),
     }

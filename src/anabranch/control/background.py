@@ -27,7 +27,7 @@ def adapt_in_background(
             controller.run()
         except Exception as error:  # noqa: BLE001 - told in the history
             why = f"the controller failed: {error!r}"
-            controller.history.note(Adaptation(controller.now_s, "halt", why, ""))
+            controller.history.note(Adaptation(controller.now_s, "settled", why, ""))
             log(_LOGGER, logging.ERROR, "the controller failed", error=repr(error))
 
     thread = threading.Thread(target=run, name="controller", daemon=True)

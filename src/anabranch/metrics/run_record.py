@@ -39,7 +39,7 @@ def lines_of(look: JobSnapshot, before: JobSnapshot | None = None) -> list[Line]
 
     >>> first = JobSnapshot("running", Metrics("sequential", "running", 1.0, {"a": 5}))
     >>> lines_of(first)
-    [{'sample': {'at_s': 1.0, 'read': 5, 'delivered': 0}}]
+    [{'sample': {'at_s': 1.0, 'read': 5, 'delivered': 0, 'items_of': {'a': 5}}}]
     >>> lines_of(JobSnapshot("failed", first.metrics, error="broken"), first)[1:]
     [{'end': {'status': 'failed', 'error': 'broken'}}]
     """
@@ -61,6 +61,11 @@ def _sample(look: JobSnapshot, before: JobSnapshot | None) -> Sample:
         "read": sum(metrics.read.values()),
         "delivered": sum(metrics.delivered.values()),
     }
+    by_operator = {**metrics.read, **metrics.delivered}
+    if by_operator:
+        sample["items_of"] = by_operator
+    if metrics.failed:
+        sample["failed"] = dict(metrics.failed)
     earlier = {} if before is None else dict(before.metrics.latency_counts)
     counts = [(ms, items - earlier.get(ms, 0)) for ms, items in metrics.latency_counts]
     if items := sum(count for _, count in counts):
@@ -79,6 +84,11 @@ def _sample(look: JobSnapshot, before: JobSnapshot | None) -> Sample:
             }
         case "spark":
             sample["epochs"] = metrics.epochs
+            if metrics.epoch_s:
+                sample["epoch_s"] = round(metrics.epoch_s[-1], 3)
+                sample["epoch_items"] = metrics.epoch_items[-1]
+            if metrics.in_columns:
+                sample["in_columns"] = dict(metrics.in_columns)
             sample["degrees"] = dict(metrics.degrees)
             sample["cuts"] = list(metrics.cuts)
     return sample
@@ -164,6 +174,7 @@ class Story:
                 "p99_ms": points(self.samples, "p99_ms"),
                 "backlog": points(self.samples, "backlog"),
                 "degrees": points(self.samples, "degrees"),
+                "epoch_s": points(self.samples, "epoch_s"),
             },
             "changes": [change for _, change in sorted(self.changes.items())],
         }

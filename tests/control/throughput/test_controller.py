@@ -57,7 +57,7 @@ def test_tuples_that_cost_less_than_handing_them_over_stay_in_one_thread():
 
     assert frozenset() == program.arrangement.ports
     assert [True] == [
-        "blacklisted" in s.effect
+        "not tried again" in s.effect
         for s in controller.history
         if s.what.startswith("take back")
     ]
@@ -145,8 +145,8 @@ def shift(controller: Controller, program: SimulatedProgram, costs: ItemCosts) -
     program.costs = costs
     for _ in range(50):
         controller.advance()
-        if controller.settled and controller.history[-1].what == "halt":
-            woken = [s for s in controller.history if s.what == "wake up"]
+        if controller.settled and controller.history[-1].what == "settled":
+            woken = [s for s in controller.history if s.what == "tune again"]
             if woken:
                 break
 
@@ -221,7 +221,7 @@ def test_every_step_says_when_what_why_and_what_came_of_it():
     assert "insert a threaded port at o5" == first.what
     assert first.why.startswith("bottleneck: read (100%)")
     assert first.effect.startswith("2.00x")
-    assert "halt" == last.what
+    assert "settled" == last.what
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -312,7 +312,7 @@ def test_work_that_moves_at_the_same_total_wakes_the_controller_within_10_s():
     for _ in range(30):
         controller.advance()
 
-    (woke,) = [step for step in controller.history if step.what == "wake up"]
+    (woke,) = [step for step in controller.history if step.what == "tune again"]
     assert "the work has moved" in woke.why
     assert woke.at_s - since_s <= 10
     assert frozenset({"b"}) == program.arrangement.ports

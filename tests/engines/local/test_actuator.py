@@ -97,7 +97,7 @@ def test_the_history_of_a_job_has_the_steps_of_its_controller():
 
     first = job.history[0]
     assert first.at_s > 0
-    assert first.what == "halt" or first.what.startswith(("insert", "2 replicas"))
+    assert first.what == "settled" or first.what.startswith(("insert", "2 replicas"))
     assert first.why
 
 

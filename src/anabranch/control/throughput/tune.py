@@ -137,7 +137,7 @@ class Controller:
         self._first = self._first or arrangement
         match choose_move(profile, arrangement, self._scope(), self._settings):
             case Stay(why=why):
-                self._note("halt", why, str(arrangement))
+                self._note("settled", why, str(arrangement))
                 self.settled, self._shifted, self._rounds = True, 0, 0
                 self._shares = profile.shares()
                 return True
@@ -201,7 +201,7 @@ class Controller:
             return False
         names = ", ".join(sorted(idle))
         why = "; ".join(f"throughput {gains[place]}" for place in sorted(idle))
-        self._note(f"take back {names}", why, f"blacklisted; {how}")
+        self._note(f"take back {names}", why, f"not tried again here; {how}")
         return True
 
     def _watch(self) -> bool:
@@ -226,7 +226,7 @@ class Controller:
         self._shifted += 1
         if self._shifted < self._settings.patience:
             return True
-        self._note("wake up", why, "the blacklist is empty again")
+        self._note("tune again", why, "everything may be tried again")
         self._blacklist.clear()
         self.settled, self._known = False, now
         return self._reconsider(now)

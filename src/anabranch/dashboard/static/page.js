@@ -86,7 +86,7 @@ class Chart {
       const shown = seconds === null ? null : near(points);
       if (shown) svg.append(make("circle", {cx: x(shown[0]), cy: y(shown[1]), r: 3.5, fill: color}));
       else if (points.length === 1) svg.append(make("circle", {cx: x(points[0][0]), cy: y(points[0][1]), r: 3, fill: color}));
-      this.keys.append(make("span", {class: "key"}, make("i", {style: `background:${color}`}),
+      this.keys.append(make("span", {class: "key"}, make("i", {style: `background:${color};opacity:${wide ? 0.3 : 1};height:${wide ? 6 : 3}px`}),
         shown ? `${name} ${short(shown[1])} at ${clock(shown[0])}` : name));
     }
     if (this.bound !== null) this.keys.append(make("span", {class: "key"},
@@ -100,6 +100,7 @@ const charts = {
   throughput: new Chart("Throughput", "items / s"), latency: new Chart("Latency", "ms"),
   backlog: new Chart("Backlog", "items that wait", {counts: true}),
   replicas: new Chart("Replicas", "of each parallel region", {steps: true}),
+  epochs: new Chart("Epochs", "seconds that each one took"),
 };
 
 function tiles() {
@@ -110,12 +111,17 @@ function tiles() {
   const rate = last(series.read_per_s), p50 = last(series.p50_ms), p99 = last(series.p99_ms);
   tile("read", whole(now.read ?? 0), "items");
   tile("delivered", whole(now.delivered ?? 0), "items");
-  if (state.status !== "running" && now.at_s) tile("throughput, whole run", short(now.read / now.at_s), "items / s");
+  if (state.status !== "running" && now.at_s) tile("mean throughput", short(now.read / now.at_s), "items / s");
   else if (rate !== null) tile("throughput now", short(rate), "items / s");
   if (p50 !== null) time("latency, half within", p50);
   if (p99 !== null) time("latency, 99% within", p99);
   if ("backlog" in now) tile("waiting", whole(now.backlog ?? 0), "items");
   if ("epochs" in now) tile("epochs", whole(now.epochs), "");
+  if ("epoch_items" in now) tile("last epoch", short(now.epoch_items), `items in ${short(now.epoch_s)} s`);
+  const failed = Object.values(now.failed ?? {}).reduce((sum, n) => sum + n, 0);
+  if (failed) tile("left out", whole(failed), "items failed");
+  const rows = Math.ceil(shown.length / 7); /* no card stands alone in the last row */
+  $("tiles").style.setProperty("--columns", Math.ceil(shown.length / rows));
   $("tiles").replaceChildren(...shown);
 }
 
@@ -146,10 +152,26 @@ function table(head, rows, empty) {
 }
 const cell = (words, kind = "") => make("td", {class: kind}, words);
 
+const STATES = {stateless: "none", global: "one for all items"};
+function operators() {
+  const {items_of = {}, failed = {}, in_columns = {}} = state.now;
+  const rows = (program.operator_list ?? []).map(one => {
+    const kept = one.state === "keyed" ? `one for each ${one.key.join(", ")}` : STATES[one.state] ?? one.state;
+    const share = in_columns[one.name];
+    const runs = one.runs === "columns" ? "columns" + (share === undefined ? "" : `, ${Math.round(100 * share)}% of its items`)
+      : `Python${one.why ? ": " + one.why : ""}`;
+    const items = one.name in items_of ? whole(items_of[one.name]) : "";
+    const lost = failed[one.name] ? ` (${whole(failed[one.name])} left out)` : "";
+    return make("tr", {}, cell(one.name, "what"), cell(one.region ?? "sequential"), cell(kept), cell(runs),
+      cell(items + lost), cell(one.place, "place"));
+  });
+  $("operators").replaceChildren(table(["operator", "region", "state", "runs as", "items", "where"], rows, "None."));
+}
+
 function render() {
   const {series, status, now} = state, until = Math.max(now.at_s ?? 0, 5);
   const silent = status === "running" && Date.now() - heard > 5000;
-  $("status").textContent = silent ? "no news" : status;
+  $("status").textContent = silent ? "not responding" : status;
   $("status").className = silent ? "" : status;
   $("elapsed").textContent = clock(now.at_s ?? 0);
   document.title = `${status} · ${program.name}`;
@@ -170,7 +192,9 @@ function render() {
   const regions = [...new Set(series.degrees.flatMap(point => Object.keys(point[1])))];
   charts.replicas.show(regions.map((name, i) => ({name, color: `var(--r${i % 6})`,
     points: series.degrees.filter(p => name in p[1]).map(p => [p[0], p[1][name]])})), until, marks);
+  charts.epochs.show([{name: "an epoch", color: "var(--one)", points: series.epoch_s ?? []}], until, marks);
   graph();
+  operators();
   $("changes").replaceChildren(table(["time", "what", "why", "measured effect"], state.changes.slice(-200).map(change =>
     make("tr", {}, cell(clock(change.at_s)), cell(change.what, "what"), cell(change.why), cell(change.effect))).reverse(),
     state.status === "running" ? "None so far." : "None."));
