@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.connectors.external import External
+from anabranch.connectors.files.rolling import RollingWriter
 from anabranch.connectors.files.writer import Writer, open_writer
 from anabranch.connectors.open import open_external
 from anabranch.graph.graph import Graph, Op
@@ -29,7 +30,7 @@ class Sinks:
 
     def __init__(self, graph: Graph, on_error: OnError = stop) -> None:
         self._on_error = on_error
-        self._writers: dict[str, Writer] = {}
+        self._writers: dict[str, Writer | RollingWriter] = {}
         self._takers: dict[str, Callable[[Any], Any]] = {}  # of items, one by one
         self._externals: dict[str, External] = {}
         self._held: dict[str, list[Any]] = {}
@@ -58,7 +59,8 @@ class Sinks:
             case ForEach(function=function):
                 self._takers[op.name] = function
             case WriteFiles():
-                writer = self._writers[op.name] = open_writer(op, item_type)
+                opener = RollingWriter if op.kind.rolls else open_writer
+                writer = self._writers[op.name] = opener(op, item_type)
                 self._takers[op.name] = writer.write
             case EpochSink():
                 self._externals[op.name] = open_external(op, item_type, job, new=True)

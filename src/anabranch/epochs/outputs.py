@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,10 +27,16 @@ from anabranch.connectors.external import External, Refuse
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.connectors.files.columns import columns_of
 from anabranch.connectors.files.parquet import arrow_types, table_of
+from anabranch.connectors.files.rolling import (
+    Pending,
+    RollingDirectory,
+    start_timer,
+)
 from anabranch.connectors.files.writer import (
     SUCCESS,
     OutputPlace,
     output_errors,
+    remove,
     why_occupied,
 )
 from anabranch.connectors.open import open_external
@@ -156,6 +163,82 @@ class WholeOutput(FileOutput):
         self._output.abort()
 
 
+class RolledOutput(FileOutput):
+    """An output whose parts appear while the job runs, each made of whole epochs."""
+
+    def __init__(self, op: Op, item_type: Any, on_error: OnError) -> None:
+        super().__init__(op, item_type, on_error)
+        self._place = RollingDirectory(self.kind)
+        path = self._place.path
+        name = f".{path.name}.{uuid.uuid4().hex[:8]}.stages"
+        self.directory = path.with_name(name)
+        self._parts = self.directory / "parts"
+        self.pending = Pending(self.kind)
+        self._lock = threading.Lock()  # a timer rolls too
+        self._timer: threading.Timer | None = None
+        self._failed: BaseException | None = None
+        self._rolled = False
+        with output_errors(path):
+            self.directory.mkdir()
+            self._parts.mkdir()
+
+    def _publish(self, stage: str, parts: Sequence[str]) -> None:
+        super()._publish(stage, parts)
+        with self._lock:
+            if self._failed is not None:
+                raise self._failed
+            names = sorted(name_published_part(part) for part in parts)
+            self.pending.add([self._parts / name for name in names])
+            if self.pending.is_due:
+                self._roll()
+            elif self.pending.paths and self._timer is None and self.kind.roll_s:
+                self._timer = start_timer(self.kind.roll_s, self._roll_when_old)
+
+    def _roll_when_old(self) -> None:
+        with self._lock:
+            try:
+                self._roll()
+            except Exception as error:  # noqa: BLE001 - told with the next epoch
+                self._failed = error
+
+    def _roll(self) -> None:
+        """Make one part of all that waits, and show it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self.pending.paths:
+            return
+        whole = self.directory / "whole"
+        put_together(self.kind, self.pending.paths, whole)
+        whole.replace(self._place.next_part())
+        self._rolled = True
+        for path in self.pending.paths:
+            path.unlink()
+        self.pending.clear()
+
+    def _missing(self, part: Path) -> AnabranchError:
+        return OutputError(
+            f"tasks and driver must see the same files; {part} was written by a task "
+            f"and is not there; write to a directory that all hosts share"
+        )
+
+    def complete(self) -> None:
+        with self._lock, output_errors(self._place.path):
+            if not self._rolled:
+                self.pending.paths = self.parts_in(self._parts)
+            self._roll()
+            self._place.complete()
+        self._remove()
+
+    def abort(self) -> None:
+        """Drop what waits; parts that have appeared stay."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self.pending.clear()
+        self._remove()
+
+
 class StagedOutput(FileOutput):
     """An output that grows with every epoch that is committed.
 
@@ -173,11 +256,15 @@ class StagedOutput(FileOutput):
         self._sums: dict[str, PartSum] = {}
         self._count = 0  # of parts, when the run began
         self._seal = Seal()
+        if new and self.kind.mode == "overwrite":
+            with output_errors(self.path):
+                remove(self.path)
         occupied = why_occupied(self.path) if new else None
         if occupied is not None:
             msg = (
                 f"an output must not exist yet when a checkpoint is new; {self.path} "
-                f"is {occupied}; remove it, or write to another path"
+                f"is {occupied}; remove it, write to another path, or say "
+                f"mode='overwrite'"
             )
             raise OutputError(msg)
 
@@ -427,11 +514,15 @@ class SparkOutputs:
                     items.clear()
                 case WriteFiles():
                     kind = graph[op.inputs[0].operator].type
-                    self._files[op.name] = (
-                        WholeOutput(op, kind, on_error)
-                        if identity is None
-                        else StagedOutput(op, kind, on_error, identity, new=new)
-                    )
+                    if identity is not None:
+                        made: FileOutput = StagedOutput(
+                            op, kind, on_error, identity, new=new
+                        )
+                    elif op.kind.rolls:
+                        made = RolledOutput(op, kind, on_error)
+                    else:
+                        made = WholeOutput(op, kind, on_error)
+                    self._files[op.name] = made
 
     @property
     def directories(self) -> dict[str, str]:
@@ -472,6 +563,9 @@ class SparkOutputs:
         for report in reports:
             for sink, count in report.written.items():
                 self.delivered[sink] += count
+                file = self._files.get(sink)
+                if isinstance(file, RolledOutput):
+                    file.pending.items += count
 
     def deliver(self, epoch: int, sunk: Mapping[str, list[Any]]) -> None:
         """Hand over what an epoch has for sinks in the driver.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from anabranch.operators.lookup import Lookup, read_table
 from anabranch.operators.sinks import (
     Committing,
     ForEach,
+    Mode,
     ToKafka,
     ToList,
     ToSocket,
@@ -87,9 +89,22 @@ class Endings:
         return self._sink(ForEach(f), name)
 
     def write_csv(
-        self, path: str | os.PathLike[str], *, name: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: Mode = "error",
+        roll: Duration | str | None = None,
+        roll_items: int | None = None,
+        roll_bytes: int | None = None,
+        name: str | None = None,
     ) -> Result:
         r"""Write comma-separated values: a directory of parts, or one `.csv` file.
+
+        `mode` says what becomes of an output that is there already: it is refused
+        ("error"), replaced when the new one is complete ("overwrite"), or the new parts
+        come behind those that are there ("append", a directory). With `roll="1 min"`,
+        `roll_items=` or `roll_bytes=` parts appear while the job runs, each whole: when
+        they are so old, or hold so much.
 
         >>> import anabranch as ab, pathlib, tempfile
         >>> path = tempfile.mkdtemp() + "/numbers.csv"
@@ -97,12 +112,22 @@ class Endings:
         >>> pathlib.Path(path).read_text()
         'value\n1\n2\n'
         """
-        return self._sink(WriteFiles(plain_path(path), "csv"), name)
+        limits = _roll_limits(roll, roll_items, roll_bytes)
+        return self._sink(WriteFiles(plain_path(path), "csv", mode, *limits), name)
 
     def write_jsonl(
-        self, path: str | os.PathLike[str], *, name: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: Mode = "error",
+        roll: Duration | str | None = None,
+        roll_items: int | None = None,
+        roll_bytes: int | None = None,
+        name: str | None = None,
     ) -> Result:
         r"""Write JSON lines: a directory of parts, or one `.jsonl` file.
+
+        `mode` and the limits of parts are those of `write_csv`.
 
         >>> import anabranch as ab, pathlib, tempfile
         >>> path = tempfile.mkdtemp() + "/numbers.jsonl"
@@ -110,12 +135,22 @@ class Endings:
         >>> pathlib.Path(path).read_text()
         '1\n2\n'
         """
-        return self._sink(WriteFiles(plain_path(path), "jsonl"), name)
+        limits = _roll_limits(roll, roll_items, roll_bytes)
+        return self._sink(WriteFiles(plain_path(path), "jsonl", mode, *limits), name)
 
     def write_parquet(
-        self, path: str | os.PathLike[str], *, name: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: Mode = "error",
+        roll: Duration | str | None = None,
+        roll_items: int | None = None,
+        roll_bytes: int | None = None,
+        name: str | None = None,
     ) -> Result:
         """Write Parquet: a directory of parts, or one `.parquet` file.
+
+        `mode` and the limits of parts are those of `write_csv`.
 
         >>> import anabranch as ab, pyarrow.parquet, tempfile
         >>> path = tempfile.mkdtemp() + "/numbers.parquet"
@@ -123,7 +158,8 @@ class Endings:
         >>> pyarrow.parquet.read_table(path).to_pydict()
         {'value': [1, 2]}
         """
-        return self._sink(WriteFiles(plain_path(path), "parquet"), name)
+        limits = _roll_limits(roll, roll_items, roll_bytes)
+        return self._sink(WriteFiles(plain_path(path), "parquet", mode, *limits), name)
 
     def to_socket(
         self,
@@ -727,6 +763,20 @@ class WindowedStream:
         if f is None and into is None:
             made = windows.row_type(tuple(columns))
         return self.stream._then(kind, type or made, name)  # noqa: SLF001
+
+
+def _roll_limits(
+    roll: Duration | str | None, items: int | None, size: int | None
+) -> tuple[float | None, int | None, int | None]:
+    """Return when parts of an output end: seconds, items, bytes."""
+    length = None if roll is None else duration_of(roll)
+    if isinstance(length, dt.timedelta):
+        length = length.total_seconds()
+    for name, value in (("roll", length), ("roll_items", items), ("roll_bytes", size)):
+        if value is not None and not value > 0:
+            msg = f"{call_site()}: {name} must be above 0; got {value!r}"
+            raise ArgumentError(msg)
+    return length, items, size
 
 
 def source(

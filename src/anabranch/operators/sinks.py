@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from anabranch.graph.kind import SinkKind, UserCode
 
@@ -29,16 +29,30 @@ class ForEach(SinkKind):
         return (UserCode("function", self.function),)
 
 
+Mode: TypeAlias = Literal["error", "overwrite", "append"]
+
+
 @dataclass(frozen=True, eq=False)
 class WriteFiles(SinkKind):
     """Write the items to a directory of parts, or to one file.
 
     A path that ends in the format's own ending is one file; any other is a directory
-    whose parts, in the order of their names, are the output.
+    whose parts, in the order of their names, are the output. `mode` says what becomes
+    of an output that is there already. With one of the `roll` limits, parts appear while
+    the job runs: when they are so old, or hold so many items or bytes.
     """
 
     path: str
     format: Literal["csv", "jsonl", "parquet"]
+    mode: Mode = "error"
+    roll_s: float | None = None
+    roll_items: int | None = None
+    roll_bytes: int | None = None
+
+    @property
+    def rolls(self) -> bool:
+        """Whether parts appear while the job runs."""
+        return not self.roll_s is self.roll_items is self.roll_bytes is None
 
     @property
     def single(self) -> bool:

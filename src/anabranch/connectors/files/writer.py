@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import uuid
 from abc import ABC, abstractmethod
@@ -34,6 +35,8 @@ from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteFiles
 
+_DIGITS = 5
+_NUMBER = re.compile(r"part-(\d+)")
 SUCCESS = "_SUCCESS"  # an empty file that says that a directory is complete
 
 
@@ -43,7 +46,7 @@ def part_name(number: int, format: str) -> str:  # noqa: A002
     >>> part_name(12, "csv")
     'part-00012.csv'
     """
-    return f"part-{number:05}.{format}"
+    return f"part-{number:0{_DIGITS}}.{format}"
 
 
 def why_occupied(path: Path) -> str | None:
@@ -99,6 +102,11 @@ class OutputPlace:
             if not kind.single:
                 self.hidden.mkdir()
 
+    @property
+    def format(self) -> str:
+        """The format of the output."""
+        return self._kind.format
+
     def part(self, number: int = 0) -> Path:
         """Return where to write a part; the one file of an output is its only part."""
         if self._kind.single:
@@ -111,11 +119,17 @@ class OutputPlace:
         with output_errors(self.path):
             if not self._kind.single:
                 (self.hidden / SUCCESS).touch()
+            if self._kind.mode == "append" and self.path.is_dir():
+                self._add_parts()
+                return
+            replaced = self._put_aside() if self._kind.mode == "overwrite" else None
             if self.path.is_dir():  # an empty one
                 self.path.rmdir()
             elif not self._kind.single:
                 self.path.unlink(missing_ok=True)
             self.hidden.replace(self.path)
+            if replaced is not None:
+                remove(replaced)
 
     def abort(self) -> None:
         """Leave nothing behind."""
@@ -126,13 +140,65 @@ class OutputPlace:
             shutil.rmtree(self.hidden, ignore_errors=True)
 
     def _refuse_occupied(self) -> None:
-        occupied = why_occupied(self.path)
-        if occupied is not None:
-            msg = (
-                f"an output must not exist yet; {self.path} is {occupied}; "
-                f"remove it, or write to another path"
-            )
-            raise OutputError(msg)
+        refuse_occupied(self._kind)
+
+    def _put_aside(self) -> Path | None:
+        """Give what is there another name until the new output stands in its place."""
+        if not self.path.exists():
+            return None
+        aside = self.hidden.with_suffix(".old")
+        self.path.replace(aside)
+        return aside
+
+    def _add_parts(self) -> None:
+        """Put the parts behind those that are there; `_SUCCESS` is there when all are."""
+        marker = self.path / SUCCESS
+        marker.unlink(missing_ok=True)
+        first = next_number(self.path)
+        for number, part in enumerate(sorted(self.hidden.glob("part-*")), first):
+            part.replace(self.path / part_name(number, self._kind.format))
+        marker.touch()
+        shutil.rmtree(self.hidden, ignore_errors=True)
+
+
+def refuse_occupied(kind: WriteFiles) -> None:
+    """Refuse to write where something is, unless the mode of the output allows it."""
+    path = Path(kind.path)
+    occupied = None if kind.mode == "overwrite" else why_occupied(path)
+    if occupied is None or (kind.mode == "append" and path.is_dir()):
+        return
+    if kind.mode == "append":
+        msg = (
+            f"an output can only be appended to a directory; {path} is {occupied}; "
+            f"write to a directory, or say mode='overwrite'"
+        )
+        raise OutputError(msg)
+    msg = (
+        f"an output must not exist yet; {path} is {occupied}; remove it, write to "
+        f"another path, or say mode='overwrite' or mode='append'"
+    )
+    raise OutputError(msg)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, if there is one."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def next_number(directory: Path) -> int:
+    """Return the first number whose part comes behind all that are in a directory.
+
+    Names are in order as texts, and engines differ in the digits of their numbers.
+    """
+    highest = -1
+    for path in directory.glob("part-*"):
+        found = _NUMBER.match(path.name)
+        if found is not None:
+            highest = max(highest, int(found[1].ljust(_DIGITS, "9")[:_DIGITS]))
+    return highest + 1
 
 
 _HELD_ITEMS = 8192  # written at once
@@ -145,12 +211,17 @@ def open_writer(op: Op, item_type: Any = None) -> Writer:
     no item ever comes.
     """
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
+    return writer_at(OutputPlace(op.kind), item_type)
+
+
+def writer_at(place: OutputPlace, item_type: Any) -> Writer:
+    """Return the writer of an output at its place."""
     writers: dict[str, Callable[[OutputPlace, Any], Writer]] = {
         "csv": CsvWriter,
         "jsonl": JsonWriter,
         "parquet": ParquetWriter,
     }
-    return writers[op.kind.format](OutputPlace(op.kind), item_type)
+    return writers[place.format](place, item_type)
 
 
 class Writer(ABC):
@@ -193,6 +264,10 @@ class Writer(ABC):
         if len(self._held) >= _HELD_ITEMS:
             self._flush()
         return True
+
+    @abstractmethod
+    def measure(self) -> int:
+        """Return how many bytes the file has by now; of Parquet, about how many."""
 
     def commit(self) -> None:
         """Finish the output and make it visible, whole."""
@@ -271,6 +346,10 @@ class CsvWriter(Writer):
         fast = csv_of_rows(held)
         self._file.write(encode_rows(held) if fast is None else fast)
 
+    def measure(self) -> int:
+        self._flush()
+        return self._file.tell()
+
     def _close(self) -> None:
         self._file.close()
 
@@ -288,6 +367,10 @@ class JsonWriter(Writer):
     def _write_out(self, held: list[Any]) -> None:
         self._file.write("".join(held).encode())
 
+    def measure(self) -> int:
+        self._flush()
+        return self._file.tell()
+
     def _close(self) -> None:
         self._file.close()
 
@@ -299,6 +382,14 @@ class ParquetWriter(Writer):
         super().__init__(output, item_type)
         self._types = arrow_types(item_type)
         self._file: Any = None
+        self._bytes = 0  # of the columns, before they are packed
+        self._weighed = 0  # how many of those held are among them
+
+    def measure(self) -> int:
+        new = self._held[self._weighed :]
+        self._bytes += sum(len(str(value)) for row in new for value in row)
+        self._weighed = len(self._held)
+        return self._bytes
 
     def _prepare(self, item: Any) -> Any:
         values = self._rows.values(item)
@@ -309,6 +400,7 @@ class ParquetWriter(Writer):
         return values
 
     def _write_out(self, held: list[Any]) -> None:
+        self._weighed = 0
         if self._file is not None and not held:
             return
         table = table_of_values(held, self._rows.names or (), self._types)

@@ -24,7 +24,19 @@ from anabranch.plan.plan import Plan
 from anabranch.runtime.interpreter import kernel_of
 
 # Parameters that only matter for what is to come, or are none of a file's business.
-_FREE = ("steps", "initial", "items", "dsn", "options", "patience_s", "site")
+_FREE = (
+    "mode",
+    "roll_s",
+    "roll_items",
+    "roll_bytes",
+    "steps",
+    "initial",
+    "items",
+    "dsn",
+    "options",
+    "patience_s",
+    "site",
+)
 
 
 def program_of(layout: SparkLayout) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import fnmatch
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from anabranch.connectors.storage import StorePath, locate, why_no_store
 from anabranch.errors import Fault
@@ -24,7 +24,7 @@ from anabranch.graph.types import (
     why_not_tuple_type,
 )
 from anabranch.language.checks.structure import Streams, fault
-from anabranch.operators.sinks import WriteFiles
+from anabranch.operators.sinks import Mode, WriteFiles
 from anabranch.operators.sources import FromIterable, Generate, ReadFiles
 
 
@@ -75,6 +75,24 @@ def locations(streams: Streams) -> Iterator[Fault]:
                 f"an output must have a name of its own; got {_path(op)!r}",
                 "name the new file or directory, as in 'out' or 'out.csv'",
             )
+        elif isinstance(op.kind, WriteFiles):
+            yield from _mode(op, op.kind)
+
+
+def _mode(op: Op, kind: WriteFiles) -> Iterator[Fault]:
+    if kind.mode not in get_args(Mode):
+        yield fault(
+            op,
+            f"mode must be one of {', '.join(get_args(Mode))}; got {kind.mode!r}",
+            "say what becomes of an output that is there already",
+        )
+    elif kind.single and (kind.rolls or kind.mode == "append"):
+        what = "parts that appear one by one" if kind.rolls else "mode='append'"
+        yield fault(
+            op,
+            f"{what} must have a directory; {kind.path!r} is one file",
+            f"leave out the ending .{kind.format}",
+        )
 
 
 def paths(streams: Streams) -> Iterator[Fault]:
