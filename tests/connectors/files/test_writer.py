@@ -177,7 +177,7 @@ def test_what_is_there_is_never_written_over(tmp_path, name):
         occupied = occupied / "precious"
     occupied.write_text("precious")
 
-    with pytest.raises(OutputError, match="remove it, or write to another path"):
+    with pytest.raises(OutputError, match="remove it, write to another path"):
         writer_of(tmp_path / name, "csv")
     assert "precious" == occupied.read_text()
 
