@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from pathlib import Path
@@ -104,3 +105,35 @@ def test_a_task_that_does_not_return_is_cancelled_and_its_operator_named(
     assert "'stuck'" in job.hung
     assert ["begun"] == files(tmp_path)
     assert () == tuple(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+class Heavy:
+    """Takes long to be loaded by another process, as a large model does."""
+
+    def __init__(self, loading):
+        self.loading = loading
+
+    def __reduce__(self):
+        return load_heavy, (self.loading, os.getpid())
+
+
+def load_heavy(loading, pid):
+    if os.getpid() != pid:
+        Path(loading).touch()
+        time.sleep(60)
+    return Heavy(loading)
+
+
+def test_a_stop_while_workers_are_started_waits_for_nothing(tmp_path):
+    heavy = Heavy(str(tmp_path / "loading"))
+
+    @ab.declare(state="stateless")
+    def use(n: int) -> bool:
+        return n < len(heavy.loading)
+
+    job = ab.start(ab.from_iterable(range(9), int).filter(use).to_list(), degree=1)
+    wait_until(Path(heavy.loading).exists, job)
+
+    job.stop(grace_s=30)
+
+    assert ("stopped", None) == (job.status, job.hung)

@@ -124,6 +124,7 @@ class SparkRun(RunningThread):
         self._scratch: Path | None = None
         self._tasks: Tasks | None = None  # once there is a session
         self._on: SparkSession | None = None
+        self._warming = False  # workers are started; no code of the user's runs
 
     def _open_checkpoint(self, plan: Plan) -> Checkpoint | None:
         if self._options.checkpoint is None:
@@ -221,7 +222,7 @@ class SparkRun(RunningThread):
         epochs = Epochs(for_queries(spark), spec, degree, self._books, tasks)
         epochs.exactly = self._options.degree is not None
         epochs.resume(record, 0 if checkpoint is None else checkpoint.run * TURNS)
-        epochs.warm_up()
+        self._warm_up(epochs)
         if checkpoint is None:
             refuse_states_on_several_hosts(self._layout, find_hosts(spark))
         self._warm_s = self.elapsed_s
@@ -247,6 +248,15 @@ class SparkRun(RunningThread):
         finally:
             for intake in intakes.values():
                 intake.close()
+
+    def _warm_up(self, epochs: Epochs) -> None:
+        """Start the workers; a stop in the meantime need not wait for anything."""
+        self._warming = True
+        try:
+            if not self._stopping.is_set():
+                epochs.warm_up()
+        finally:
+            self._warming = False
 
     def _make_spec(self, scratch: Path) -> Spec:
         """Return what workers know of the job with the present layout."""
@@ -400,6 +410,8 @@ class SparkRun(RunningThread):
         super()._ask_to_stop()
         if self._tasks is not None:
             self._tasks.ask()
+            if self._warming:
+                self._tasks.cancel()
 
     def _busy_operators(self) -> list[str]:
         here = self._busy_in_driver()
