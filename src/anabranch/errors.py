@@ -107,7 +107,12 @@ class InputError(AnabranchError):
 
 
 class OutputError(AnabranchError):
-    """A sink could not be written."""
+    """A sink could not be written.
+
+    `lasting` tells that no other item could be written either.
+    """
+
+    lasting: bool = False
 
     code = "AB31"
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from anabranch.connectors.base import Malformed
 from anabranch.connectors.files.columns import RowValues, columns_of
 from anabranch.connectors.files.csv import cells, encode_rows
-from anabranch.connectors.files.jsonl import json_line
+from anabranch.connectors.files.jsonl import encode_lines, json_line
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import Committing
@@ -51,7 +51,7 @@ class LineEncoder:
         """Return the line of an item; raise `OutputError` if it has none."""
         match self._format:
             case "jsonl":
-                return json_line(item).removesuffix("\n").encode()
+                return encode_lines([json_line(item)]).removesuffix(b"\n")
             case "csv":
                 values = self._rows.values(item)
                 assert self._rows.names is not None  # noqa: S101 - now there is an item

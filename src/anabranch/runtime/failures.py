@@ -21,7 +21,7 @@ from anabranch.errors import (
     OperatorError,
     OutputError,
 )
-from anabranch.graph.graph import Op
+from anabranch.graph.graph import Graph, Op
 from anabranch.graph.paths import path_advice, plain_path, why_not_path
 from anabranch.graph.site import Site
 from anabranch.logs import log, logger_of
@@ -73,19 +73,23 @@ OnError: TypeAlias = Callable[[Failure], None]  # returns to go on without the i
 
 def stop(failure: Failure) -> None:
     """Stop the job: raise the failure as an error that points at the user's line."""
-    if isinstance(failure.error, AnabranchError) and not isinstance(
-        failure.error, OperatorError
-    ):
-        failure.error.place = failure.place
-        raise failure.error
-    kind = (
-        type(failure.error)
-        if isinstance(failure.error, OperatorError)
-        else OperatorError
-    )
-    error = kind(failure.text)
-    error.operator, error.place = failure.operator, failure.place
-    raise error from failure.error
+    bare = isinstance(failure.error, OperatorError) or _is_bare_misfit(failure)
+    error = failure.error
+    if isinstance(error, AnabranchError) and not bare:
+        error.place = failure.place
+        raise error
+    kind = type(error) if isinstance(error, AnabranchError) else OperatorError
+    told = kind(failure.text)
+    told.place = failure.place
+    if isinstance(told, OperatorError):
+        told.operator = failure.operator
+    raise told from error
+
+
+def _is_bare_misfit(failure: Failure) -> bool:
+    """Tell whether an item does not fit a sink, and the error says no more than that."""
+    own = isinstance(failure.error, OutputError) and failure.has_item
+    return own and repr(failure.operator) not in str(failure.error)
 
 
 def skip(failure: Failure) -> None:
@@ -225,6 +229,19 @@ def failure_of(
     return Failure(op.name, op.site, item, where, error, place=place)
 
 
+def name_place(graph: Graph, place: int | None) -> str:
+    """Return how the number of an item among those of the sources is told.
+
+    >>> name_place(Graph(()), None)
+    'an item'
+    """
+    if place is None:
+        return "an item"
+    if len(graph.sources) != 1:
+        return f"item {place} of the sources"
+    return f"item {place} of {graph.sources[0].name}"
+
+
 def failure_at_end(op: Op, key: Any, error: Exception) -> Failure:
     """Return the failure of an operator on what it had to say at the end of the stream.
 
@@ -240,11 +257,13 @@ def failure_at_end(op: Op, key: Any, error: Exception) -> Failure:
 
 
 def raise_own(error: Exception) -> None:
-    """Raise an error of the engine itself; return on any other.
+    """Raise an error of the engine itself, or of a file as a whole; return on others.
 
     >>> raise_own(ValueError("thirteen"))
     """
     if isinstance(error, CheckpointError | EngineError):
+        raise error
+    if isinstance(error, OutputError) and error.lasting:
         raise error
 
 

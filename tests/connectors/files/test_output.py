@@ -90,3 +90,35 @@ def test_a_file_url_is_written_like_its_path(tmp_path):
     ab.run(sink, on="sequential")
 
     assert "value\n1\n2\n" == (tmp_path / "a b.csv").read_text()
+
+
+def test_a_full_disk_is_no_fault_of_the_items_that_follow(tmp_path):
+    lost = []
+    rows = ab.from_iterable([os.urandom(20).hex() for _ in range(30_000)], str)
+
+    with full_disk(), pytest.raises(OutputError, match="must be writable"):
+        ab.run(
+            rows.write_csv(tmp_path / "out"),
+            on="sequential",
+            on_error=ab.dead_letter(lost.append),
+        )
+
+    assert [] == lost
+
+
+@pytest.mark.parametrize("on", ["sequential", "local"])
+def test_an_item_that_does_not_fit_is_told_with_its_sink_and_its_place(tmp_path, on):
+    rows = ab.from_iterable(["a", "b", "c\ud800", "d"], str, name="src")
+    sink = rows.write_csv(tmp_path / "out.csv", name="prices")
+    kept = rows.write_csv(tmp_path / "kept.csv")
+    lost = []
+
+    with pytest.raises(OutputError) as caught:
+        ab.run(sink, on=on)
+    ab.run(kept, on=on, on_error=ab.dead_letter(lost.append))
+
+    said = str(caught.value)
+    assert "operator 'prices'" in said
+    assert "failed on item 3 of src: 'c\\ud800': OutputError: column 'value'" in said
+    assert "value\na\nb\nd\n" == (tmp_path / "kept.csv").read_text()
+    assert ["item 3 of src"] == [failure.where for failure in lost]

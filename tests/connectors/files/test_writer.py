@@ -1,5 +1,6 @@
 import datetime as dt
 import enum
+import json
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ class Colour(enum.Enum):
     RED = "red"
 
 
+HALF = Trade("ä\ud800", 0.1, True)
 TRADES = [Trade('a,"b"\n', 0.1, True), Trade("", None, False)]
 
 
@@ -220,6 +222,19 @@ MISFITS = {
     "bytes that are no text": ("csv", None, (b"\xff", 1), "must be a scalar"),
     "what JSON has no form for": ("jsonl", None, object(), "to be written as JSON"),
     "a word in a column of numbers": ("parquet", Point, Point("a", 2), "must be int64"),
+    "half a surrogate pair in CSV": ("csv", Trade, HALF, "'symbol' must be text that"),
+    "half a surrogate pair in Parquet": (
+        "parquet",
+        Trade,
+        HALF,
+        "'symbol' must be text that UTF-8 can hold",
+    ),
+    "such a text in a column of unknown type": (
+        "parquet",
+        None,
+        (5, "\udc80"),
+        "'value_2' must be text that UTF-8 can hold",
+    ),
     "an int beyond 64 bits": ("parquet", Point, Point(2**63, 2), "must be int64"),
 }
 
@@ -315,3 +330,26 @@ def test_where_one_item_does_not_fit_none_is_written_at_once(tmp_path, items):
         writer.write(items[1])
     writer.commit()
     assert 2 == len((tmp_path / "t.csv").read_text().splitlines())
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_text_without_a_form_in_utf8_is_found_among_many(tmp_path, form):
+    writer = writer_of(tmp_path / f"out.{form}", form, Trade)
+    writer.write(TRADES[0])
+
+    assert not writer.write_all([TRADES[0], HALF, TRADES[1]])
+    assert writer.write_all([Trade("äöü", None, True), Trade("é", 1.5, False)])
+
+    writer.commit()
+
+
+def test_json_keeps_half_a_surrogate_pair(tmp_path):
+    """
+    Escaped, as it stood in the file that it was read from; other letters stay.
+    """
+    texts = ["ä", "\ud800", "\udfff!"]
+
+    found = written(tmp_path / "out.jsonl", "jsonl", texts)
+
+    assert '"ä"\n"\\ud800"\n"\\udfff!"\n'.encode() == found == encode_jsonl(texts)
+    assert texts == list(map(json.loads, found.splitlines()))

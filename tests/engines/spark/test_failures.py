@@ -198,3 +198,34 @@ def test_rows_that_were_set_aside_before_a_damaged_file_are_told(tmp_path):
 
     assert expected.items == out.items
     assert [f.where for f in meant] == [f.where for f in lost]
+
+
+def spoil(reading: Reading) -> str:
+    return "\ud800" if reading.n in (150, 160) else str(reading.n)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_an_item_that_does_not_fit_its_file_fails_as_elsewhere(tmp_path, form):
+    texts = ab.from_iterable(readings(300), Reading, name="src").map(spoil)
+    write = {"csv": texts.write_csv, "parquet": texts.write_parquet}[form]
+    lost = []
+
+    said = failed(write(tmp_path / "stopped", name="prices"))
+    ab.run(
+        write(tmp_path / "out"),
+        on="spark",
+        degree=2,
+        on_error=ab.dead_letter(lost.append),
+    )
+
+    assert "operator 'prices'" in said
+    assert "failed on item 151 of src: '\\ud800': OutputError: column 'value'" in said
+    assert not (tmp_path / "stopped").exists()
+    assert {"item 151 of src", "item 161 of src"} == {f.where for f in lost}
+    read = {"csv": ab.read_csv, "parquet": ab.read_parquet}[form]
+    kept = [n for n in range(300) if n not in (150, 160)]
+    assert kept == [int(v.value) for v in ab.testing.outputs(read(tmp_path / "out", V))]
+
+
+class V(NamedTuple):
+    value: str

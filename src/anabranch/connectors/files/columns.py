@@ -110,6 +110,44 @@ class RowValues:
         return getter(item)
 
 
+def refuse_unwritable_text(values: Values, names: Names) -> None:
+    """Raise `OutputError` if a text has no form in UTF-8.
+
+    >>> refuse_unwritable_text((1, "ä"), ("n", "text"))
+    """
+    for name, value in zip(names, values, strict=False):
+        if isinstance(value, str) and not _has_utf8(value):
+            msg = (
+                f"column {name!r} must be text that UTF-8 can hold; got {value!r}, with "
+                f"half of a surrogate pair; map it first, for example with "
+                f".encode('utf-8', 'replace').decode()"
+            )
+            raise OutputError(msg)
+
+
+def _has_utf8(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def have_writable_texts(rows: Sequence[Values]) -> bool:
+    """Tell whether UTF-8 can hold all texts in rows.
+
+    >>> have_writable_texts([(1, "a"), (2, None)]), have_writable_texts([(chr(0xD800),)])
+    (True, False)
+    """
+    return all(
+        _has_utf8("".join([value for value in column if isinstance(value, str)]))
+        for column in zip(*rows, strict=True)
+        if not {str}.isdisjoint(map(type, column))
+    )
+
+
 def plain(value: Any) -> Any:
     """Return a value as what files can hold: None, a bool, a number or a text.
 

@@ -35,7 +35,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anabranch.connectors.files.columns import Names, RowValues, Values, plain
+from anabranch.connectors.files.columns import (
+    Names,
+    RowValues,
+    Values,
+    plain,
+    refuse_unwritable_text,
+)
 from anabranch.connectors.files.rows import (
     BadRow,
     Numbered,
@@ -228,7 +234,12 @@ def encode_csv(items: Iterable[Any], names: Names | None, *, header: bool) -> by
     if not as_they_are(values):
         assert rows.names is not None  # noqa: S101 - there was an item
         values = [cells(row, rows.names) for row in values]
-    return head + encode_rows(values)
+    try:
+        return head + encode_rows(values)
+    except UnicodeEncodeError:
+        for row in values:
+            refuse_unwritable_text(row, rows.names or ())
+        raise
 
 
 def as_they_are(rows: Iterable[Values]) -> bool:

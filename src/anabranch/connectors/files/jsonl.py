@@ -252,7 +252,18 @@ def encode_jsonl(items: Iterable[Any]) -> bytes:
     >>> encode_jsonl([1, ("a", None)])
     b'1\n["a", null]\n'
     """
-    return "".join(map(json_line, items)).encode()
+    return encode_lines(map(json_line, items))
+
+
+def encode_lines(lines: Iterable[str]) -> bytes:
+    r"""Return lines of JSON as bytes.
+
+    Half of a surrogate pair, which UTF-8 cannot hold, is escaped: JSON can.
+
+    >>> encode_lines([json_line(chr(0xD800))])
+    b'"\\ud800"\n'
+    """
+    return "".join(lines).encode("utf-8", "backslashreplace")
 
 
 def json_line(item: Any) -> str:

@@ -23,7 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.connectors.files.arrow_values import NoFitError, fit, same
-from anabranch.connectors.files.columns import Names, RowValues, Values, columns_of
+from anabranch.connectors.files.columns import (
+    Names,
+    RowValues,
+    Values,
+    columns_of,
+    refuse_unwritable_text,
+)
 from anabranch.connectors.files.listing import input_error
 from anabranch.connectors.files.nested import Misfit
 from anabranch.connectors.files.rows import (
@@ -408,6 +414,11 @@ def refuse_misfit(name: str, value: Any, known: Any) -> None:
 def _array(name: str, values: Sequence[Any], known: Any) -> Any:
     try:
         return pa.array(values, known)
+    except UnicodeEncodeError:
+        for value in values:
+            refuse_unwritable_text((value,), (name,))
+        msg = f"column {name!r} must hold text that UTF-8 can hold; map it first"
+        raise OutputError(msg) from None
     except (pa.ArrowException, OverflowError) as error:
         if known is not None:
             for value in values:

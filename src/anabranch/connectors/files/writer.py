@@ -17,15 +17,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.connectors.files.arrow_csv import csv_of_rows
-from anabranch.connectors.files.columns import RowValues, columns_of
+from anabranch.connectors.files.columns import (
+    RowValues,
+    columns_of,
+    have_writable_texts,
+    refuse_unwritable_text,
+)
 from anabranch.connectors.files.csv import as_they_are, cells, encode_rows
-from anabranch.connectors.files.jsonl import json_line
+from anabranch.connectors.files.jsonl import encode_lines, json_line
 from anabranch.connectors.files.parquet import (
     arrow_types,
     refuse_misfit,
@@ -296,12 +301,15 @@ class Writer(ABC):
         try:
             act()
         except OSError as error:
-            self._broken = output_error(self._output.path, error)
-            raise self._broken from error
-        except (pa.ArrowException, UnicodeEncodeError, OutputError) as error:
+            self._break(output_error(self._output.path, error), error)
+        except (pa.ArrowException, OutputError) as error:
             msg = f"{self._output.path} could not be written: {error}"
-            self._broken = OutputError(msg)
-            raise self._broken from error
+            self._break(OutputError(msg), error)
+
+    def _break(self, broken: OutputError, error: Exception) -> NoReturn:
+        broken.lasting = True
+        self._broken = broken
+        raise broken from error
 
     @abstractmethod
     def _prepare(self, item: Any) -> Any:
@@ -331,11 +339,12 @@ class CsvWriter(Writer):
     def _prepare(self, item: Any) -> Any:
         values = self._rows.values(item)
         assert self._rows.names is not None  # noqa: S101 - now there is an item
+        refuse_unwritable_text(values, self._rows.names)
         return cells(values, self._rows.names)
 
     def _all_prepared(self, items: Sequence[Any]) -> Sequence[Any]:
         rows = self._rows.of_one_type(items)
-        if rows is not None and as_they_are(rows):
+        if rows is not None and as_they_are(rows) and have_writable_texts(rows):
             return rows
         return super()._all_prepared(items)
 
@@ -365,7 +374,7 @@ class JsonWriter(Writer):
         return json_line(item)
 
     def _write_out(self, held: list[Any]) -> None:
-        self._file.write("".join(held).encode())
+        self._file.write(encode_lines(held))
 
     def measure(self) -> int:
         self._flush()
@@ -397,6 +406,7 @@ class ParquetWriter(Writer):
         for name, value in zip(self._rows.names, values, strict=True):
             if name in self._types:
                 refuse_misfit(name, value, self._types[name])
+        refuse_unwritable_text(values, self._rows.names)
         return values
 
     def _write_out(self, held: list[Any]) -> None:

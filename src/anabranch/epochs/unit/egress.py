@@ -13,6 +13,7 @@ import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,19 @@ from anabranch.epochs.faults import reach
 from anabranch.epochs.groups import in_groups
 from anabranch.epochs.layout import UnitRoute
 from anabranch.epochs.shuffle import TaskRows, by_key, by_range
-from anabranch.epochs.task import TO_DRIVER, EpochTask, WorkerJob
+from anabranch.epochs.task import TO_DRIVER, EpochTask, ProcessRows, WorkerJob
 from anabranch.epochs.wire import WireBatch, end_to_end
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Edge, Op
 from anabranch.operators.clock import is_sign
 from anabranch.operators.sinks import WriteFiles
-from anabranch.runtime.failures import OnError, failure_of
+from anabranch.runtime.failures import (
+    END,
+    Failure,
+    OnError,
+    failure_of,
+    name_place,
+)
 
 
 def name_staged_part(epoch: int, channel: int, form: str, attempt: int) -> str:
@@ -142,7 +149,7 @@ def _fitting(op: Op, item_type: Any, batch: WireBatch, on_error: OnError) -> Wir
                     table_of([item], columns_of(item_type), arrow_types(item_type))
             kept.append(item)
         except OutputError as error:
-            on_error(failure_of(op, item, f"position {number}", error))
+            on_error(failure_of(op, item, f"position {number}", error, (number,)))
     return WireBatch([], batch.form, None, kept)
 
 
@@ -222,8 +229,12 @@ class Exits:
         directory = Path(self._job.spec.outputs[sink]) / task.attempt.parts_directory
         path = directory / self.part(sink, task, channel)
         item_type = self._layout.graph[op.inputs[0].operator].type
+
+        def refuse(failure: Failure) -> None:
+            self._on_error(self._tell_place(failure, task))
+
         written = write_part(
-            op, item_type, batch, path, self._on_error, epoch=task.attempt.epoch
+            op, item_type, batch, path, refuse, epoch=task.attempt.epoch
         )
         if self._job.spec.checkpoint is not None:
             sync(path)
@@ -232,6 +243,15 @@ class Exits:
             self._sums.append(PartSum(sink, name, size, digest))
         reach("written", task.attempt.epoch)
         return written
+
+    def _tell_place(self, failure: Failure, task: EpochTask) -> Failure:
+        """Return a failure of a sink with its place as other operators tell it."""
+        if failure.place is None or not isinstance(task.mode, ProcessRows):
+            return replace(failure, where=END, place=None)
+        graph = self._layout.graph
+        where = name_place(graph, failure.place[0])
+        alone = len(graph.sources) == 1  # else the number of the source is missing
+        return replace(failure, where=where, place=failure.place if alone else None)
 
     def part(self, sink: str, task: EpochTask, channel: int) -> str:
         """Return the name of the part that this attempt writes."""

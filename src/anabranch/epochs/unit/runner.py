@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -48,7 +49,14 @@ from anabranch.graph.graph import Edge, Op
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.columns.tier import ColumnTier
 from anabranch.runtime.compiled.program import make_program
-from anabranch.runtime.failures import Failure, OnError, stop, travelling, user_line
+from anabranch.runtime.failures import (
+    Failure,
+    OnError,
+    name_place,
+    stop,
+    travelling,
+    user_line,
+)
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
@@ -111,15 +119,9 @@ class UnitPrograms:
                 positions=positions,
                 states=self._states,
                 on_error=self._on_error,
-                describe=self._describe,
+                describe=partial(name_place, self._layout.graph),
             )
         return self._made[key]
-
-    def _describe(self, place: int | None) -> str:
-        sources = self._layout.graph.sources
-        if place is None or len(sources) > 1:
-            return "an item" if place is None else f"item {place} of the sources"
-        return f"item {place} of {sources[0].name}"
 
 
 class Shortcut(Protocol):
