@@ -41,7 +41,7 @@ OPENCV = Need("OpenCV", "pip install 'anabranch[lane]'")
 CLUSTER = Need("a Spark cluster on loopback", "see bench/spark/cluster.py")
 JAVA = Need("Java 17 or later", "Debian package openjdk-17-jre-headless")
 NEEDS = (
-    *(BROWSER, DATA, POSTGRES, PROMETHEUS, OTLP, KAFKA, PSYCOPG, OPENCV),
+    *(BROWSER, DATA, POSTGRES, PROMETHEUS, OTLP, KAFKA, PSYCOPG, OPENCV, S3),
     *(CLUSTER, JAVA),
 )
 

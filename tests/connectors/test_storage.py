@@ -1,10 +1,11 @@
-"""Files of stores: read, on every engine, as files of this machine are."""
+"""Files of stores: read and written, on every engine, as files of this machine are."""
 
 from __future__ import annotations
 
 import glob
 import gzip
 import io
+import itertools
 import time
 from typing import NamedTuple
 
@@ -14,7 +15,9 @@ import pytest
 
 import anabranch as ab
 from anabranch.connectors.storage import StorePath, find_matching, locate, why_no_store
-from anabranch.errors import InputError
+from anabranch.epochs import faults
+from anabranch.errors import InputError, OperatorError, OutputError
+from tests import needs
 
 
 class Trade(NamedTuple):
@@ -163,7 +166,7 @@ def test_unknown_stores(path, why):
 
 
 def test_a_url_is_not_taken_for_a_local_path(tmp_path):
-    with pytest.raises(TypeError, match="no path of this machine"):
+    with pytest.raises(TypeError, match="not StorePath"):
         open(StorePath("s3://b/x"))  # noqa: PTH123, SIM115
 
 
@@ -187,3 +190,111 @@ def test_a_time_of_an_object_is_known(store):
 
     assert 3 == status.st_size
     assert abs(status.st_mtime_ns / 1e9 - time.time()) < 3600
+
+
+def texts_in(url: str) -> dict[str, str]:
+    """Return the content of each file of a directory, by name."""
+    return {p.name: p.read_bytes().decode() for p in locate(url).iterdir()}
+
+
+def test_every_format_is_written_to_a_store(store, engine):
+    trades = ab.from_iterable([Trade("A", 1), Trade("B", 2)], Trade)
+    sinks = [
+        trades.write_csv(store("one/out.csv")),
+        trades.write_jsonl(store("one/out.jsonl")),
+        trades.write_parquet(store("one/out.parquet")),
+        trades.write_csv(store("parts")),
+        trades.filter(lambda t: t.volume > 9).write_parquet(store("empty")),
+    ]
+
+    ab.run(*sinks, on=engine)
+
+    assert b"symbol,volume\nA,1\nB,2\n" == locate(store("one/out.csv")).read_bytes()
+    read = [
+        ab.read_jsonl(store("one/out.jsonl"), Trade).to_list(),
+        ab.read_parquet(store("one/out.parquet"), Trade).to_list(),
+        ab.read_csv(store("parts"), Trade).to_list(),
+        ab.read_parquet(store("empty"), Trade).to_list(),
+    ]
+    ab.run(*read, on="sequential")
+    both = [Trade("A", 1), Trade("B", 2)]
+    assert [both, both, both, []] == [out.items for out in read]
+    assert "_SUCCESS" in texts_in(store("parts"))
+    names = {path.name for path in locate(store("")).iterdir()}
+    assert {"one", "parts", "empty"} == names  # no stages are left
+
+
+def test_an_output_in_a_store_is_not_written_over(store, engine):
+    put(store("out.csv"), b"mine\n")
+    put(store("parts/x"), b"mine\n")
+    numbers = ab.from_iterable([1])
+
+    with pytest.raises(OutputError, match=r"out.csv"):
+        ab.run(numbers.write_csv(store("out.csv")), on=engine)
+    with pytest.raises(OutputError, match="parts"):
+        ab.run(numbers.write_csv(store("parts")), on=engine)
+
+    assert b"mine\n" == locate(store("out.csv")).read_bytes()
+    assert {"x": "mine\n"} == texts_in(store("parts"))
+
+
+def test_a_job_that_fails_writes_nothing_to_a_store(store, engine):
+    numbers = ab.from_iterable([1, 0], int).map(lambda n: 1 // n)
+
+    with pytest.raises(OperatorError):
+        ab.run(numbers.write_csv(store("out")), on=engine)
+
+    assert not locate(store("out")).exists()
+
+
+class CrashError(Exception):
+    """The driver ends here."""
+
+
+@pytest.fixture
+def crash():
+    """A function that has the driver end at a place of an epoch, once."""
+    added = []
+
+    def crash_at(place, epoch):
+        def watch(*reached):
+            if reached == (place, epoch):
+                faults.watchers.remove(watch)
+                raise CrashError
+
+        added.append(watch)
+        faults.watchers.append(watch)
+
+    yield crash_at
+    faults.watchers[:] = [one for one in faults.watchers if one not in added]
+
+
+def add(total: int, n: int) -> tuple[int, int]:
+    return total + n, total + n
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "place", needs.quick(1, ["half-published", "published", "ran"])
+)
+def test_a_killed_job_writes_each_epoch_once_to_a_store(store, tmp_path, crash, place):
+    def run():
+        sums = ab.from_iterable(range(60), int).scan(add, 0)
+        ab.run(
+            sums.write_csv(store("out")),
+            sums.write_csv(store("one.csv")),
+            on="spark",
+            checkpoint=tmp_path / "checkpoint",
+            epoch_items=20,
+        )
+
+    crash(place, 2)
+    with pytest.raises(CrashError):
+        run()
+    run()
+
+    expected = list(itertools.accumulate(range(60)))
+    assert expected == items_of(ab.read_csv(store("out"), int), "sequential")
+    assert expected == items_of(ab.read_csv(store("one.csv"), int), "sequential")
+    hidden = [p.name for p in locate(store("")).iterdir() if p.name.startswith(".")]
+    assert [] == hidden

@@ -14,12 +14,12 @@ in a URL is three characters.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import glob
 import io
 import os
 import posixpath
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -34,10 +34,8 @@ import pyarrow.fs as arrow_fs
 
 from anabranch.connectors.extras import require
 from anabranch.errors import EngineError
-from anabranch.graph.paths import split_url
+from anabranch.graph.paths import split_options, split_url
 
-_OPTION = r"(?:region|endpoint_override|scheme|anonymous|user|replication)=[^?*\[\]&=]*"
-_OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)$")  # others are part of a key
 _ENDPOINT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _COPY_BYTES = 1 << 20
@@ -67,11 +65,6 @@ class StorePath:
 
     def __str__(self) -> str:
         return f"{self.url}?{self.options}" if self.options else self.url
-
-    def __fspath__(self) -> str:
-        """Refuse to be taken for a path of this machine."""
-        msg = f"{self} is no path of this machine"
-        raise TypeError(msg)
 
     def __truediv__(self, name: str) -> StorePath:
         return StorePath(f"{self.url}/{name}", self.options)
@@ -219,14 +212,18 @@ class StorePath:
 
     def remove_tree(self) -> None:
         """Delete all that is in a directory; what is gone already does no harm."""
-        if not self.is_dir():
-            return
-        for path, is_file in self.list(deep=True):
-            if is_file:
-                path.unlink(missing_ok=True)
-        if not self.url.startswith(_FLAT):
-            store, whole = self._place
-            store.delete_dir(whole)
+        if self.is_dir():
+            store, path = self._place
+            store.delete_dir(path)
+
+
+def remove_tree(path: Location) -> None:
+    """Delete a directory with all that is in it, as far as that can be done."""
+    if isinstance(path, StorePath):
+        with contextlib.suppress(OSError):
+            path.remove_tree()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 Location: TypeAlias = Path | StorePath
@@ -275,10 +272,10 @@ def locate(path: str) -> Location:
     found = split_url(path)
     if found is None:
         return Path(path)
-    scheme, rest = _ALIASES.get(found[0], found[0]), found[1]
-    options = ""
-    if scheme in _ARROW and (given := _OPTIONS.search(rest)) is not None:
-        rest, options = rest[: given.start()], given[1]
+    scheme, rest, options = _ALIASES.get(found[0], found[0]), found[1], ""
+    if scheme in _ARROW:
+        url, options = split_options(path)
+        rest = rest.removesuffix(path[len(url) :])
     return StorePath(f"{scheme}://{rest.rstrip('/')}", options)
 
 
@@ -361,7 +358,7 @@ def why_no_store(path: str) -> str | None:
         why = f"{path!r} names no file or directory"
     elif _ALIASES.get(scheme, scheme) not in _ARROW:
         why = _why_unknown(path, scheme)
-    elif "//" in _OPTIONS.sub("", rest).strip("/"):
+    elif "//" in split_options(path)[0].strip("/").split("://", 1)[1]:
         why = f"{path!r} has an empty step between two slashes"
     return why
 

@@ -17,8 +17,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,6 +39,7 @@ from anabranch.connectors.files.writer import (
     why_occupied,
 )
 from anabranch.connectors.open import open_external
+from anabranch.connectors.storage import Location, StorePath, locate, remove_tree
 from anabranch.epochs.checkpoint.files import sync
 from anabranch.epochs.checkpoint.record import PartSum
 from anabranch.epochs.checkpoint.seal import Seal
@@ -58,8 +58,8 @@ from anabranch.runtime.ports import AbortedError
 class FileOutput(ABC):
     """The output of one file sink; tasks write to the stages in `directory`."""
 
-    directory: Path
-    _parts: Path  # where the parts are that count
+    directory: Location
+    _parts: Location  # where the parts are that count
 
     def __init__(self, op: Op, item_type: Any, on_error: OnError) -> None:
         assert isinstance(op.kind, WriteFiles)  # noqa: S101
@@ -71,7 +71,7 @@ class FileOutput(ABC):
 
     def begin(self, stage: str) -> None:
         """Get ready for the parts of a try of an epoch."""
-        with output_errors(Path(self.kind.path)):
+        with output_errors(locate(self.kind.path)):
             (self.directory / stage).mkdir(exist_ok=True)
         self._begun.append(stage)
 
@@ -81,7 +81,7 @@ class FileOutput(ABC):
         Stages go, with the parts of attempts that do not count; an attempt that still
         runs cannot write there any more.
         """
-        with output_errors(Path(self.kind.path)):
+        with output_errors(locate(self.kind.path)):
             self._publish(stage, parts)
 
     def _publish(self, stage: str, parts: Sequence[str]) -> None:
@@ -89,21 +89,24 @@ class FileOutput(ABC):
         for part in parts:
             place = self._parts / name_published_part(part)
             try:
-                (staged / part).replace(place)
+                (staged / part).replace(place)  # type: ignore[arg-type]
             except FileNotFoundError as error:
                 if not place.exists():
                     raise self._missing(staged / part) from error
             reach("half-published", int(stage.partition("-")[0]))
         for begun in {stage, *self._begun}:
-            shutil.rmtree(self.directory / begun, ignore_errors=True)
+            remove_tree(self.directory / begun)
         self._begun = []
 
     @abstractmethod
-    def _missing(self, part: Path) -> AnabranchError:
+    def _missing(self, part: Location) -> AnabranchError:
         """Return what to tell the user when a part that was written is not there."""
 
     def _remove(self) -> None:
         """Remove the stages, under another name: tasks may still write to this one."""
+        if isinstance(self.directory, StorePath):
+            remove_tree(self.directory)
+            return
         done = self.directory.with_suffix(".done")
         if self.directory.exists():
             self.directory.replace(done)
@@ -117,9 +120,10 @@ class FileOutput(ABC):
     def abort(self) -> None:
         """Leave nothing behind that the next run would stumble over."""
 
-    def parts_in(self, directory: Path) -> list[Path]:
+    def parts_in(self, directory: Location) -> list[Location]:
         """Return the parts in a directory, in order; one without items if none is."""
-        parts = sorted(directory.glob(f"part-*.{self.kind.format}"))
+        found: Iterable[Location] = directory.glob(f"part-*.{self.kind.format}")
+        parts = sorted(found, key=lambda part: part.name)
         if not parts:  # an empty output has its columns, if they are known
             parts = [directory / f"part-000000-0000.{self.kind.format}"]
             empty = WireBatch([], None, None, [])
@@ -144,7 +148,7 @@ class WholeOutput(FileOutput):
             self.abort()
             raise
 
-    def _missing(self, part: Path) -> AnabranchError:
+    def _missing(self, part: Location) -> AnabranchError:
         return OutputError(
             f"tasks and driver must see the same files; {part} was written by a task "
             f"and is not there; write to a directory that all hosts share"
@@ -172,6 +176,7 @@ class RolledOutput(FileOutput):
         path = self._place.path
         name = f".{path.name}.{uuid.uuid4().hex[:8]}.stages"
         self.directory = path.with_name(name)
+        self._whole = path.with_name(name) / "whole"  # the next part
         self._parts = self.directory / "parts"
         self.pending = Pending(self.kind)
         self._lock = threading.Lock()  # a timer rolls too
@@ -208,15 +213,14 @@ class RolledOutput(FileOutput):
             self._timer = None
         if not self.pending.paths:
             return
-        whole = self.directory / "whole"
-        put_together(self.kind, self.pending.paths, whole)
-        whole.replace(self._place.next_part())
+        put_together(self.kind, self.pending.paths, self._whole)
+        self._whole.replace(self._place.next_part())
         self._rolled = True
         for path in self.pending.paths:
             path.unlink()
         self.pending.clear()
 
-    def _missing(self, part: Path) -> AnabranchError:
+    def _missing(self, part: Location) -> AnabranchError:
         return OutputError(
             f"tasks and driver must see the same files; {part} was written by a task "
             f"and is not there; write to a directory that all hosts share"
@@ -239,6 +243,60 @@ class RolledOutput(FileOutput):
         self._remove()
 
 
+class StoredOutput(FileOutput):
+    """An output in a store that appears at the end of the job.
+
+    A store has no rename. So parts stay in their stages until the job has ended well;
+    then they are copied to their place, within the store, and `_SUCCESS` comes last.
+    """
+
+    def __init__(self, op: Op, item_type: Any, on_error: OnError) -> None:
+        super().__init__(op, item_type, on_error)
+        place = OutputPlace(self.kind)  # which must be free
+        place.abort()
+        self.path = place.path
+        name = f".{self.path.name}.{uuid.uuid4().hex[:8]}.stages"
+        self.directory = self.path.with_name(name)
+        self._counted: list[Location] = []  # parts that reports name
+
+    def _publish(self, stage: str, parts: Sequence[str]) -> None:
+        self._counted += [self.directory / stage / part for part in parts]
+        for begun in self._begun:
+            if begun != stage:
+                remove_tree(self.directory / begun)
+        self._begun = []
+
+    def _missing(self, part: Location) -> AnabranchError:
+        return OutputError(
+            f"a store must keep what was written; {part} was written by a task and is "
+            f"not there; run the job again"
+        )
+
+    def complete(self) -> None:
+        with output_errors(self.path):
+            parts = self._counted
+            if not parts:
+                (part,) = self.parts_in(self.directory / "empty")
+                parts = [part]
+            parts = sorted(parts, key=lambda part: name_published_part(part.name))
+            if self.kind.mode == "overwrite" and not self.kind.single:
+                remove(self.path)
+            if self.kind.single:
+                put_together(self.kind, parts, self.path)
+            else:
+                for part in parts:
+                    place = self.path / name_published_part(part.name)
+                    try:
+                        part.replace(place)  # type: ignore[arg-type]
+                    except FileNotFoundError as error:
+                        raise self._missing(part) from error
+                (self.path / SUCCESS).touch()
+        self._remove()
+
+    def abort(self) -> None:
+        self._remove()
+
+
 class StagedOutput(FileOutput):
     """An output that grows with every epoch that is committed.
 
@@ -250,7 +308,7 @@ class StagedOutput(FileOutput):
         self, op: Op, item_type: Any, on_error: OnError, identity: str, *, new: bool
     ) -> None:
         super().__init__(op, item_type, on_error)
-        self.path = Path(self.kind.path)
+        self.path = locate(self.kind.path)
         self.directory = self.path.with_name(f".{self.path.name}.{identity}.stages")
         self._parts = self.directory / "parts" if self.kind.single else self.path
         self._sums: dict[str, PartSum] = {}
@@ -278,7 +336,7 @@ class StagedOutput(FileOutput):
             self._open()
         super().begin(stage)
 
-    def _missing(self, part: Path) -> AnabranchError:
+    def _missing(self, part: Location) -> AnabranchError:
         return self._incomplete()
 
     def note(self, part: PartSum) -> None:
@@ -295,7 +353,7 @@ class StagedOutput(FileOutput):
         """Refuse to go on with an output that is not as it was left."""
         self._seal, self._count = seal, count
         for path in self.directory.glob("[0-9]*"):  # of tries that nobody waits for
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         found = len(list(self._parts.glob(f"part-*.{self.kind.format}")))
         if found != count and not self._is_complete():
             raise self._incomplete()
@@ -316,13 +374,13 @@ class StagedOutput(FileOutput):
             if why is not None:
                 raise self._describe_part(path, why)
 
-    def _why_other_size(self, path: Path, one: PartSum) -> str | None:
+    def _why_other_size(self, path: Location, one: PartSum) -> str | None:
         size = path.stat().st_size
         if size == one.size:
             return None
         return f"it was written with {one.size} bytes and has {size}"
 
-    def _describe_part(self, path: Path, why: str) -> CheckpointError:
+    def _describe_part(self, path: Location, why: str) -> CheckpointError:
         return CheckpointError(
             f"an output must stay as it was written; {path} of {self.op.name!r} "
             f"({self.op.site}) is damaged: {why}; put it back, or start anew with an "
@@ -363,11 +421,13 @@ class StagedOutput(FileOutput):
             else:
                 self._check_sizes()
             parts = self.parts_in(self._parts)
-            if self.kind.single:
+            if self.kind.single and isinstance(self.path, StorePath):
+                put_together(self.kind, parts, self.path)
+            elif self.kind.single:
                 whole = self.directory / "whole"
                 put_together(self.kind, parts, whole)
                 sync(whole)
-                whole.replace(self.path)
+                whole.replace(self.path)  # type: ignore[arg-type]
                 reach("half-completed", 0)
             else:
                 (self.path / SUCCESS).touch()
@@ -388,21 +448,36 @@ def stage_of(stamp: Stamp) -> str:
     return f"{stamp.epoch}-{stamp.turn}"
 
 
-def put_together(kind: WriteFiles, parts: Sequence[Path], whole: Path) -> None:
+def put_together(kind: WriteFiles, parts: Sequence[Location], whole: Location) -> None:
     """Make one file of parts; only the first one's header stays."""
     if kind.format == "parquet":
-        with pq.ParquetWriter(whole, pq.read_schema(parts[0])) as writer:
+        with parts[0].open("rb") as first:
+            schema = pq.read_schema(first)
+        with whole.open("wb") as target, pq.ParquetWriter(target, schema) as writer:
             for part in parts:
-                writer.write_table(pq.read_table(part).cast(writer.schema))
+                with part.open("rb") as source:
+                    writer.write_table(pq.read_table(source).cast(writer.schema))
         return
     with whole.open("wb") as file:
         for number, part in enumerate(parts):
             with part.open("rb") as source:
                 if number and kind.format == "csv":
-                    source.readline()
+                    _skip_line(source)
                 shutil.copyfileobj(source, file, 1 << 20)
 
 
+def _skip_line(file: BinaryIO) -> None:
+    """Go to the second line of a file; one of a store cannot read lines."""
+    at = 0
+    while block := file.read(_LINE_BYTES):
+        end = block.find(b"\n")
+        if end >= 0:
+            file.seek(at + end + 1)
+            return
+        at += len(block)
+
+
+_LINE_BYTES = 1 << 12
 MakeFrame = Callable[[pa.Table], Any]  # a DataFrame of the engine
 
 
@@ -486,6 +561,20 @@ class FrameSink(External):
         return table_of(fitting, names, types)
 
 
+def _open_output(
+    op: Op, item_type: Any, on_error: OnError, identity: str | None, *, new: bool
+) -> FileOutput:
+    """Return the output of a file sink; `identity` is that of the checkpoint, if any."""
+    assert isinstance(op.kind, WriteFiles)  # noqa: S101
+    if identity is not None:
+        return StagedOutput(op, item_type, on_error, identity, new=new)
+    if op.kind.rolls:
+        return RolledOutput(op, item_type, on_error)
+    if isinstance(locate(op.kind.path), StorePath):
+        return StoredOutput(op, item_type, on_error)
+    return WholeOutput(op, item_type, on_error)
+
+
 class SparkOutputs:
     """Delivers what comes to the driver, and makes written parts visible.
 
@@ -514,15 +603,9 @@ class SparkOutputs:
                     items.clear()
                 case WriteFiles():
                     kind = graph[op.inputs[0].operator].type
-                    if identity is not None:
-                        made: FileOutput = StagedOutput(
-                            op, kind, on_error, identity, new=new
-                        )
-                    elif op.kind.rolls:
-                        made = RolledOutput(op, kind, on_error)
-                    else:
-                        made = WholeOutput(op, kind, on_error)
-                    self._files[op.name] = made
+                    self._files[op.name] = _open_output(
+                        op, kind, on_error, identity, new=new
+                    )
 
     @property
     def directories(self) -> dict[str, str]:

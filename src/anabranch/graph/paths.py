@@ -21,6 +21,8 @@ _STORAGE = re.compile(
     r"s3[an]?|sftp|ssh|viewfs|wasbs?|webhdfs):",
     re.IGNORECASE,
 )
+_OPTION = r"(?:region|endpoint_override|scheme|anonymous|user|replication)=[^?*\[\]&=]*"
+_OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)$")  # others are part of a name
 _HERE = ("", "localhost")  # the hosts of a file: URL that mean this machine
 
 
@@ -55,6 +57,16 @@ def split_url(path: str) -> tuple[str, str] | None:
     if found is None:
         return None
     return found[1].lower(), path.strip()[len(found[1]) + 1 :].removeprefix("//")
+
+
+def split_options(path: str) -> tuple[str, str]:
+    """Return the URL of a store without its options, and these; a path has none.
+
+    >>> split_options("s3://b/out.csv?region=eu-west-1")
+    ('s3://b/out.csv', 'region=eu-west-1')
+    """
+    found = _OPTIONS.search(path) if split_url(path) is not None else None
+    return (path, "") if found is None else (path[: found.start()], found[1])
 
 
 def is_store_url(path: Any) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from anabranch.graph.kind import SinkKind, UserCode
+from anabranch.graph.paths import split_options
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ class WriteFiles(SinkKind):
     @property
     def single(self) -> bool:
         """Whether the output is one file."""
-        return self.path.endswith(f".{self.format}")
+        return split_options(self.path)[0].endswith(f".{self.format}")
 
     @property
     def label(self) -> str:  # type: ignore[override]

@@ -41,8 +41,8 @@ def test_an_attempt_that_dies_while_it_writes_does_no_harm_to_another(
     """
     path = tmp_path / "part.parquet"
 
-    def write_half(_, place):
-        place.write_bytes(b"PAR1")
+    def write_half(_, file):
+        file.write(b"PAR1")
         raise Killed
 
     def meanwhile(place, epoch):

@@ -132,7 +132,7 @@ def test_a_url_of_an_unknown_store_is_refused():
     def program():
         rows = read_csv("s4://bucket/trades.csv", Trade)  # cause
         return [
-            rows.write_csv("hdfs://nn/out"),  # cause
+            rows.write_csv("s4://nn/out"),  # cause
             rows.write_parquet("gs:out"),  # cause
             rows.write_jsonl(None),  # cause
         ]
@@ -144,6 +144,18 @@ def test_a_url_of_an_unknown_store_is_refused():
         "scheme gs",
         "None is a NoneType",
     )
+
+
+def test_an_output_in_a_store_does_not_grow():
+    def program():
+        rows = from_iterable([1])
+        return [
+            rows.write_csv("s3://bucket/whole", mode="overwrite"),
+            rows.write_csv("s3://bucket/out", mode="append"),  # cause
+            rows.write_csv("s3://bucket/rolled", roll_items=9),  # cause
+        ]
+
+    assert_refused(program, "mode='append' was asked for", "roll was asked for")
 
 
 def test_an_output_needs_a_name():

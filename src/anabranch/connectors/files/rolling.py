@@ -24,6 +24,7 @@ from anabranch.connectors.files.writer import (
     remove,
     writer_at,
 )
+from anabranch.connectors.storage import Location
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteFiles
@@ -149,11 +150,11 @@ class Pending:
 
     def __init__(self, kind: WriteFiles) -> None:
         self._kind = kind
-        self.paths: list[Path] = []
+        self.paths: list[Location] = []
         self.items = 0
         self._since_s = 0.0
 
-    def add(self, paths: Sequence[Path]) -> None:
+    def add(self, paths: Sequence[Location]) -> None:
         """Take what an epoch has written."""
         if paths and not self.paths:
             self._since_s = time.monotonic()

@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import shutil
+import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,7 @@ from anabranch.connectors.files.parquet import (
     refuse_misfit,
     table_of_values,
 )
+from anabranch.connectors.storage import Location, StorePath, locate
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteFiles
@@ -54,7 +56,7 @@ def part_name(number: int, format: str) -> str:  # noqa: A002
     return f"part-{number:0{_DIGITS}}.{format}"
 
 
-def why_occupied(path: Path) -> str | None:
+def why_occupied(path: Location) -> str | None:
     """Return what stands in the way of a new output at `path`, or None."""
     with output_errors(path):
         if path.is_dir():
@@ -64,7 +66,7 @@ def why_occupied(path: Path) -> str | None:
         return "a file" if path.exists() and path.stat().st_size else None
 
 
-def output_error(path: Path, error: OSError) -> OutputError:
+def output_error(path: Location, error: OSError) -> OutputError:
     """Return what to tell the user when the file system refuses.
 
     >>> str(output_error(Path("out.csv"), OSError(28, ""))).partition("; check")[0]
@@ -76,15 +78,16 @@ def output_error(path: Path, error: OSError) -> OutputError:
     )
 
 
-def _reason(path: Path, error: OSError) -> str:
+def _reason(path: Location, error: OSError) -> str:
     """Return what the system says, and of which directory above the output."""
     why = str(error) if error.errno is None else os.strerror(error.errno)
-    above = isinstance(error.filename, str) and Path(error.filename) in path.parents
+    named = isinstance(path, Path) and isinstance(error.filename, str)
+    above = named and Path(error.filename) in path.parents  # type: ignore[union-attr]
     return f"{why}: {error.filename}" if above else why
 
 
 @contextmanager
-def output_errors(path: Path) -> Iterator[None]:
+def output_errors(path: Location) -> Iterator[None]:
     """Turn a refusal of the file system into an `OutputError`."""
     try:
         yield
@@ -93,17 +96,24 @@ def output_errors(path: Path) -> Iterator[None]:
 
 
 class OutputPlace:
-    """The place of an output, while it is being written."""
+    """The place of an output, while it is being written.
+
+    What goes to a store is written on this machine, and put there at the end: a file
+    appears there whole, and of a directory `_SUCCESS` comes last.
+    """
 
     def __init__(self, kind: WriteFiles) -> None:
         """Prepare the hidden place; refuse to write over anything."""
-        self.path = Path(kind.path)
+        self.path = locate(kind.path)
         self._kind = kind
         self._refuse_occupied()
         hidden = f".{self.path.name}.{uuid.uuid4().hex[:8]}.tmp"
-        self.hidden = self.path.with_name(hidden)
         with output_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(self.path, Path):
+                self.hidden = self.path.with_name(hidden)
+            else:
+                self.hidden = Path(tempfile.mkdtemp(prefix="anabranch-")) / hidden
             if not kind.single:
                 self.hidden.mkdir()
 
@@ -124,6 +134,12 @@ class OutputPlace:
         with output_errors(self.path):
             if not self._kind.single:
                 (self.hidden / SUCCESS).touch()
+            if isinstance(self.path, StorePath):
+                if self._kind.mode == "overwrite" and not self._kind.single:
+                    self.path.remove_tree()
+                put_in_store(self.hidden, self.path)
+                self.abort()
+                return
             if self._kind.mode == "append" and self.path.is_dir():
                 self._add_parts()
                 return
@@ -143,12 +159,15 @@ class OutputPlace:
                 self.hidden.unlink(missing_ok=True)
         else:
             shutil.rmtree(self.hidden, ignore_errors=True)
+        if isinstance(self.path, StorePath):
+            shutil.rmtree(self.hidden.parent, ignore_errors=True)
 
     def _refuse_occupied(self) -> None:
         refuse_occupied(self._kind)
 
     def _put_aside(self) -> Path | None:
         """Give what is there another name until the new output stands in its place."""
+        assert isinstance(self.path, Path)  # noqa: S101
         if not self.path.exists():
             return None
         aside = self.hidden.with_suffix(".old")
@@ -157,6 +176,7 @@ class OutputPlace:
 
     def _add_parts(self) -> None:
         """Put the parts behind those that are there; `_SUCCESS` is there when all are."""
+        assert isinstance(self.path, Path)  # noqa: S101
         marker = self.path / SUCCESS
         marker.unlink(missing_ok=True)
         first = next_number(self.path)
@@ -168,7 +188,7 @@ class OutputPlace:
 
 def refuse_occupied(kind: WriteFiles) -> None:
     """Refuse to write where something is, unless the mode of the output allows it."""
-    path = Path(kind.path)
+    path = locate(kind.path)
     occupied = None if kind.mode == "overwrite" else why_occupied(path)
     if occupied is None or (kind.mode == "append" and path.is_dir()):
         return
@@ -185,9 +205,11 @@ def refuse_occupied(kind: WriteFiles) -> None:
     raise OutputError(msg)
 
 
-def remove(path: Path) -> None:
+def remove(path: Location) -> None:
     """Remove a file or a directory, if there is one."""
-    if path.is_dir():
+    if isinstance(path, StorePath) and path.is_dir():
+        path.remove_tree()
+    elif isinstance(path, Path) and path.is_dir():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
@@ -204,6 +226,16 @@ def next_number(directory: Path) -> int:
         if found is not None:
             highest = max(highest, int(found[1].ljust(_DIGITS, "9")[:_DIGITS]))
     return highest + 1
+
+
+def put_in_store(source: Path, target: StorePath) -> None:
+    """Put a file or a directory into a store; the marker of a directory comes last."""
+    if not source.is_dir():
+        with source.open("rb") as file:
+            target.upload(file)
+        return
+    for part in sorted(source.iterdir(), key=lambda one: (one.name == SUCCESS, one)):
+        put_in_store(part, target / part.name)
 
 
 _HELD_ITEMS = 8192  # written at once

@@ -24,6 +24,7 @@ from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 
+from anabranch.connectors.storage import Location, StorePath
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
 from anabranch.epochs.state.store import Stamp
 from anabranch.errors import CheckpointError
@@ -60,8 +61,13 @@ def durably(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
         hidden.unlink(missing_ok=True)
 
 
-def sync(path: Path) -> None:
-    """Have the content of a file, or the names in a directory, on the disk."""
+def sync(path: Location) -> None:
+    """Have the content of a file, or the names in a directory, on the disk.
+
+    A store has whatever it has taken.
+    """
+    if isinstance(path, StorePath):
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

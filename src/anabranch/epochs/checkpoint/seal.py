@@ -16,6 +16,7 @@ from typing import Any
 
 import xxhash
 
+from anabranch.connectors.storage import Location
 from anabranch.errors import CheckpointError
 
 KEY_VARIABLE = "ANABRANCH_CHECKPOINT_KEY"
@@ -66,7 +67,7 @@ class Seal:
         made.update(data)
         return f"{self.scheme}:{made.hexdigest()}"
 
-    def digest_file(self, path: Path) -> str:
+    def digest_file(self, path: Location) -> str:
         """Return the digest of a file."""
         made = self._hasher()
         with path.open("rb") as file:

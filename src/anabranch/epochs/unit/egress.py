@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -27,6 +27,7 @@ from anabranch.connectors.files.csv import encode_csv, encode_rows
 from anabranch.connectors.files.jsonl import encode_jsonl
 from anabranch.connectors.files.parquet import arrow_types, table_of
 from anabranch.connectors.files.writer import output_error
+from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint.files import sync
 from anabranch.epochs.checkpoint.record import PartSum
 from anabranch.epochs.faults import reach
@@ -70,7 +71,7 @@ def write_part(
     op: Op,
     item_type: Any,
     batch: WireBatch,
-    path: Path,
+    path: Location,
     on_error: OnError,
     *,
     epoch: int = 0,
@@ -87,7 +88,7 @@ def write_part(
 
 
 @contextmanager
-def _part_errors(op: Op, directory: Path) -> Iterator[None]:
+def _part_errors(op: Op, directory: Location) -> Iterator[None]:
     """Tell the user what a task could not write, and where."""
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
     try:
@@ -95,10 +96,10 @@ def _part_errors(op: Op, directory: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise _not_there(op, directory) from error
     except OSError as error:
-        raise output_error(Path(op.kind.path), error) from error
+        raise output_error(locate(op.kind.path), error) from error
 
 
-def _not_there(op: Op, directory: Path) -> OutputError:
+def _not_there(op: Op, directory: Location) -> OutputError:
     """Return the error of a task that does not see what the driver has made."""
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
     return OutputError(
@@ -109,22 +110,33 @@ def _not_there(op: Op, directory: Path) -> OutputError:
     )
 
 
-def _write(op: Op, item_type: Any, batch: WireBatch, path: Path, epoch: int) -> None:
+def _write(
+    op: Op, item_type: Any, batch: WireBatch, path: Location, epoch: int
+) -> None:
+    """Write a part, whole: a file of a store appears when it is closed."""
+    hidden: Location = path
+    if isinstance(path, Path):
+        hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    with hidden.open("wb") as file:
+        _write_to(file, op, item_type, batch)
+    reach("half-written", epoch)
+    if isinstance(path, Path):
+        hidden.replace(path)  # type: ignore[arg-type]
+
+
+def _write_to(file: BinaryIO, op: Op, item_type: Any, batch: WireBatch) -> None:
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
-    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     match op.kind.format:
         case "csv":
-            hidden.write_bytes(_csv(item_type, batch))
+            file.write(_csv(item_type, batch))
         case "jsonl":
-            hidden.write_bytes(encode_jsonl(batch.items))
+            file.write(encode_jsonl(batch.items))
         case "parquet":
             table = batch.as_table()
             if table is None:
                 names = columns_of(item_type)
                 table = table_of(batch.items, names, arrow_types(item_type))
-            pq.write_table(table, hidden)
-    reach("half-written", epoch)
-    hidden.replace(path)
+            pq.write_table(table, file)
 
 
 def _csv(item_type: Any, batch: WireBatch) -> bytes:
@@ -226,7 +238,7 @@ class Exits:
 
     def write(self, sink: str, batch: WireBatch, task: EpochTask, channel: int) -> int:
         op = self._layout.graph[sink]
-        directory = Path(self._job.spec.outputs[sink]) / task.attempt.parts_directory
+        directory = locate(self._job.spec.outputs[sink]) / task.attempt.parts_directory
         path = directory / self.part(sink, task, channel)
         item_type = self._layout.graph[op.inputs[0].operator].type
 

@@ -69,12 +69,14 @@ def locations(streams: Streams) -> Iterator[Fault]:
                 f"{why}",
                 path_advice(op.kind.path) + _by_spark(op, why),
             )
-        elif isinstance(op.kind, WriteFiles) and Path(_path(op)).name in ("", ".."):
+        elif isinstance(op.kind, WriteFiles) and locate(_path(op)).name in ("", ".."):
             yield fault(
                 op,
                 f"an output must have a name of its own; got {_path(op)!r}",
                 "name the new file or directory, as in 'out' or 'out.csv'",
             )
+        elif isinstance(op.kind, WriteFiles):
+            yield from _in_store(op)
         elif isinstance(op.kind, WriteFiles):
             yield from _mode(op, op.kind)
 
@@ -92,6 +94,20 @@ def _mode(op: Op, kind: WriteFiles) -> Iterator[Fault]:
             op,
             f"{what} must have a directory; {kind.path!r} is one file",
             f"leave out the ending .{kind.format}",
+        )
+
+
+def _in_store(op: Op) -> Iterator[Fault]:
+    """Yield a fault for an output in a store that only a disk can have."""
+    kind = op.kind
+    assert isinstance(kind, WriteFiles)  # noqa: S101
+    if is_store_url(kind.path) and (kind.rolls or kind.mode == "append"):
+        asked = "roll" if kind.rolls else "mode='append'"
+        yield fault(
+            op,
+            f"an output that grows must be on a disk; {kind.path!r} is in a store, and "
+            f"{asked} was asked for",
+            "write to a local path, or leave it out",
         )
 
 
@@ -170,13 +186,11 @@ def _why_not_location(op: Op) -> str | None:
     """Return why a path cannot be read, or written, by the engines; or None."""
     path: Any = op.kind.path  # type: ignore[attr-defined]
     why = why_not_path(path)
-    if why is None or not isinstance(op.kind, ReadFiles) or not is_store_url(path):
-        return why
-    return why_no_store(path)
+    return why_no_store(path) if is_store_url(path) else why
 
 
 def _by_spark(op: Op, why: str) -> str:
-    """Return how Spark gets at a URL that we do not read or write ourselves."""
+    """Return how Spark gets at a URL of a store that we do not know."""
     if "is a URL" not in why:
         return ""
     if isinstance(op.kind, ReadFiles):
