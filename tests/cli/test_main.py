@@ -358,7 +358,7 @@ def test_a_checkpoint_at_a_url_is_refused_before_spark_starts(folder, capsys):
 
 ELSEWHERE = """
 import anabranch as ab
-program = ab.from_iterable([1]).write_csv("s3://bucket/out")
+program = ab.from_iterable([1]).write_csv("s4://bucket/out")
 """
 
 
