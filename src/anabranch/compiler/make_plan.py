@@ -57,7 +57,8 @@ def make_plan(
     alone = why_one_thread(graph, elements, sharing)
     if alone is not None:
         return _one_thread(graph, traits, subgraphs, alone)
-    runs = choose_columns(graph, traits, elements, target)
+    on_arrays = [k.operator for one in subgraphs for k in one.kernels]
+    runs = choose_columns(graph, traits, elements, target, on_arrays)
     return Plan(
         operators=tuple(_operator(op, traits[op.name], runs) for op in graph),
         subgraphs=subgraphs,

@@ -7,7 +7,7 @@ gives up is run by Python alone, so nobody has to undo what another one did.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 
 from anabranch.compiler.columns.find_columns import find_columns
@@ -25,12 +25,22 @@ def choose_columns(
     traits: Mapping[str, Traits],
     elements: Sequence[Element],
     target: Target,
+    on_arrays: Collection[str] = (),
 ) -> Mapping[str, RunsAs]:
-    """Return how the operators that compute run, and why."""
+    """Return how the operators that compute run, and why.
+
+    Those `on_arrays` have kernels of numbers alone, which such engines prefer.
+    """
     found = {one.operator: one for one in find_columns(graph, traits)}
+    if not target.batched:
+        arrays = "it runs on arrays of numbers"
+        found |= {name: RunsAs(name, arrays) for name in on_arrays if name in found}
     chosen: dict[str, RunsAs] = {}
     for element in elements:
         inner = [name for name in element.operators if name in found]
+        if not target.batched:
+            chosen |= _choose_parts(graph, inner, found, target)
+            continue
         why = why_not_columns(graph, inner, target)
         why = why or _why_not_apart(inner, found, traits)
         for name in inner:
@@ -46,8 +56,6 @@ def choose_columns(
 
 def why_not_columns(graph: Graph, inner: Sequence[str], target: Target) -> str | None:
     """Return why the operators of an element do not run in columns, or None."""
-    if not target.batched:
-        return "this engine runs its items one by one"
     if target.resilient:
         return "the run goes on after errors, item by item"
     for name in inner:
@@ -103,3 +111,31 @@ def _why_not_fed(graph: Graph, inner: Sequence[str]) -> str | None:
         if isinstance(producer.kind, SourceKind) and not files:
             return f"{producer.name} gives objects"
     return None
+
+
+def _choose_parts(
+    graph: Graph, inner: Sequence[str], found: Mapping[str, RunsAs], target: Target
+) -> dict[str, RunsAs]:
+    """Return how an element runs whose items are objects between its parts.
+
+    Its longest part runs in columns, and likewise what follows that; what comes before
+    runs in Python.
+    """
+    chosen = {name: found[name] for name in inner}
+    why = why_not_columns(graph, inner, target)
+    runs = [
+        (columns, list(names))
+        for columns, names in groupby(inner, lambda n: found[n].kernel is not None)
+    ]
+    while runs:
+        longest = max(runs, key=lambda run: len(run[1]) * run[0])
+        place = runs.index(longest)
+        for columns, names in runs[:place]:
+            early = f"the part from {longest[1][0]} on is compiled instead"
+            if columns and longest[0]:
+                chosen |= {name: RunsAs(name, early) for name in names}
+        runs = runs[place + 1 :]
+    if why is not None:
+        plain = [name for name in inner if chosen[name].kernel is not None]
+        chosen |= {name: RunsAs(name, why) for name in plain}
+    return chosen

@@ -108,6 +108,10 @@ class LocalFlow:
             source.start()
         self._attend()
 
+    def share_in_columns(self) -> dict[str, float]:
+        """Return by operator that can run in columns the share of its items that did."""
+        return self._choice.tally.share()
+
     def count_backlog(self) -> int | None:
         """Return how many items wait, at live sources and within; None: there are none."""
         if not any(source.is_live for source in self.sources):

@@ -224,6 +224,7 @@ class LocalRun(RunningThread):
             ports=tuple(sorted(ports)),
             degrees=dict(self.configuration.degrees),
             backlog=self.flow.count_backlog(),
+            in_columns=self.flow.share_in_columns(),
         )
 
 

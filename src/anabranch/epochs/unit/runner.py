@@ -75,6 +75,8 @@ class UnitPrograms:
     ) -> None:
         self._unit = unit
         self._layout = job.spec.layout
+        # Columns are chosen for a unit as a whole, and Python runs what they leave.
+        self._choice = replace(self._layout.choice, columns={})
         self._states = states
         self._on_error = on_error if job.spec.resilient else stop
         self._made: dict[tuple[Any, ...], Program] = {}
@@ -115,7 +117,7 @@ class UnitPrograms:
                 self._layout.graph,
                 operators,
                 entries,
-                self._layout.choice,
+                self._choice,
                 positions=positions,
                 states=self._states,
                 on_error=self._on_error,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,12 @@ from anabranch.graph.types import fields_of
 from anabranch.plan.column_kernels import ColumnKernel, ColumnKind
 from anabranch.runtime.columns.column import (
     DTYPES,
+    PYTHON_TYPES,
     BatchColumn,
     Numpy,
     StringPool,
     UnfitError,
-    numbers_array,
-    texts_array,
+    values_array,
 )
 from anabranch.runtime.columns.kept_state import from_arrays, to_arrays
 from anabranch.runtime.columns.tables import StringTables
@@ -33,19 +33,22 @@ from anabranch.runtime.compiled.build import Fire, compile_columns
 _MOST_STRINGS = 200_000  # in the pool; with more of them, Python is as fast
 
 Commit = Callable[[], None]
+Step: TypeAlias = "Callable[[ColumnBatch, list[Commit]], ColumnBatch]"
 
 
 @dataclass(frozen=True)
 class ColumnBatch:
     """Items in columns, and the place of each among those that came in.
 
-    `type` is that of the items. `rows` is None where each stands for itself.
+    `type` is that of the items. `rows` is None where each stands for itself. `listed`
+    are the items themselves, where they came in as such and are only chosen from.
     """
 
     type: Any
     columns: tuple[BatchColumn, ...]
     count: int
     rows: Numpy | None = None
+    listed: Sequence[Any] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,10 +65,15 @@ class ColumnBatch:
         """Return the items at some places."""
         columns = tuple(column.take(rows) for column in self.columns)
         before = rows if self.rows is None else self.rows[rows]
-        return ColumnBatch(self.type, columns, len(rows), before)
+        listed = None
+        if self.listed is not None:
+            listed = list(map(self.listed.__getitem__, rows.tolist()))
+        return ColumnBatch(self.type, columns, len(rows), before, listed)
 
     def items(self) -> list[Any]:
         """Return the items themselves."""
+        if self.listed is not None:
+            return list(self.listed)
         values = [column.list_values() for column in self.columns]
         if fields_of(self.type) is None:
             return list(values[0])
@@ -90,23 +98,48 @@ class ColumnChain:
             _Step(op, kernels[op.name], states.get(op.name), self._pool) for op in ops
         ]
 
+    @property
+    def steps(self) -> list[Step]:
+        """What is done to a batch, operator by operator."""
+        return [step.run for step in self._steps]
+
     def run(self, table: pa.Table) -> ColumnBatch:
         """Return what comes of the items of a table; raise `UnfitError` if in doubt."""
-        if len(self._pool) > _MOST_STRINGS:
-            msg = "there are too many different strings"
-            raise UnfitError(msg)
-        kinds = self._steps[0].kernel.takes
         columns = tuple(
             BatchColumn(kind, self._pool, arrow=_combine(column))
-            for kind, column in zip(kinds, table.columns, strict=True)
+            for kind, column in zip(self._kinds, table.columns, strict=True)
         )
-        batch = ColumnBatch(self._type, columns, table.num_rows)
+        batch = self.begin(columns, table.num_rows)
         commits: list[Commit] = []
         for step in self._steps:
             batch = step.run(batch, commits)
         for commit in commits:
             commit()
         return batch
+
+    def begin(self, columns: tuple[BatchColumn, ...], count: int) -> ColumnBatch:
+        """Return a batch that has come in."""
+        if len(self._pool) > _MOST_STRINGS:
+            msg = "there are too many different strings"
+            raise UnfitError(msg)
+        return ColumnBatch(self._type, columns, count)
+
+    def of_items(self, items: Sequence[Any]) -> ColumnBatch:
+        """Return items as a batch; attributes that are only passed on stay objects."""
+        if set(map(type, items)) - {self._type}:
+            msg = "an item has another type"
+            raise UnfitError(msg)
+        named = fields_of(self._type) is not None
+        values = zip(*items, strict=True) if named else (items,)
+        columns = tuple(
+            BatchColumn(kind, self._pool, listed=listed)
+            for kind, listed in zip(self._kinds, values, strict=True)
+        )
+        return replace(self.begin(columns, len(items)), listed=items)
+
+    @property
+    def _kinds(self) -> tuple[ColumnKind, ...]:
+        return self._steps[0].kernel.takes
 
 
 def _combine(column: pa.ChunkedArray) -> pa.Array:
@@ -170,7 +203,7 @@ class _Step:
             else forwarded.columns[source]
             for kind, source in zip(self.kernel.gives, self.kernel.sources, strict=True)
         )
-        return replace(batch, type=self.kernel.type, columns=columns)
+        return replace(batch, type=self.kernel.type, columns=columns, listed=None)
 
     def _call(
         self,
@@ -306,20 +339,12 @@ class _Step:
         return whole, np.concatenate([before, slots])
 
 
-_PYTHON = {"int": int, "float": float, "bool": bool, "str": str}
-
-
 def _array(values: list[Any], kind: ColumnKind) -> pa.Array:
     """Return values of one kind as an array of Arrow's; refuse any other value."""
-    if set(map(type, values)) != {_PYTHON[kind]}:
+    if set(map(type, values)) != {PYTHON_TYPES[kind]}:
         msg = "a window holds a value of another type"
         raise UnfitError(msg)
-    if kind == "str":
-        return texts_array(values)
-    try:
-        return numbers_array(np.array(values, DTYPES[kind]), kind)
-    except OverflowError as error:
-        raise UnfitError(str(error)) from error
+    return values_array(values, kind)
 
 
 def _narrow(slots: Numpy, keys: int) -> Numpy:

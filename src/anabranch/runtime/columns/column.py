@@ -30,6 +30,14 @@ _ARROW: dict[ColumnKind, Any] = {
 }
 
 
+PYTHON_TYPES: dict[ColumnKind, type] = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+}
+
+
 class UnfitError(Exception):
     """A batch does not fit what kernels take; Python runs it."""
 
@@ -102,6 +110,21 @@ def numbers_array(numbers: Numpy, kind: ColumnKind) -> pa.Array:
     return pa.Array.from_buffers(_ARROW[kind], len(numbers), [None, data])
 
 
+def numbers_of(values: Sequence[Any], kind: ColumnKind) -> Numpy:
+    """Return numbers of one kind as an array; refuse those beyond 64 bits."""
+    try:
+        return np.array(values, DTYPES[kind])
+    except OverflowError as error:
+        raise UnfitError(str(error)) from error
+
+
+def values_array(values: Sequence[Any], kind: ColumnKind) -> pa.Array:
+    """Return values of one kind as an array of Arrow's."""
+    if kind == "str":
+        return texts_array(values)
+    return numbers_array(numbers_of(values, kind), kind)
+
+
 class BatchColumn:
     """One attribute of the items of a batch."""
 
@@ -112,20 +135,38 @@ class BatchColumn:
         *,
         arrow: pa.Array | None = None,
         numbers: Numpy | None = None,
+        listed: Sequence[Any] | None = None,
     ) -> None:
-        """Take values, or for strings their numbers in the pool."""
+        """Take values, or for strings their numbers in the pool.
+
+        Those that are `listed` may be of any type, as long as they are only passed on.
+        """
         self.kind = kind
         self._pool = pool
         self._arrow = arrow
         self._numbers = numbers
+        self._listed = listed
         self._encoded: tuple[list[Any], Numpy] | None = None
 
     def __len__(self) -> int:
-        return len(self._arrow if self._arrow is not None else self._numbers)  # type: ignore[arg-type]
+        for found in (self._arrow, self._numbers, self._listed):
+            if found is not None:
+                return len(found)
+        return 0
+
+    def _checked(self) -> Sequence[Any]:
+        """Return listed values; refuse those of another type."""
+        assert self._listed is not None  # noqa: S101
+        if set(map(type, self._listed)) - {PYTHON_TYPES[self.kind]}:
+            msg = "a value has another type"
+            raise UnfitError(msg)
+        return self._listed
 
     @property
     def arrow(self) -> pa.Array:
         """The values as Arrow holds them."""
+        if self._arrow is None and self._numbers is None:
+            self._arrow = values_array(self._checked(), self.kind)
         if self._arrow is None:
             assert self._numbers is not None  # noqa: S101
             if self.kind == "str":
@@ -139,6 +180,14 @@ class BatchColumn:
     @property
     def numbers(self) -> Numpy:
         """The values, or the numbers of strings, as NumPy holds them."""
+        if self._numbers is None and self._listed is not None:
+            values = self._checked()
+            if self.kind == "str":
+                words, codes = self.encode()
+                numbers = np.array([self._pool.add(word) for word in words], np.int64)
+                self._numbers = numbers[codes] if len(numbers) else codes
+            else:
+                self._numbers = numbers_of(values, self.kind)
         if self._numbers is None:
             array = self._arrow
             assert array is not None  # noqa: S101
@@ -161,6 +210,11 @@ class BatchColumn:
 
     def encode(self) -> tuple[list[Any], Numpy]:
         """Return the distinct values, and for each place which of them is there."""
+        if self._encoded is None and self._listed is not None:
+            values = self._checked()
+            places = {word: n for n, word in enumerate(dict.fromkeys(values))}
+            found = np.array(list(map(places.__getitem__, values)), np.int64)
+            self._encoded = list(places), found
         if self._encoded is None:
             if self.arrow.null_count:
                 msg = "there are values missing"
@@ -172,6 +226,8 @@ class BatchColumn:
 
     def list_values(self) -> list[Any]:
         """Return the values as Python has them; a string that repeats is one object."""
+        if self._listed is not None:
+            return list(self._listed)
         if self.kind != "str":
             values: list[Any] = self.numbers.tolist()
             return values
@@ -181,7 +237,12 @@ class BatchColumn:
 
     def take(self, rows: Numpy) -> BatchColumn:
         """Return the values at some places."""
-        if self._numbers is not None and (self.kind != "str" or self._arrow is None):
+        if self._listed is not None:
+            listed = list(map(self._listed.__getitem__, rows.tolist()))
+            made = BatchColumn(self.kind, self._pool, listed=listed)
+            if self._numbers is not None:
+                made._numbers = self._numbers[rows]
+        elif self._numbers is not None and (self.kind != "str" or self._arrow is None):
             made = BatchColumn(self.kind, self._pool, numbers=self._numbers[rows])
         else:
             taken = self.arrow.take(numbers_array(rows, "int"))

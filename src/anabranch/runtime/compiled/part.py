@@ -555,9 +555,7 @@ class Part:
         self._item_type = _item_type(graph, shape.source.operator)
         self.gives_type = _item_type(graph, shape.last)
         steps = [_step(graph, name, kernels[name], threads) for name in shape.operators]
-        self.filename = (
-            f"<anabranch compiled {'+'.join(shape.operators)[:50]} {next(_serial)}>"
-        )
+        self.filename = name_part("compiled", shape)
         self.line_table = {
             2 + number: name for number, name in enumerate(shape.operators)
         }
@@ -574,6 +572,10 @@ class Part:
         if arrays is None:
             raise GoneWrongError
         return self.run_arrays(arrays, states, triggers=triggers)
+
+    def items_of(self, stream: ArrayStream) -> list[Any]:
+        """Return the items that a part has given."""
+        return to_items(stream.arrays, self.gives_type)
 
     def run_arrays(
         self, arrays: list[Array], states: Mapping[str, Any], *, triggers: bool = True
@@ -617,12 +619,31 @@ def _item_type(graph: Graph, operator: str) -> type | None:
     return found if isinstance(found, type) and issubclass(found, tuple) else None
 
 
+def name_part(what: str, shape: PartShape) -> str:
+    """Return the name of the file that the code of a part is said to be in."""
+    return f"<anabranch {what} {'+'.join(shape.operators)[:50]} {next(_serial)}>"
+
+
 def _call_in_turn(
     steps: list[Callable[[BatchFlow], None]], filename: str
 ) -> Callable[[BatchFlow], None]:
-    lines = ["def run(flow):"]
-    lines += [f"    step{number}(flow)" for number in range(len(steps))]
-    source = "\n".join([*lines, ""])
+    lines = [f"    step{number}(flow)" for number in range(len(steps))]
+    made: Callable[[BatchFlow], None] = _write("flow", lines, steps, filename)
+    return made
+
+
+def write_calls(
+    steps: Sequence[Callable[..., Any]], filename: str
+) -> Callable[..., Any]:
+    """Return a function that hands a batch from step to step, each on a line of its own."""
+    lines = [f"    batch = step{n}(batch, more)" for n in range(len(steps))]
+    return _write("batch, more", [*lines, "    return batch"], steps, filename)
+
+
+def _write(
+    params: str, lines: list[str], steps: Sequence[Callable[..., Any]], filename: str
+) -> Callable[..., Any]:
+    source = "\n".join([f"def run({params}):", *lines, ""])
     linecache.cache[filename] = (
         len(source),
         None,
@@ -631,5 +652,5 @@ def _call_in_turn(
     )
     names: dict[str, Any] = {f"step{n}": step for n, step in enumerate(steps)}
     exec(compile(source, filename, "exec"), names)  # noqa: S102 - our own text
-    made: Callable[[BatchFlow], None] = names["run"]
+    made: Callable[..., Any] = names["run"]
     return made

@@ -23,10 +23,15 @@ from anabranch.graph.kind import SourceKind
 from anabranch.plan.column_kernels import ColumnKernel
 from anabranch.plan.plan import ArrayKernel, Plan
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
-from anabranch.runtime.compiled.build import CompilationError, is_compiled
+from anabranch.runtime.columns.part import ColumnPart
+from anabranch.runtime.compiled.build import (
+    CompilationError,
+    has_compiled_columns,
+    is_compiled,
+)
 from anabranch.runtime.compiled.part import Part
 from anabranch.runtime.compiled.shape import PartShape, find_shape
-from anabranch.runtime.compiled.stages import Staged
+from anabranch.runtime.compiled.stages import CompiledPart, Staged
 from anabranch.runtime.failures import Failure, OnError, stop
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Columns, Program, StatesOf, describe_position
@@ -40,6 +45,39 @@ _TELLING = 64  # items in a batch; with fewer, other things cost more than they 
 _PATIENCE = 5  # batches in a row that had to go through Python after all
 
 
+@dataclass
+class ColumnTally:
+    """How many items ran in columns, and how many in Python that could have.
+
+    Each program has a place of its own, so that threads need not wait for each other.
+    """
+
+    counts: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+
+    def note(
+        self, program: int, operators: Sequence[str], done: int, other: int
+    ) -> None:
+        """Add items that a program has run."""
+        for name in operators:
+            columns, python = self.counts.get((program, name), (0, 0))
+            self.counts[program, name] = columns + done, python + other
+
+    def share(self) -> dict[str, float]:
+        """Return by operator the share of items in columns.
+
+        >>> tally = ColumnTally()
+        >>> tally.note(1, ["a"], 3, 0)
+        >>> tally.note(2, ["a"], 0, 1)
+        >>> tally.share()
+        {'a': 0.75}
+        """
+        sums: dict[str, tuple[int, int]] = {}
+        for (_, name), (columns, python) in list(self.counts.items()):
+            done, other = sums.get(name, (0, 0))
+            sums[name] = done + columns, other + python
+        return {name: a / (a + b) for name, (a, b) in sums.items() if a + b}
+
+
 @dataclass(frozen=True)
 class CompileChoice:
     """What may be compiled, and when; `effects` are operators whose order shows."""
@@ -50,6 +88,7 @@ class CompileChoice:
     threads: int = 1  # that may share the firings of one operator
     repeatable: frozenset[str] | None = None  # operators that may run again on an item
     columns: Mapping[str, ColumnKernel] = field(default_factory=dict)
+    tally: ColumnTally = field(default_factory=ColumnTally, compare=False)
 
 
 NOTHING = CompileChoice(when="never")
@@ -86,10 +125,7 @@ def make_program(
 ) -> Program:
     """Return the program of an element, which compiles what the choice allows."""
     inside = tuple(operators)
-    shape = None
-    if choice.when != "never" and not choice.kernels.keys().isdisjoint(inside):
-        marked = find_punctuated_operators(graph)
-        shape = find_shape(graph, inside, entries, choice.kernels, marked)
+    shape, choice = _choose_shape(graph, inside, entries, choice)
     if shape is None or _shows(shape, choice.effects):
         return Program(
             graph,
@@ -112,6 +148,31 @@ def make_program(
         on_error=on_error,
         describe=describe,
     )
+
+
+def _choose_shape(
+    graph: Graph,
+    inside: tuple[str, ...],
+    entries: Sequence[Entry],
+    choice: CompileChoice,
+) -> tuple[PartShape | None, CompileChoice]:
+    """Return the longest part that runs compiled, and the choice with its kernels only."""
+    found: list[tuple[PartShape, CompileChoice]] = []
+    marked: frozenset[str] | None = None
+    for kernels, one in (
+        (choice.kernels, replace(choice, columns={})),
+        (choice.columns, replace(choice, kernels={})),
+    ):
+        if choice.when == "never" or kernels.keys().isdisjoint(inside):
+            continue
+        if marked is None:
+            marked = find_punctuated_operators(graph)
+        shape = find_shape(graph, inside, entries, kernels, marked)
+        if shape is not None:
+            found.append((shape, one))
+    if not found:
+        return None, choice
+    return max(found, key=lambda pair: len(pair[0].operators))
 
 
 def _shows(shape: PartShape, effects: frozenset[str]) -> bool:
@@ -147,6 +208,7 @@ class TieredProgram(Program):
         )
         self._shape = shape
         self._choice = choice
+        self._in_columns = bool(choice.columns)
         self._positions = positions
         self._staged: Staged | None = None
         self._spent_s = 0.0
@@ -184,6 +246,7 @@ class TieredProgram(Program):
         staged = self._staged
         if staged is None:
             super().run(items, positions, entries)
+            self._note_columns(0, count)
             self._spent_s += perf_counter() - began_s
             self._cost.add(count, perf_counter() - began_s)
             if not self._compiling and self._spent_s > _HOT_S:
@@ -191,14 +254,23 @@ class TieredProgram(Program):
                 # Not a daemon: a process must not end in the middle of compiling.
                 threading.Thread(target=self._compile, name="compile").start()
             return
+        before = staged.done, staged.not_done
         staged.run(items, positions, entries, self.exits)
+        self._note_columns(staged.done - before[0], staged.not_done - before[1])
         self._compiled_cost.add(count, perf_counter() - began_s)
         self._judge(staged)
 
+    def _note_columns(self, done: int, other: int) -> None:
+        if self._in_columns:
+            names = self._shape.operators
+            self._choice.tally.note(id(self), names, done, other)
+
     def _is_known(self) -> bool:
         """Tell whether compiling takes no time, since it has been done before."""
-        kernels = self._choice.kernels
-        return all(is_compiled(kernels[name]) for name in self._shape.operators)
+        names, choice = self._shape.operators, self._choice
+        if self._in_columns:
+            return all(has_compiled_columns(choice.columns[name]) for name in names)
+        return all(is_compiled(choice.kernels[name]) for name in names)
 
     def _judge(self, staged: Staged) -> None:
         """Go back to Python if that was faster, or is what happens anyway."""
@@ -215,12 +287,7 @@ class TieredProgram(Program):
     def _compile(self) -> None:
         try:
             self._staged = Staged(
-                Part(
-                    self.graph,
-                    self._shape,
-                    self._choice.kernels,
-                    self._choice.threads,
-                ),
+                self._make_part(),
                 self._positions,
                 self._make_stage,
                 self._describe,
@@ -229,6 +296,12 @@ class TieredProgram(Program):
             self.why_not_compiled = ""
         except CompilationError as error:
             self.why_not_compiled = str(error)
+
+    def _make_part(self) -> CompiledPart:
+        graph, shape, choice = self.graph, self._shape, self._choice
+        if self._in_columns:
+            return ColumnPart(graph, shape, choice.columns, self.states)
+        return Part(graph, shape, choice.kernels, choice.threads)
 
     def _is_repeatable(self, operators: tuple[str, ...]) -> bool:
         """Tell whether nobody sees it if some operators run once more on an item."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anabranch.graph.graph import Edge, Graph, Output, ancestors, descendants
 from anabranch.graph.kind import SinkKind
 from anabranch.operators.blocks import Deal
-from anabranch.plan.plan import ArrayKernel
 from anabranch.runtime.codegen import Entry
 
 
@@ -37,7 +36,7 @@ def find_shape(
     graph: Graph,
     operators: Iterable[str],
     entries: Sequence[Entry],
-    kernels: Mapping[str, ArrayKernel],
+    kernels: Mapping[str, Any],
     marked: frozenset[str],
 ) -> PartShape | None:
     """Return the longest part that can run compiled, or None."""

@@ -8,23 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from anabranch.graph.graph import Edge
-from anabranch.runtime.compiled.arrays import to_items
+from anabranch.graph.graph import Edge, Graph
 from anabranch.runtime.compiled.part import (
     ArrayStream,
     AtWork,
     GoneWrongError,
     Marks,
     Origins,
-    Part,
     note_batch,
 )
+from anabranch.runtime.compiled.shape import PartShape
 from anabranch.runtime.positions import Positions
-from anabranch.runtime.program import Columns, Exit, Program
+from anabranch.runtime.program import Columns, Exit, Program, StatesOf
+
+
+class CompiledPart(Protocol):
+    """Operators that run compiled, on arrays of numbers or on columns."""
+
+    graph: Graph
+    shape: PartShape
+    filename: str
+    line_table: dict[int, str]
+
+    @property
+    def fewest(self) -> int:
+        """How many items a batch needs to be worth it."""
+
+    def run(
+        self, items: list[Any], states: StatesOf, *, triggers: bool = True
+    ) -> tuple[Any, Any]:
+        """Return what states become, and what the part gives; nothing has changed yet."""
+
+    def items_of(self, stream: Any) -> list[Any]:
+        """Return the items that the part has given."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +56,7 @@ class Stages:
     """
 
     before: Program | None
-    part: Part
+    part: CompiledPart
     whole: Program
     behind: Program | None
     again: Program | None
@@ -50,7 +70,7 @@ class Staged:
 
     def __init__(
         self,
-        part: Part,
+        part: CompiledPart,
         positions: Positions | None,
         make: Callable[..., Program],
         describe: Callable[[int | None], str],
@@ -64,6 +84,7 @@ class Staged:
         self._before: AtWork | None = None
         self._at_work: AtWork | None = None
         self.failed_batches = 0
+        self.done = self.not_done = 0  # items of the part, compiled and in Python
         followed = (*shape.operators, *shape.behind)
         before, behind = shape.before, shape.behind
         again = make(before, None, describe, again=True) if repeatable else None
@@ -140,15 +161,17 @@ class Staged:
             )
         except Exception:  # noqa: BLE001 - nothing has changed, and Python can do it
             self.failed_batches += len(listed) >= self.stages.part.fewest
+            self.not_done += len(listed)
             left = iter(listed) if self.stages.before is not None else items
             self._at_work = AtWork(left, len(listed))
             _run_into(exits, whole, left, positions)
             return
         self.failed_batches = 0
+        self.done += len(listed)
         for change in flow.changes:
             change()
         part = self.stages.part
-        made = to_items(stream.arrays, part.gives_type)
+        made = part.items_of(stream)
         columns = None
         if self._positions is not None and positions is not None:
             width = self._positions.after[part.shape.last]

@@ -1,0 +1,91 @@
+"""A part of an element in columns: items come in and items leave, columns are between.
+
+Attributes that functions only pass on stay the objects they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from anabranch.graph.graph import Graph
+from anabranch.plan.column_kernels import ColumnKernel
+from anabranch.runtime.columns.chain import ColumnBatch, ColumnChain, Commit
+from anabranch.runtime.columns.column import Numpy, UnfitError
+from anabranch.runtime.compiled.part import GoneWrongError, name_part, write_calls
+from anabranch.runtime.compiled.shape import PartShape
+from anabranch.runtime.program import StatesOf
+
+_FEWEST = 64  # items: below, starting the kernels costs more than they gain
+
+
+@dataclass(frozen=True)
+class ColumnFlow:
+    """What states become once a batch counts."""
+
+    changes: list[Commit] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ColumnStream:
+    """What a part gives: items in columns, each with the place of who set it off."""
+
+    batch: ColumnBatch
+    count: int  # of items that came in
+
+    @property
+    def triggers(self) -> Numpy:
+        """The places of the items that set the outputs off."""
+        rows = self.batch.rows
+        return np.arange(self.count) if rows is None else np.asarray(rows, np.int64)
+
+
+class ColumnPart:
+    """Runs a batch through the operators of a shape, which stand in a line.
+
+    Not thread-safe; the program that owns it is its only caller.
+    """
+
+    fewest = _FEWEST
+
+    def __init__(
+        self,
+        graph: Graph,
+        shape: PartShape,
+        kernels: Mapping[str, ColumnKernel],
+        states: StatesOf,
+    ) -> None:
+        """Compile; raise `CompilationError` where Numba cannot."""
+        self.graph = graph
+        self.shape = shape
+        item_type = graph[shape.source.operator].type
+        ops = [graph[name] for name in shape.operators]
+        self._chain = ColumnChain(ops, kernels, states, item_type)
+        self.filename = name_part("columns", shape)
+        self.line_table = {2 + n: name for n, name in enumerate(shape.operators)}
+        self._run = write_calls(self._chain.steps, self.filename)
+
+    def run(
+        self,
+        items: list[Any],
+        states: StatesOf,
+        *,
+        triggers: bool = True,
+    ) -> tuple[ColumnFlow, ColumnStream]:
+        """Return what the part gives for a batch; the states are as they were.
+
+        Raises `GoneWrongError` if the batch must go through Python.
+        """
+        flow = ColumnFlow()
+        try:
+            batch = self._run(self._chain.of_items(items), flow.changes)
+        except UnfitError as error:
+            raise GoneWrongError from error
+        return flow, ColumnStream(batch, len(items))
+
+    def items_of(self, stream: ColumnStream) -> list[Any]:
+        """Return the items that a part has given."""
+        return stream.batch.items()

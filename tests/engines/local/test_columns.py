@@ -1,0 +1,136 @@
+"""Elements that run in columns on threads give what one thread gives, errors included."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.errors import OperatorError
+
+
+class Trade(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+    volume: int
+
+
+class Price(NamedTuple):
+    ts: int
+    symbol: str
+    price: float
+
+
+def in_cents(t: Trade) -> Trade:
+    return t._replace(price=round(t.price * 100, 2))
+
+
+def is_large(t: Trade) -> bool:
+    return t.volume > 3
+
+
+def per_share(t: Trade) -> Price:
+    return Price(t.ts, t.symbol, t.price / t.volume)
+
+
+def vwap(state: tuple[float, int], t: Trade) -> tuple[tuple[float, int], Price]:
+    value, volume = state[0] + t.price * t.volume, state[1] + t.volume
+    return (value, volume), Price(t.ts, t.symbol, value / volume)
+
+
+def of_window(trades: list[Trade]) -> Price:
+    last = trades[-1]
+    value = sum(t.price * t.volume for t in trades)
+    return Price(last.ts, last.symbol, value / sum(t.volume for t in trades))
+
+
+def ever_larger(state: int, t: Trade) -> tuple[int, Price]:
+    return state * 3 + t.volume, Price(state % 1000, t.symbol, t.price)
+
+
+def in_words(t: Trade) -> Trade:
+    words = [t.symbol]
+    words.append(str(t.volume % 3))
+    return t._replace(symbol="-".join(words))
+
+
+PROGRAMS = {
+    "chain": lambda s: s.map(in_cents).filter(is_large).map(per_share),
+    "filter": lambda s: s.filter(is_large),
+    "scan": lambda s: s.key_by("symbol").scan(vwap, (0.0, 0)),
+    "window": lambda s: s.key_by("symbol").window(count=7).aggregate(of_window),
+    "beyond 64 bits": lambda s: s.key_by("symbol").scan(ever_larger, 1),
+    "mixed": lambda s: s.map(in_words).filter(is_large).map(per_share),
+}
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    monkeypatch.setenv("ANABRANCH_COMPILE", "at once")
+
+
+def make_trades(count, volume=None):
+    rng = random.Random(3)
+    return [
+        Trade(
+            ts,
+            f"S{rng.randrange(40)}",
+            round(rng.uniform(1, 200), 2),
+            rng.randrange(1, 99) if volume is None else volume(ts),
+        )
+        for ts in range(count)
+    ]
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_items_are_those_of_one_thread(name, degree):
+    trades = make_trades(20_000)
+    one = PROGRAMS[name](ab.from_iterable(trades, Trade)).to_list()
+    two = PROGRAMS[name](ab.from_iterable(trades, Trade)).to_list()
+
+    ab.run(one, on="sequential")
+    job = ab.run(two, on="local", degree=degree)
+
+    assert list(map(repr, one.items)) == list(map(repr, two.items))
+    shares = job.metrics().in_columns
+    runs = {o.name for o in job.plan.operators if o.runs == "columns"}
+    assert runs == set(shares)
+    assert runs
+    assert (name != "beyond 64 bits") == (min(shares.values()) > 0.2)
+
+
+def test_the_users_own_error_names_its_item():
+    trades = make_trades(9000, lambda ts: 0 if ts == 7777 else 4)
+    stream = ab.from_iterable(trades, Trade)
+    sink = stream.map(in_cents).map(per_share).to_list()
+
+    with pytest.raises(OperatorError, match="ZeroDivisionError") as raised:
+        ab.run(sink, on="local")
+
+    assert "item 7778 of from_iterable" in str(raised.value)
+    assert "ts=7777" in str(raised.value)
+
+
+def test_values_that_are_not_of_the_promised_type_are_the_users_own():
+    trades = [t._replace(price=3) if t.ts % 5 else t for t in make_trades(5000)]
+    one = ab.from_iterable(trades, Trade).filter(is_large).map(per_share).to_list()
+    two = ab.from_iterable(trades, Trade).filter(is_large).map(per_share).to_list()
+
+    ab.run(one, on="sequential")
+    ab.run(two, on="local")
+
+    assert list(map(repr, one.items)) == list(map(repr, two.items))
+
+
+def test_explain_says_which_part_runs_in_columns():
+    stream = ab.from_iterable([], Trade).map(in_cents, name="one")
+    sink = stream.map(in_words, name="two").filter(is_large, name="three")
+    text = ab.explain(sink.map(per_share, name="four").to_list(), on="local")
+
+    assert "one: Python (the part from three on is compiled instead)" in text
+    assert "three: columns (its predicate is compiled)" in text
+    assert "four: columns" in text
