@@ -305,7 +305,7 @@ class Names(Calls):
             if name in scope.declared_global:
                 break
             if name in scope.own:
-                return scope.variables.get(name, NOTHING)
+                return scope.current(name)
             if scope.parent is None:
                 break
             scope = scope.parent
@@ -366,7 +366,7 @@ class Names(Calls):
         cls = (function.__closure__ or ())[free.index("__class__")].cell_contents
         first = next(iter(outermost.node.args.args), None)
         owners = (
-            NOTHING if first is None else outermost.variables.get(first.arg, NOTHING)
+            NOTHING if first is None else outermost.current(first.arg)
         )
         found: list[Value] = []
         for owner in owners:

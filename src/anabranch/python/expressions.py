@@ -447,8 +447,10 @@ class Expressions(Operators):
     # -- what the statements provide
 
     @abstractmethod
-    def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
-        """Bind a target of an assignment."""
+    def assign(
+        self, target: ast.expr, value: Value, frame: Frame, *, anew: bool = False
+    ) -> None:
+        """Bind a target of an assignment; `anew`: whatever it was before."""
 
 
 _KIND_OF = {

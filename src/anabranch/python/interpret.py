@@ -13,6 +13,7 @@ from typing import Any
 
 from anabranch.python.source import (
     FunctionNode,
+    captured_names,
     declared_global,
     is_generator,
     node_of,
@@ -101,7 +102,15 @@ class Interpreter(Statements):
         else:
             outer, real = None, function
             file = shown_path(function.__code__.co_filename)
-        return Frame(body, file, real, outer, own_names(body), declared_global(body))
+        return Frame(
+            body,
+            file,
+            real,
+            outer,
+            own_names(body),
+            declared_global(body),
+            captured=captured_names(body),
+        )
 
     def _run(self, body: FunctionNode, frame: Frame) -> None:
         while True:
@@ -137,21 +146,21 @@ class Interpreter(Statements):
         spec = body.args
         names = [arg.arg for arg in [*spec.posonlyargs, *spec.args]]
         for name, value in zip(names, args.positional, strict=False):
-            self.bind(name, value, body, inner)
+            self.hold(name, value, inner)
         extra = args.positional[len(names) :]
         keywords = [*names, *(arg.arg for arg in spec.kwonlyargs)]
         for name in keywords:
-            self.bind(name, args.keywords.get(name, NOTHING) | args.rest, body, inner)
+            self.hold(name, args.keywords.get(name, NOTHING) | args.rest, inner)
         others = [v for n, v in args.keywords.items() if n not in keywords]
         for star, values in ((spec.vararg, extra), (spec.kwarg, others)):
             if star is not None:
                 fresh = self.fresh(star, inner, tuple if star is spec.vararg else dict)
                 self.heap.put(fresh.site, ELEMENTS, join([*values, args.rest]))
-                self.bind(star.arg, frozenset([fresh]), body, inner)
+                self.hold(star.arg, frozenset([fresh]), inner)
         given = {*names[: len(args.positional)], *args.keywords}
         for name, default in self._defaults(function, body, caller):
             if name not in given:
-                self.bind(name, default, body, inner)
+                self.hold(name, default, inner)
 
     def _defaults(
         self, function: types.FunctionType | Closure, body: FunctionNode, frame: Frame

@@ -341,6 +341,32 @@ def own_names(node: FunctionNode) -> frozenset[str]:
     return frozenset(names - outer)
 
 
+@functools.lru_cache(maxsize=4096)
+def captured_names(node: FunctionNode) -> frozenset[str]:
+    """Return the names that code in a function uses which may run later than it stands.
+
+    >>> f = ast.parse("lambda a, b: [a, *(b for c in a)]").body[0].value
+    >>> sorted(captured_names(f))
+    ['b', 'c']
+    """
+    body = node.body if isinstance(node.body, list) else [node.body]
+    found: set[str] = set()
+    for child in (each for one in body for each in ast.walk(one)):
+        parts: list[ast.AST] = []
+        if isinstance(child, (*_NEW_SCOPES, ast.ClassDef)):
+            parts = [child]
+        elif isinstance(child, ast.GeneratorExp):
+            first, *others = child.generators
+            parts = [child.elt, first.target, *first.ifs, *others]
+        found |= {
+            each.id
+            for part in parts
+            for each in ast.walk(part)
+            if isinstance(each, ast.Name)
+        }
+    return frozenset(found)
+
+
 def bound_names(node: ast.AST) -> list[str]:
     """Return the names that a node itself binds, without those below it.
 

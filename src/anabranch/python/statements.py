@@ -111,7 +111,8 @@ class Statements(Definitions):
     """
 
     def execute(self, body: list[ast.stmt], frame: Frame) -> None:
-        """Execute statements."""
+        """Execute the statements of a block."""
+        frame.versions.append({})
         for node in body:
             handler = _HANDLERS.get(type(node))
             if handler is None:
@@ -119,11 +120,23 @@ class Statements(Definitions):
                 self.unknown(f"a {kind} statement cannot be followed", node, frame)
             else:
                 handler(self, node, frame)
+        frame.versions.pop()
 
     # -- assignment
 
-    def bind(self, name: str, value: Value, node: ast.AST, frame: Frame) -> None:
-        """Let a name stand for a value, in the scope that it belongs to."""
+    def bind(
+        self,
+        name: str,
+        value: Value,
+        node: ast.AST,
+        frame: Frame,
+        *,
+        anew: bool = False,
+    ) -> None:
+        """Let a name stand for a value, in the scope that it belongs to.
+
+        With `anew` it stands for nothing else in the rest of the block.
+        """
         scope: Frame | None = frame
         while scope is not None and name not in scope.own:
             if name in scope.declared_global:
@@ -137,15 +150,23 @@ class Statements(Definitions):
             outer = names if where == "global" else self.enclosing(frame.function)
             self.found.rebind(name, outer, self.at(node, frame))
             return
-        old = scope.variables.get(name, NOTHING)
+        anew = anew and scope is frame
+        for key in scope.replace(name, node) if anew else scope.keys_to_join(name):
+            self.hold(key, value, scope)
+
+    def hold(self, key: Any, value: Value, frame: Frame) -> None:
+        """Add to what a variable may stand for."""
+        old = frame.variables.get(key, NOTHING)
         if not value <= old:
-            scope.variables[name] = old | value
+            frame.variables[key] = old | value
             self.growth += 1
 
-    def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
+    def assign(
+        self, target: ast.expr, value: Value, frame: Frame, *, anew: bool = False
+    ) -> None:
         match target:
             case ast.Name(id=name):
-                self.bind(name, value, target, frame)
+                self.bind(name, value, target, frame, anew=anew)
             case ast.Attribute(value=owner, attr=name):
                 held = self.evaluate(owner, frame)
                 self.assign_attribute(held, name, value, target, frame)
@@ -154,25 +175,32 @@ class Statements(Definitions):
                 held = self.evaluate(owner, frame)
                 self.assign_element(held, value, target, frame)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
-                self._unpack(targets, value, target, frame)
+                self._unpack(targets, value, target, frame, anew=anew)
             case ast.Starred(value=inner):
                 fresh = self.fresh(target, frame, list)
                 self.heap.put(fresh.site, ELEMENTS, value)
-                self.assign(inner, frozenset([fresh]), frame)
+                self.assign(inner, frozenset([fresh]), frame, anew=anew)
             case _:
                 self.unknown(f"assigns {shown(target)}", target, frame)
 
     def _unpack(
-        self, targets: list[ast.expr], value: Value, node: ast.AST, frame: Frame
+        self,
+        targets: list[ast.expr],
+        value: Value,
+        node: ast.AST,
+        frame: Frame,
+        *,
+        anew: bool = False,
     ) -> None:
         exact = not any(isinstance(each, ast.Starred) for each in targets)
         self.watch_iteration(value, node, frame, given="known")
         for index, target in enumerate(targets):
             if exact:
                 parts = [self._at_position(r, index, node, frame) for r in value]
-                self.assign(target, join(parts), frame)
+                self.assign(target, join(parts), frame, anew=anew)
             else:
-                self.assign(target, self.elements(value, node, frame), frame)
+                held = self.elements(value, node, frame)
+                self.assign(target, held, frame, anew=anew)
 
     def run_unpacking(self, value: Value, node: ast.AST, frame: Frame) -> None:
         """Run what `a, b = value` runs."""
@@ -182,13 +210,14 @@ class Statements(Definitions):
     def assignment(self, node: ast.Assign, frame: Frame) -> None:
         value = self.evaluate(node.value, frame)
         for target in node.targets:
-            self.assign(target, value, frame)
+            self.assign(target, value, frame, anew=True)
 
     def annotated(self, node: ast.AnnAssign, frame: Frame) -> None:
         if not isinstance(node.target, ast.Name):
             self.evaluate(node.annotation, frame)
         if node.value is not None:
-            self.assign(node.target, self.evaluate(node.value, frame), frame)
+            value = self.evaluate(node.value, frame)
+            self.assign(node.target, value, frame, anew=True)
 
     def augmented(self, node: ast.AugAssign, frame: Frame) -> None:
         right = self.evaluate(node.value, frame)
@@ -234,8 +263,11 @@ class Statements(Definitions):
 
     def loop(self, node: ast.For, frame: Frame) -> None:
         source = self.evaluate(node.iter, frame)
-        self.assign(node.target, self.iterate(source, node.iter, frame), frame)
+        found = self.iterate(source, node.iter, frame)
+        frame.versions.append({})
+        self.assign(node.target, found, frame, anew=True)
         self.execute(node.body, frame)
+        frame.versions.pop()
         self.execute(node.orelse, frame)
 
     def assertion(self, node: ast.Assert, frame: Frame) -> None:

@@ -236,8 +236,11 @@ class Change(NamedTuple):
 class Frame:
     """The variables of one function, or comprehension, under analysis.
 
-    Which statement ran last does not matter: a variable may be anything that was ever
-    assigned to it. `function` is the object whose globals and cells are in scope.
+    A variable may be anything that was ever assigned to it. Only in the rest of a block
+    is it known what a statement of that block has assigned: `versions` has, for each
+    block that is being executed, the keys of such variables in `variables`. Names that
+    inner functions use are left out, since these run later. `function` is the object
+    whose globals and cells are in scope.
     """
 
     node: ast.AST
@@ -247,10 +250,39 @@ class Frame:
     own: frozenset[str]  # the names that are local
     declared_global: frozenset[str] = frozenset()
     is_comprehension: bool = False
-    variables: dict[str, Value] = field(default_factory=dict)
+    captured: frozenset[str] = frozenset()  # by functions that are defined in it
+    variables: dict[Any, Value] = field(default_factory=dict)
+    versions: list[dict[str, Any]] = field(default_factory=list)
     returned: Value = NOTHING
     yielded: Value = NOTHING
     finished_at: int = -1
+
+    def current(self, name: str) -> Value:
+        """Return what a variable may stand for at the statement that is executed."""
+        for block in reversed(self.versions):
+            if name in block:
+                return self.variables.get(block[name], NOTHING)
+        return self.variables.get(name, NOTHING)
+
+    def keys_to_join(self, name: str) -> list[Any]:
+        """Return under which keys a value may be seen that is assigned now."""
+        key: Any = name
+        found = [] if self.versions else [key]
+        for block in self.versions:
+            key = block.get(name, key)
+            found.append(key)
+        return found
+
+    def replace(self, name: str, node: ast.AST) -> list[Any]:
+        """Begin a variable anew for the rest of the block; return the keys to join."""
+        if not self.versions or name in self.captured:
+            return self.keys_to_join(name)
+        *outer, block = self.versions
+        self.versions.pop()
+        found = self.keys_to_join(name) if outer else []
+        self.versions.append(block)
+        block[name] = (name, node)
+        return [*found, block[name]]
 
 
 @dataclass
