@@ -35,13 +35,15 @@ class Arrival(NamedTuple):
     """The types of items (`top`) and of whatever can be reached from them (`types`).
 
     Unless it is `complete` there may be objects of other types; `sets` tells whether a
-    set may be among them all.
+    set may be among them all, `nans` whether one NaN is there twice: it equals itself
+    where it is the same object, which a copy in another process is not.
     """
 
     top: frozenset[type]
     types: frozenset[type]
     complete: bool
     sets: bool
+    nans: bool = False
 
     def __or__(self, other: object) -> Arrival:
         """Return what may reach an operator from either side."""
@@ -52,6 +54,7 @@ class Arrival(NamedTuple):
             self.types | other.types,
             self.complete and other.complete,
             self.sets or other.sets,
+            self.nans or other.nans,
         )
 
     def may_hold(self, cls: type) -> bool:
@@ -81,16 +84,27 @@ def look_into(items: Sequence[Any]) -> Arrival:
     ['dict', 'float', 'int', 'list', 'set', 'str']
     """
     top: set[type] = set(map(type, items))
+    nans: list[int] = []
     if all(map(is_scalar_type, top)):
-        return arrival_of(top)
+        nans += _nans(float, items) if float in top else ()
+        return arrival_of(top)._replace(nans=len(nans) > len({*nans}))
     found = NOBODY
     seen: dict[int, Any] = {}
     for first in range(0, len(items), _AT_ONCE):
-        found |= _look_deeply(items[first : first + _AT_ONCE], seen)
-    return found._replace(top=frozenset(top))
+        found |= _look_deeply(items[first : first + _AT_ONCE], seen, nans)
+    return found._replace(top=frozenset(top), nans=len(nans) > len({*nans}))
 
 
-def _look_deeply(level: Sequence[Any], seen: dict[int, Any]) -> Arrival:
+def _nans(kind: type, objects: Sequence[Any]) -> Iterable[int]:
+    """Return the identities of the objects that are no numbers, each time they occur."""
+    if kind is not float:
+        return ()
+    return [id(x) for x in objects if x != x]  # noqa: PLR0124 - the test for NaN
+
+
+def _look_deeply(
+    level: Sequence[Any], seen: dict[int, Any], nans: list[int]
+) -> Arrival:
     """Look at objects level by level, all of one type at once: there may be many."""
     found: set[type] = set()
     complete = True
@@ -99,9 +113,12 @@ def _look_deeply(level: Sequence[Any], seen: dict[int, Any]) -> Arrival:
         found |= kinds
         parts: list[Any] = []
         for kind in kinds:
-            if _is_closed(kind):
+            if _is_closed(kind) and kind is not float:
                 continue
             same = level if len(kinds) == 1 else [o for o in level if type(o) is kind]
+            if kind is float:
+                nans += _nans(kind, same)
+                continue
             if not issubclass(kind, tuple | frozenset):  # these form no circle
                 new = {id(each): each for each in same if id(each) not in seen}
                 seen.update(new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import enum
 import fractions
 import functools
@@ -91,8 +92,8 @@ class Entries(Identity):
 
     def field(self, root: Fresh | Input | Shared, name: str) -> Value:
         match root:
-            case Fresh(_, kind) if kind is np.ndarray:  # .T, .real and so on
-                return frozenset([root])
+            case Fresh(_, kind) if kind in (np.ndarray, collections.ChainMap):
+                return frozenset([root])  # .T, .real, .maps and so on
             case Fresh(_, kind) if kind in CONTAINERS:
                 return PLAIN
             case Fresh(site):
@@ -163,7 +164,9 @@ class Entries(Identity):
         """Return what an entry gives that is neither a function nor a property."""
         raw, cls, name = entry
         if is_users_class(type(raw)) and hasattr(type(raw), "__get__"):
-            return self.unknown(f"{shown(node)} runs a descriptor", node, frame)
+            return self._run_getter(entry, owner, node, frame)
+        if isinstance(raw, functools.singledispatchmethod):
+            return self._methods_by_type(entry, owner, node, frame)
         if isinstance(raw, types.MemberDescriptorType) and owner is not None:
             is_made = isinstance(owner, Fresh | Input)
             return self.field(owner, name) if is_made else LOST  # type: ignore[arg-type]
@@ -178,6 +181,32 @@ class Entries(Identity):
             return frozenset([Method(target, name)])
         self.found.read(name, None, raw, self.at(node, frame))
         return self.existing(raw, f"the class attribute {entry.text}", node, frame)
+
+    def _run_getter(
+        self, entry: Entry, owner: Root | None, node: ast.AST, frame: Frame
+    ) -> Value:
+        """Run the `__get__` of a descriptor of the user's."""
+        getter = class_attribute(type(entry.raw), "__get__")
+        if not isinstance(getter, types.FunctionType):
+            return self.unknown(f"{shown(node)} runs a descriptor", node, frame)
+        self.found.read(entry.name, None, entry.raw, self.at(node, frame))
+        descriptor = Known(entry.raw, f"the descriptor {entry.text}")
+        callee: Value = frozenset([Bound(descriptor, getter)])
+        target: Value = frozenset([Plain(type(None)) if owner is None else owner])
+        cls: Value = frozenset([Known(entry.cls, entry.cls.__name__)])
+        return self.call(callee, Arguments([target, cls]), node, frame)
+
+    def _methods_by_type(
+        self, entry: Entry, owner: Root | None, node: ast.AST, frame: Frame
+    ) -> Value:
+        """Return the implementations that a `singledispatchmethod` chooses from."""
+        cases = entry.raw.dispatcher.registry
+        plain = all(type(each) is type for each in cases)
+        if owner is None or not plain or not all(map(_is_users, cases.values())):
+            text = f"{shown(node)} chooses a method by type"
+            return self.unknown(text, node, frame)
+        self.found.touch(entry.text, entry.raw, self.at(node, frame))
+        return frozenset(Bound(owner, function_in(each)) for each in cases.values())
 
 
 def _is_users(raw: Any) -> bool:
@@ -201,7 +230,7 @@ class Attributes(Entries):
         return join(self._attribute(root, name, node, frame) for root in value)
 
     def _attribute(self, root: Root, name: str, node: ast.AST, frame: Frame) -> Value:
-        into = name == "__dict__" and isinstance(root, Known | Shared)
+        into = name == "__dict__" and not isinstance(root, Plain | Lost)
         dunder = name.startswith("__") and name.endswith("__")
         if into or (dunder and name not in _METHODS):
             return self._attribute_of_any(root, name, node, frame)
@@ -224,11 +253,29 @@ class Attributes(Entries):
             return frozenset([Shared("a class")])
         if name in ("__name__", "__qualname__", "__doc__"):
             return PLAIN
+        if name == "__dict__" and isinstance(root, Fresh | Input):
+            return self.variables_of(frozenset([root]), node, frame)
         text = f"{shown(node)} reaches into an object"
         if name == "__dict__" or isinstance(root, Input | Fresh | Plain):
             self.found.rebind(ANY_NAME, None, self.at(node, frame))
             return self.unknown_package(text, frozenset([root]), node, frame)
         return self.unknown_code(text, node, frame)
+
+    def variables_of(self, value: Value, node: ast.AST, frame: Frame) -> Value:
+        """Return the attributes of objects as a dictionary that is a part of them."""
+        found: set[Root] = set()
+        for root in value:
+            match root:
+                case Fresh(site, kind) if is_users_class(kind):
+                    self.heap.put(site, ELEMENTS, self.heap.inside(site))
+                    found.add(Fresh(site, dict))  # the same object, seen as a table
+                case Input():
+                    found.add(Input(dict))
+                case _:
+                    self.found.rebind(ANY_NAME, None, self.at(node, frame))
+                    text = f"{shown(node)} reaches into an object"
+                    found |= self.unknown_package(text, frozenset([root]), node, frame)
+        return frozenset(found)
 
     def _attribute_of_value(
         self, root: Fresh | Input | Shared, name: str, node: ast.AST, frame: Frame
@@ -336,7 +383,11 @@ class Attributes(Entries):
         )
         if may_fail:
             found -= {Method(root, name) for root in value if isinstance(root, Plain)}
-        has_method = any(isinstance(r, Method) and r.name == name for r in found)
+        has_method = any(
+            (isinstance(r, Method) and r.name == name)
+            or (isinstance(r, Bound) and r.owner in value)
+            for r in found
+        )
         if not has_method or self.universe.has_field(name):
             return found
         fields = (Input, Fresh, Shared, Plain)
@@ -448,7 +499,7 @@ class Changes(Attributes):
         for root in value:
             self._change(root, stored, node, frame, name)
 
-    def _change(
+    def _change(  # noqa: C901 - one case for each kind of value
         self, root: Root, stored: Value, node: ast.AST, frame: Frame, name: str
     ) -> None:
         what = shown(node)
@@ -466,8 +517,10 @@ class Changes(Attributes):
                 self.found.writes_anything = self.found.writes_anything or at
             case Plain() | Lost():
                 return
-            case Fresh(site):
+            case Fresh(site, kind):
                 self.changed_sites.add(site)
+                if kind is collections.ChainMap:  # the first of its maps is written to
+                    self.change(self.heap.inside(site), stored, node, frame)
                 self.heap.put(site, name, stored)
             case Input():
                 at = self.at(node, frame)
@@ -507,7 +560,7 @@ class Changes(Attributes):
                 and hasattr(type(raw), "__set__")
                 and type(raw).__name__ not in ("member_descriptor", "_tuplegetter")
             ):
-                self.unknown(f"{shown(node)} runs a descriptor", node, frame)
+                self._run_setter(raw, root, stored, node, frame)
             else:
                 self._change(root, stored, node, frame, name)
             args = Arguments([PLAIN, stored])
@@ -515,6 +568,21 @@ class Changes(Attributes):
             if not stored:  # it is deleted
                 args = Arguments([PLAIN])
                 self.run_special(root, ("__delattr__",), node, frame, args)
+
+    def _run_setter(
+        self, raw: Any, root: Root, stored: Value, node: ast.AST, frame: Frame
+    ) -> None:
+        """Run the `__set__` of a descriptor, or its `__delete__`."""
+        function = class_attribute(type(raw), "__set__" if stored else "__delete__")
+        if not is_users_class(type(raw)) or not isinstance(
+            function, types.FunctionType
+        ):
+            self.unknown(f"{shown(node)} runs a descriptor", node, frame)
+            return
+        self.found.touch("a descriptor", raw, self.at(node, frame))
+        callee: Value = frozenset([Bound(Known(raw, "a descriptor"), function)])
+        given = [frozenset([root]), stored] if stored else [frozenset([root])]
+        self.call(callee, Arguments(given), node, frame)
 
     def assign_element(
         self, value: Value, stored: Value, node: ast.AST, frame: Frame

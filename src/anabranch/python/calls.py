@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import functools
 import types
+import typing
 from typing import Any
 
 from anabranch.operators.custom import Operator
@@ -58,6 +59,8 @@ class Constructors(Library):
             return self._call_library(cls, args, node, frame)
         if issubclass(cls, enum.Enum):
             return self._find_member(cls, args, node, frame)
+        if typing.is_typeddict(cls):
+            return self._call_library(dict, args, node, frame)
         if type(cls).__call__ is not type.__call__:
             return self.unknown(f"{called(node)} has a metaclass", node, frame)
         made = self.fresh(node, frame, cls)
@@ -323,6 +326,16 @@ class Names(Calls):
             return self.existing(getattr(builtins, name), name, node, frame)
         return self.unknown(f"the name {name} is not defined yet", node, frame)
 
+    def is_local(self, name: str, frame: Frame) -> bool:
+        scope: Frame | None = frame
+        while scope is not None and name not in scope.declared_global:
+            if name in scope.own:
+                return True
+            if scope.parent is None:
+                return name in scope.function.__code__.co_freevars
+            scope = scope.parent
+        return False
+
     def _captured(
         self, name: str, function: types.FunctionType, node: ast.AST, frame: Frame
     ) -> Value:
@@ -365,9 +378,7 @@ class Names(Calls):
             return self.unknown("super() cannot be followed here", node, frame)
         cls = (function.__closure__ or ())[free.index("__class__")].cell_contents
         first = next(iter(outermost.node.args.args), None)
-        owners = (
-            NOTHING if first is None else outermost.current(first.arg)
-        )
+        owners = NOTHING if first is None else outermost.current(first.arg)
         found: list[Value] = []
         for owner in owners:
             for kind in self._kinds_of_self(owner, cls):

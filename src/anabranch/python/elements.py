@@ -46,6 +46,7 @@ from anabranch.python.objects import (
     function_in,
     held_by,
     held_objects,
+    holds_nan,
     holds_set,
     is_instance_of_users,
     is_scalar,
@@ -88,6 +89,7 @@ class Elements(ABC):
 
     def __init__(self, universe: Universe) -> None:
         self.universe = universe
+        self.program = universe  # without the classes that the function defines
         self.found = Findings()
         self.heap = self.found.heap
         self.changed_sites: set[int] = set()  # of objects that were made here
@@ -148,7 +150,8 @@ class Elements(ABC):
     def existing(self, obj: Any, text: str, node: ast.AST, frame: Frame) -> Value:
         """Return the value of an object that was there before the call."""
         if is_scalar(obj) and not holds_set(obj):
-            return frozenset([Plain(type(obj))])
+            nan = holds_nan(obj)
+            return frozenset([Known(obj, text) if nan else Plain(type(obj))])
         if isinstance(obj, types.MethodType) and isinstance(
             obj.__func__, types.FunctionType
         ):
@@ -222,8 +225,11 @@ class Elements(ABC):
             return ran | frozenset([member_of(obj)])
         if isinstance(obj, type):
             special = class_attribute(obj, "__class_getitem__")
-            if isinstance(function_in(special), types.FunctionType):
-                return self.unknown(f"{shown(node)} runs {text}", node, frame)
+            function = function_in(special)
+            if isinstance(function, types.FunctionType):
+                if is_users_code(function.__code__):
+                    return self.unknown(f"{shown(node)} runs {text}", node, frame)
+                return ran | {root}  # of typing.Generic: the class, with a note
         if not isinstance(obj, CONTAINERS):
             facts = facts_of(type(obj))
             is_table = facts is not None and facts.open  # its columns are like it
@@ -395,6 +401,10 @@ class Processes(Elements):
         self.order_free: set[ast.AST] = set()  # comprehensions for such functions
         self.unordered_sites: set[int] = set()  # sets that were made of sets
 
+    @abstractmethod
+    def watch_nans(self, value: Value, node: ast.AST, frame: Frame) -> None:
+        """Record that parts of items are compared, of which two may be one NaN."""
+
     def watch_iteration(
         self, value: Value, node: ast.AST, frame: Frame, *, given: Sure = "perhaps"
     ) -> None:
@@ -430,7 +440,8 @@ class Processes(Elements):
         if id(obj) in _SHOWING:
             self.watch_text(args.all(), node, frame)
             return
-        if obj is set or obj is frozenset:
+        if obj in (set, frozenset, collections.Counter):
+            self.watch_nans(args.all(), node, frame)
             self.remember_order(args.all(), self.heap.site((node, obj)))
         if id(obj) in _COMPARING:
             self._watch_comparison(args.all(), node, frame)
@@ -617,8 +628,17 @@ class Identity(Processes):
         if name in _LOOKING_UP:
             self.watch_equality(args.all() | {owner}, node, frame)
 
+    def watch_nans(self, value: Value, node: ast.AST, frame: Frame) -> None:
+        """Record that parts of items are compared, of which two may be one NaN."""
+        if self.universe.arriving.nans and not all(
+            isinstance(root, Plain) for root in value
+        ):
+            text = f"{shown(node)} compares items that hold one NaN twice"
+            self.found.effect("impure", text, self.at(node, frame))
+
     def watch_equality(self, value: Value, node: ast.AST, frame: Frame) -> None:
         """Record that a captured object without an `__eq__` is compared with items."""
+        self.watch_nans(value, node, frame)
         items = frozenset(root for root in value if isinstance(root, Input | Plain))
         for root in value | self._listed(value):
             if not isinstance(root, Known):

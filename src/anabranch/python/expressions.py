@@ -163,7 +163,9 @@ class Operators(Names):
         if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
             return PLAIN
         if any(isinstance(op, _EQUALITY) for op in node.ops):
-            self.watch_equality(value, node, frame)
+            inside = any(isinstance(op, ast.In | ast.NotIn) for op in node.ops)
+            numbers = frozenset(root for root in value if _is_number(root))
+            self.watch_equality(value if inside else value - numbers, node, frame)
         ran = self.run_specials(value, names, node, frame)
         self.run_specials(self.operands(value) - value, names, node, frame)
         if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
@@ -210,6 +212,11 @@ def _leaves_traces(node: ast.AST) -> bool:
         )
         for each in ast.walk(node)
     )
+
+
+def _is_number(root: Root) -> bool:
+    """Tell whether a value is a captured NaN: `==` to it is false wherever it runs."""
+    return isinstance(root, Known) and isinstance(root.obj, float)
 
 
 def _may_be_text(root: Root) -> bool:
@@ -296,6 +303,7 @@ class Expressions(Operators):
         if isinstance(node, ast.DictComp | ast.SetComp):
             self.run_hashing(held, node, frame)
         if isinstance(node, ast.SetComp):
+            self.watch_nans(held, node, frame)
             self.remember_order(join(sources), self.heap.site((node, set)))
         return self._made(node, frame, _KIND_OF.get(type(node)), held)
 

@@ -63,8 +63,12 @@ _FUNCTIONS = (Bound, Method, Closure)
 def departing(interpreter: Interpreter, value: Value) -> Arrival:
     """Return the types of a value that an operator gives, and of what it holds."""
     found = NOBODY
+    local = {made for made, _ in interpreter.local_classes.values()}
     for root in interpreter.operands(value):
         found |= _seen(interpreter, root)
+        if isinstance(root, Fresh) and (root.type is None or root.type in local):
+            for made in local:  # whoever gets it may run its methods
+                interpreter.program.add_class(made)
     top = [_seen(interpreter, root).top for root in value]
     return found._replace(top=frozenset().union(*top))
 

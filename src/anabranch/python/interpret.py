@@ -100,7 +100,7 @@ class Interpreter(Statements):
             outer: Frame | None = function.frame
             file, real = function.frame.file, function.frame.function
         else:
-            outer, real = None, function
+            outer, real = self.defined_in.get(id(function)), function
             file = shown_path(function.__code__.co_filename)
         return Frame(
             body,
@@ -149,8 +149,9 @@ class Interpreter(Statements):
             self.hold(name, value, inner)
         extra = args.positional[len(names) :]
         keywords = [*names, *(arg.arg for arg in spec.kwonlyargs)]
-        for name in keywords:
-            self.hold(name, args.keywords.get(name, NOTHING) | args.rest, inner)
+        for index, name in enumerate(keywords):
+            rest = NOTHING if index < len(args.positional) else args.rest
+            self.hold(name, args.keywords.get(name, NOTHING) | rest, inner)
         others = [v for n, v in args.keywords.items() if n not in keywords]
         for star, values in ((spec.vararg, extra), (spec.kwarg, others)):
             if star is not None:

@@ -78,6 +78,7 @@ _FUNCTIONS: Mapping[str, str] = {
     "http": "HTTPStatus HTTPMethod",
     "array": "array",
     "json.decoder": "JSONDecodeError",
+    "json.encoder": "JSONEncoder.default",
     "re": "compile match fullmatch search sub subn split findall finditer escape error",
     "hashlib": """md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384
         sha3_512 blake2b blake2s new""",
@@ -86,7 +87,7 @@ _FUNCTIONS: Mapping[str, str] = {
         openssl_sha3_512 new""",
     "_blake2": "blake2b blake2s",
     "datetime": "datetime date time timedelta timezone",
-    "collections": "Counter OrderedDict defaultdict deque namedtuple",
+    "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
     "calendar": "isleap leapdays monthrange timegm weekday",
     "itertools": """accumulate batched chain count cycle chain.from_iterable combinations
         combinations_with_replacement compress dropwhile filterfalse groupby islice

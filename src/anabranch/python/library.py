@@ -18,6 +18,8 @@ import operator
 import re
 import tomllib
 import types
+import xml.etree.ElementTree as ET
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,7 +28,7 @@ import numpy as np
 from anabranch.graph.declarations import declaration_of, is_trusted
 from anabranch.operators.custom import Operator
 from anabranch.python.attributes import IN_PLACE
-from anabranch.python.classes import classes_of
+from anabranch.python.classes import class_of, classes_of
 from anabranch.python.known import (
     arguments_written_by,
     called_arguments,
@@ -46,6 +48,8 @@ from anabranch.python.objects import (
     class_attribute,
     field_names,
     function_in,
+    instance_attribute,
+    is_instance_of_users,
     is_scalar_type,
     is_users_class,
     is_users_code,
@@ -94,6 +98,7 @@ _PLAIN_RESULTS: dict[int, type | None] = {
     **{id(each): bool for each in (isinstance, issubclass, callable, all, any)},
     **{id(each): str for each in (json.dumps, re.sub, re.escape)},
     id(re.compile): re.Pattern,
+    id(ET.tostring): None,
 }
 _KINDS: dict[int, type] = {
     **{id(each): list for each in (heapq.nlargest, heapq.nsmallest)},
@@ -123,7 +128,7 @@ _MAPPINGS = frozenset(
         id,
         (
             *(dict, collections.OrderedDict, collections.defaultdict),
-            collections.Counter,
+            *(collections.Counter, collections.ChainMap),
         ),
     )
 )
@@ -133,7 +138,7 @@ _NUMERIC_MODULES = ("math", "cmath", "statistics")
 _FRESH_MODULES = frozenset(
     [
         *("math", "json", "re", "statistics", "collections", "struct", "itertools"),
-        *("contextlib", "hashlib", "_hashlib"),
+        *("contextlib", "hashlib", "_hashlib", "hmac"),
     ]
 )
 _GIVES_FRESH = frozenset(
@@ -159,6 +164,11 @@ class Results(Methods):
             return self._document(node)
         if obj is copy.deepcopy:
             return self._deep_copy(args, node)
+        if obj is itertools.tee:
+            branch = self.made_at((node, "branch"), LibraryObject)
+            held = self.elements(args.all(), node, frame)
+            self.heap.put(branch.site, ELEMENTS, held)
+            return self.holding(tuple, frozenset([branch]), node, frame)
         if obj is ELEMENT or obj is PARSE_XML:
             tree = self.made_at((node, ELEMENT), ELEMENT)
             self.heap.put(tree.site, ELEMENTS, args.all() | {tree, Plain()})
@@ -206,7 +216,8 @@ class Results(Methods):
         elif obj is map:
             held = made
         elif id(obj) in _MAPPINGS:
-            held = self.taken_in(args, node, frame) | made
+            kept = given if obj is collections.ChainMap else NOTHING  # maps, as such
+            held = self.taken_in(args, node, frame) | made | kept
         elif is_numpy and _is_numeric(args.keywords.get("dtype", NOTHING)):
             held = PLAIN | (given if gives_view(obj) else NOTHING)
         else:
@@ -298,6 +309,14 @@ def number(parts: Value) -> Plain:
 
 _TABLES: Final = (csv.reader, csv.writer, csv.DictReader, csv.DictWriter)
 _DOCUMENTS: Final = (ast.literal_eval, tomllib.loads)
+_RECORD: Final[Any] = collections.namedtuple  # noqa: PYI024 - for those of the user
+_OF_ANY_CLASS: Final = (
+    "__module__",
+    "__qualname__",
+    "__doc__",
+    "__dict__",
+    "__weakref__",
+)
 GETTERS: Final = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 _NEVER_CALLS = frozenset(map(id, (isinstance, issubclass, type, callable, repr, str)))
 
@@ -308,6 +327,15 @@ class Library(Results):
     def __init__(self, universe: Universe) -> None:
         super().__init__(universe)
         self._getters: dict[ast.AST, Any] = {}  # those that are made in the code
+        self._records: dict[ast.AST, type] = {}  # classes that are made in the code
+
+    @abstractmethod
+    def name(self, node: ast.Name, frame: Frame) -> Value:
+        """Look a name up: local, enclosing, captured, global, builtin."""
+
+    @abstractmethod
+    def is_local(self, name: str, frame: Frame) -> bool:
+        """Tell whether a name is a variable of a function, not a global."""
 
     def _call_declared(
         self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
@@ -498,11 +526,49 @@ class Library(Results):
             return frozenset([Shared("a class")])
         if "cls" in args.keywords and not isinstance(obj, types.FunctionType):
             return self.unknown(f"{called(node)} is given a class", node, frame)
+        if obj is vars and len(args.positional) == 1:
+            return self.variables_of(first, node, frame)
+        if obj is collections.namedtuple:  # noqa: PYI024 - the user's call
+            return self._make_record(args, node, frame)
+        if obj is json.dumps and "cls" in args.keywords:
+            return self._encode(args, node, frame)
         if obj is getattr or obj is setattr or obj is delattr or obj is hasattr:
             return self._call_getattr(obj, first, args, node, frame)
         if any(obj is each for each in vars(Operator).values()):
             return PLAIN
         return None
+
+    def _make_record(
+        self, args: Arguments, node: ast.AST, frame: Frame
+    ) -> Value | None:
+        """Make a class with named fields, whose names are written out."""
+        if node not in self._records:
+            try:
+                given = [ast.literal_eval(each) for each in node.args]  # type: ignore[attr-defined]
+                if args.keywords or args.rest or len(given) != 2:  # noqa: PLR2004
+                    return None
+                made: Any = _RECORD(*given)
+            except (AttributeError, IndexError, TypeError, ValueError):
+                return None
+            made.__module__ = str(frame.function.__globals__.get("__name__"))
+            self._records[node] = made
+        return frozenset([Known(self._records[node], shown(node))])
+
+    def _encode(self, args: Arguments, node: ast.AST, frame: Frame) -> Value | None:
+        """Write JSON with an encoder of the user's that has a `default` of its own."""
+        for root in args.keywords["cls"]:
+            cls = root.obj if isinstance(root, Known) else None
+            if not isinstance(cls, type) or not issubclass(cls, json.JSONEncoder):
+                return None
+            own = [name for name in vars(cls) if name not in _OF_ANY_CLASS]
+            if cls.__mro__[1] is not json.JSONEncoder or own not in ([], ["default"]):
+                return None
+            encoder = self.made_at((node, "encoder"), cls)
+            given = Arguments(rest=self.operands(join(args.positional)) | PLAIN)
+            self.run_special(encoder, ("default",), node, frame, given)
+        others = {n: v for n, v in args.keywords.items() if n != "cls"}
+        plain = Arguments(args.positional, others, args.rest)
+        return self._call_library(json.dumps, plain, node, frame)
 
     def _make_table(
         self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
@@ -583,9 +649,13 @@ class Library(Results):
     def _call_getattr(
         self, obj: Any, first: Value, args: Arguments, node: ast.AST, frame: Frame
     ) -> Value:
-        given = node.args[1:2] if isinstance(node, ast.Call) else []
-        name = given[0].value if given and isinstance(given[0], ast.Constant) else None
-        if not isinstance(name, str):
+        name = self._written_name(node, frame)
+        if name is None:
+            stored = join(args.positional[2:])
+            if obj is setattr and self._store_anywhere(first, stored):
+                return PLAIN
+            if obj is getattr and (found := self._any_attribute(first, node, frame)):
+                return found | join(args.positional[2:])
             text = f"{shown(node)} takes an attribute by a computed name"
             self.escape(first | args.all(), node, frame)
             self.found.rebind(ANY_NAME, None, self.at(node, frame))
@@ -594,6 +664,52 @@ class Library(Results):
             return self.attribute(first, name, node, frame) | join(args.positional[2:])
         self.assign_attribute(first, name, join(args.positional[2:]), node, frame)
         return PLAIN
+
+    def _written_name(self, node: ast.AST, frame: Frame) -> str | None:
+        """Return the name that `getattr` and the like are given, if it is a constant.
+
+        A global or an attribute counts as one: who assigns it is looked for elsewhere.
+        """
+        given = node.args[1:2] if isinstance(node, ast.Call) else []
+        name: Any = None
+        match given:
+            case [ast.Constant(value=name)]:
+                pass
+            case [ast.Name(id=variable)] if not self.is_local(variable, frame):
+                name = frame.function.__globals__.get(variable)
+            case [ast.Attribute(value=ast.Name(id=variable), attr=attr)]:
+                match [*self.name(ast.Name(variable, ast.Load()), frame)]:
+                    case [Known(obj=obj)] if is_instance_of_users(obj):
+                        name = instance_attribute(obj, attr)
+        return name if type(name) is str else None
+
+    def _store_anywhere(self, value: Value, stored: Value) -> bool:
+        """Store under a computed name, in objects that were made here; tell if it is."""
+        made = [root for root in value if isinstance(root, Fresh)]
+        if len(made) < len(value) or not all(_has_no_setters(r.type) for r in made):
+            return False
+        for root in made:
+            self.changed_sites.add(root.site)
+            self.heap.put(root.site, ELEMENTS, stored)
+        return True
+
+    def _any_attribute(self, value: Value, node: ast.AST, frame: Frame) -> Value:
+        """Return what any attribute of instances of the user's may be, if all are."""
+        found = [NOTHING]
+        for root in value:
+            cls = class_of(root)
+            made = isinstance(root, Fresh)
+            if cls is None or not (made or isinstance(root, Known)):
+                return NOTHING
+            names = {name for base in cls.__mro__[:-1] for name in vars(base)}
+            if isinstance(root, Known):
+                names |= set(getattr(root.obj, "__dict__", ()))
+            public = sorted(name for name in names if not name.startswith("__"))
+            found += [self.attribute(frozenset([root]), n, node, frame) for n in public]
+            if isinstance(root, Fresh):
+                found.append(self.heap.inside(root.site))
+            found.append(PLAIN)
+        return join(found)
 
     def _call_unbound(
         self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
@@ -632,6 +748,20 @@ class Library(Results):
                 value = self.attribute(value, name, node, frame)
             found.append(value)
         return join(found)
+
+
+def _has_no_setters(cls: Any) -> bool:
+    """Tell whether assigning an attribute of a class of the user's runs no code."""
+    if not is_users_class(cls) or class_attribute(cls, "__setattr__") is not (
+        object.__setattr__
+    ):
+        return False
+    entries = (raw for base in cls.__mro__[:-1] for raw in vars(base).values())
+    return not any(
+        hasattr(type(raw), "__set__")
+        and not isinstance(raw, types.MemberDescriptorType | types.GetSetDescriptorType)
+        for raw in entries
+    )
 
 
 def _computes_hash(frame: Frame) -> bool:

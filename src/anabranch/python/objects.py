@@ -6,6 +6,7 @@ containers only the builtin ones are looked into.
 
 from __future__ import annotations
 
+import argparse
 import collections
 import contextlib
 import dataclasses
@@ -23,7 +24,7 @@ import types
 import uuid
 import zoneinfo
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
-from typing import Any, Final
+from typing import Any, Final, List, NewType, ParamSpec, TypeVar, Union  # noqa: UP035
 
 import numpy as np
 
@@ -40,7 +41,10 @@ SCALARS: Final[tuple[type, ...]] = (
     *(ipaddress.IPv6Network, ipaddress.IPv4Interface, ipaddress.IPv6Interface),
     *(pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath),
     *(pathlib.PurePath, pathlib.Path),
+    *(TypeVar, ParamSpec, NewType, types.GenericAlias, types.UnionType),
+    *(type(Union[int, str]), type(List[int]), type(Union)),  # noqa: UP006, UP007
 )
+_NAMESPACES = (types.SimpleNamespace, argparse.Namespace)  # instances, in all but name
 CONTAINERS: Final[tuple[type, ...]] = (
     *(list, dict, set, tuple, frozenset, bytearray, collections.deque),
     *(types.MappingProxyType, np.ndarray),
@@ -124,8 +128,11 @@ def is_scalar_type(kind: Any) -> bool:
 
 
 def is_instance_of_users(obj: Any) -> bool:
-    """Tell whether an object is an instance of a class that is written in Python."""
-    return is_users_class(type(obj))
+    """Tell whether an object is an instance of a class that is written in Python.
+
+    A namespace is as good as one: its attributes are what it was given.
+    """
+    return type(obj) in _NAMESPACES or is_users_class(type(obj))
 
 
 def is_users_class(cls: Any) -> bool:
@@ -307,6 +314,13 @@ def holds_set(obj: Any) -> bool:
     if isinstance(obj, tuple):
         return any(map(holds_set, obj))
     return isinstance(obj, frozenset)
+
+
+def holds_nan(obj: Any) -> bool:
+    """Tell whether a constant is or holds a NaN, which equals only itself."""
+    if isinstance(obj, tuple | frozenset):
+        return any(map(holds_nan, obj))
+    return isinstance(obj, float) and obj != obj  # noqa: PLR0124 - the test for NaN
 
 
 def foreign_part(obj: Any) -> str | None:

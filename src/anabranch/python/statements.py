@@ -12,8 +12,15 @@ from typing import Any
 from anabranch.graph.site import is_users_file
 from anabranch.python.classes import class_of
 from anabranch.python.expressions import Expressions
+from anabranch.python.local_classes import (
+    NotBuiltError,
+    build_class,
+    decorator_of,
+    put_class_cells,
+)
 from anabranch.python.objects import is_users_class
 from anabranch.python.packages import CONTEXTS, facts_about
+from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
     LOST,
@@ -35,6 +42,11 @@ from anabranch.python.values import (
 class Definitions(Expressions):
     """The part of the interpreter that defines functions and imports modules."""
 
+    def __init__(self, universe: Universe) -> None:
+        super().__init__(universe)
+        self.local_classes: dict[Any, tuple[type, Frame]] = {}  # by where they stand
+        self.defined_in: dict[int, Frame] = {}  # their functions, by id
+
     @abstractmethod
     def bind(self, name: str, value: Value, node: ast.AST, frame: Frame) -> None:
         """Let a name stand for a value, in the scope that it belongs to."""
@@ -51,6 +63,38 @@ class Definitions(Expressions):
             callee = self.evaluate(decorator, frame)
             value = self.call(callee, Arguments([value]), decorator, frame)
         self.bind(node.name, value, node, frame)
+
+    def class_definition(self, node: ast.ClassDef, frame: Frame) -> None:
+        """Define a class whose body is no more than methods and literals."""
+        key = (node, id(frame))
+        if key not in self.local_classes:
+            try:
+                bases = [self._only(each, frame) for each in node.bases]
+                decorators = [
+                    decorator_of(self._only(_undecorated(each), frame), each)
+                    for each in node.decorator_list
+                ]
+                made, functions = build_class(node, bases, decorators, frame.function)
+            except NotBuiltError as error:
+                text = f"the class {node.name} cannot be followed: {error}"
+                self.unknown(text, node, frame)
+                self.bind(node.name, LOST, node, frame)
+                return
+            put_class_cells(made, functions)
+            self.local_classes[key] = (made, frame)
+            self.defined_in.update({id(each): frame for each in functions})
+            self.universe = self.universe.with_class(made)
+        made = self.local_classes[key][0]
+        value: Value = frozenset([Known(made, f"the class {node.name}")])
+        self.bind(node.name, value, node, frame)
+
+    def _only(self, node: ast.expr, frame: Frame) -> Any:
+        """Return the one object that exists already and that an expression means."""
+        match [*self.evaluate(node, frame)]:
+            case [Known(obj=obj)]:
+                return obj
+        msg = f"{shown(node)} is not known"
+        raise NotBuiltError(msg)
 
     def importing(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> None:
         value: Value
@@ -78,6 +122,11 @@ class Definitions(Expressions):
             self.bind(
                 (alias.asname or alias.name).partition(".")[0], value, node, frame
             )
+
+
+def _undecorated(node: ast.expr) -> ast.expr:
+    """Return what is called to decorate."""
+    return node.func if isinstance(node, ast.Call) else node
 
 
 def _may_be_users(module: str) -> bool:
@@ -421,6 +470,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Any, Any, Frame], None]] = {
     ast.With: Statements.context,
     ast.Match: Statements.matching,
     ast.FunctionDef: Statements.definition,
+    ast.ClassDef: Statements.class_definition,
     ast.Import: Statements.importing,
     ast.ImportFrom: Statements.importing,
     ast.Pass: Statements.nothing,

@@ -82,6 +82,22 @@ class Universe:
         made.arriving = arrival
         return made
 
+    def with_class(self, cls: type) -> Universe:
+        """Return the universe of a function that defines a class."""
+        made = copy.copy(self)
+        made._found = _Found([*self.classes, cls])  # noqa: SLF001 - our own copy
+        made._fields = None
+        made._operators, made._below = {}, {}  # noqa: SLF001
+        return made
+
+    def add_class(self, cls: type) -> None:
+        """Let everybody who looks from now on know a class that a function defines."""
+        if cls not in self.classes:
+            self._found.classes = [*self.classes, cls]
+            self._found.by_name = None
+            self._operators.clear()
+            self._below.clear()
+
     def may_be_derived(self, kind: type) -> bool:
         """Tell whether a value under a builtin annotation may run code of the user's."""
         if self.arriving.complete:

@@ -1,4 +1,4 @@
-# map | global at 3: ClassDef
+# map | global at 3: the class Box cannot be followed
 def operator(item):
     class Box:
         held = item

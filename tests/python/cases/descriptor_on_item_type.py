@@ -1,4 +1,4 @@
-# map | global: descriptor
+# map | global at 6: changes the global Counted
 class Counted:
     n = 0
 
