@@ -22,6 +22,7 @@ from anabranch.metrics.load import ThreadSamples
 from anabranch.runtime.ambient import AmbientSettings
 from anabranch.runtime.births import Births
 from anabranch.runtime.failures import Failure
+from anabranch.runtime.verify.rehearsal import Rehearse, Sample
 from anabranch.runtime.verify.verifier import Refutation, Verdicts, Verify
 
 
@@ -57,6 +58,7 @@ class WorkerJob:
     spec: Spec
     pickler: Pickler
     marked: frozenset[str]  # operators whose outputs may carry punctuations
+    rehearse: Rehearse | None = None  # computes some items of a batch again
 
 
 ROW_ARROW = pa.schema(
@@ -268,6 +270,7 @@ class Report:
     error: BaseException | None = None
     cause: BaseException | None = None  # of `error`: it does not travel by itself
     refuted: tuple[Refutation, ...] = ()
+    rehearsed: tuple[Sample, ...] = ()  # for the driver to compute again
     seconds: float = 0.0
     parts: Mapping[str, str] = field(default_factory=dict)  # sink -> file
     sums: tuple[PartSum, ...] = ()  # of these, with a checkpoint

@@ -37,6 +37,7 @@ from anabranch.runtime.breaks import Break, Breaks, columns_of, cut_at_break
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.program import Program
 from anabranch.runtime.split import Outlet, Slot
+from anabranch.runtime.verify.rehearsal import Rehearse
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNKNOWN_BYTES = 1 << 20
@@ -216,6 +217,7 @@ class Replica:
     ranks: Mapping[str, int] = field(default_factory=dict)
     breaks: Breaks = field(default_factory=Breaks)
     check: Callable[[], None] | None = None  # raises what refutes a verdict
+    rehearse: Rehearse | None = None  # computes some items of a batch again
     broken: bool = False  # nothing that comes now counts
     pace: Pace = field(default_factory=Pace)
     limit: int = 1
@@ -337,7 +339,14 @@ class Replica:
             known = batch.known if batch.columns is None else batch.columns
             carried = [self._entered.enter(len(batch), known, batch.ledger)]
             self._first = carried[0].start
+        began_s = perf_counter()
         program.run(self._left, carried, batch.entries)
+        if self.rehearse is not None:
+            seconds = perf_counter() - began_s
+            items = batch.items
+            self.rehearse(
+                program.entries, program.operators, items, batch.entries, seconds
+            )
 
     def _rank(self, error: Exception) -> int:
         name = error.operator if isinstance(error, OperatorError) else None

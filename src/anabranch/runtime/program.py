@@ -110,6 +110,7 @@ class Program:
         self.entries = tuple(entries)
         self._on_error = on_error
         inside = tuple(operators)
+        self.operators = frozenset(inside)
         kernels = {
             op.name: kernel_of(op)
             for op in (graph[name] for name in inside)

@@ -112,6 +112,7 @@ def _replica(
         inside = build.verifier.operators.intersection(element.operators)
         if inside:
             replica.check = partial(build.verifier.check_some, sorted(inside))
+            replica.rehearse = build.verifier.rehearse
     if element.carried == "nothing":
         replica.aligned = _is_aligned(element, build.graph)
         several = len(element.sinks) > 1

@@ -377,10 +377,17 @@ class Epochs:
     def _refuse_refuted(self, reports: Sequence[Report]) -> None:
         """Raise `RefutedError` if the epoch has refuted a verdict; nothing is committed.
 
-        What has changed in this process was changed by a sink, or beside the program.
+        What has changed in this process was changed by a sink, or beside the program,
+        or by computing here what a worker has computed.
         """
-        here = self._verifier.find()
         found = {one.operator: one for report in reports for one in report.refuted}
+        told = [one for report in reports for one in report.rehearsed]
+        samples = [one for one in told if one.operator not in found]
+        repeated = self._verifier.repeat(samples)
+        here = self._verifier.find()
+        if repeated != self._verifier.repeat(samples):  # it has a state in this process
+            here = here or repeated
+        found |= {one.operator: one for one in repeated}
         self.refuted = () if here else tuple(found.values())
         for one in (*here, *self.refuted):
             raise one.error()

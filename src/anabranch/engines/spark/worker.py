@@ -160,9 +160,11 @@ class Runner:
         self.spec = spec
         lasting = spec.checkpoint is not None
         self.pickler = Pickler(graph, names, originals, lasting=lasting)
-        self._job = WorkerJob(spec, self.pickler, find_punctuated_operators(graph))
         self._units: dict[int, UnitRunner] = {}
         self._verifier = Verifier(graph, spec.verdicts, spec.verify)
+        marked = find_punctuated_operators(graph)
+        rehearse = self._verifier.rehearse
+        self._job = WorkerJob(spec, self.pickler, marked, rehearse)
 
     def run(
         self, task: EpochTask, partition: int, batches: Iterable[pa.RecordBatch]
@@ -272,7 +274,9 @@ class Runner:
         """Return what parts have done, the last with the verdicts it has refuted."""
         *others, (changes, last) = done
         refuted = self._verifier.find(part.operators)
-        return [*others, (changes, replace(last, refuted=refuted))]
+        rehearsed = self._verifier.take_samples(part.operators)
+        told = replace(last, refuted=refuted, rehearsed=rehearsed)
+        return [*others, (changes, told)]
 
     def _tell_failed(self, place: Place, error: Exception) -> Report:
         """Return the report of a task that has failed."""
@@ -312,7 +316,13 @@ class Runner:
             seconds = time.perf_counter() - started
             samples = watch.stop()
             refuted = self._verifier.find(unit.operators)
-            report = replace(report, seconds=seconds, samples=samples, refuted=refuted)
+            report = replace(
+                report,
+                seconds=seconds,
+                samples=samples,
+                refuted=refuted,
+                rehearsed=self._verifier.take_samples(unit.operators),
+            )
         rows.add(REPORT, channel, 0, self.pickler.dumps(report))
 
 

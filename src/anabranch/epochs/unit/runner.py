@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -61,6 +62,7 @@ from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
 from anabranch.runtime.state import States
+from anabranch.runtime.verify.rehearsal import Rehearse
 
 
 class UnitPrograms:
@@ -138,6 +140,7 @@ def shortcut_of(
     unit: Unit,
     make: Callable[[], Program],
     in_full: Callable[[], Iterator[tuple[Edge, WireBatch]]],
+    rehearse: Rehearse | None = None,
 ) -> Shortcut | None:
     """Return a shortcut for a unit, if there is one.
 
@@ -160,9 +163,9 @@ def shortcut_of(
     line = all(len(layout.graph.out_edges(name)) == 1 for name in unit.operators)
     inner = [name for name in unit.operators if layout.graph[name].inputs]
     if line and layout.one_to_one.issuperset(inner):
-        return SamePositions(edge, layout, make, in_full)
+        return SamePositions(edge, layout, make, in_full, rehearse)
     if layout.routes[edge].how == "write":
-        return NoPositions(edge, layout, make, in_full)
+        return NoPositions(edge, layout, make, in_full, rehearse)
     return None
 
 
@@ -259,6 +262,21 @@ class Untouched:
         yield self._edge, stream
 
 
+def run_and_rehearse(
+    program: Program,
+    items: list[Any],
+    positions: list[list[int]] | None,
+    entries: list[int] | None,
+    rehearse: Rehearse | None,
+) -> None:
+    """Send a batch through a program; then compute some of its items again."""
+    began_s = perf_counter()
+    program.run(items, positions, entries)
+    if rehearse is not None:
+        seconds = perf_counter() - began_s
+        rehearse(program.entries, program.operators, items, entries, seconds)
+
+
 class NoPositions:
     """What leaves is written in the order in which it comes."""
 
@@ -268,10 +286,12 @@ class NoPositions:
         layout: SparkLayout,
         make: Callable[[], Program],
         in_full: Callable[[], Iterator[tuple[Edge, WireBatch]]],
+        rehearse: Rehearse | None = None,
     ) -> None:
         self._edge = edge
         self._program = make()
         self._in_full = in_full
+        self._rehearse = rehearse
         kind = layout.graph[edge.producer.operator].type
         self._form = None if kind is None else form_of(kind)
 
@@ -281,7 +301,7 @@ class NoPositions:
         for chunk in stream.chunks():
             left.clear()
             try:
-                self._program.run(chunk.items)
+                run_and_rehearse(self._program, chunk.items, None, None, self._rehearse)
             except OperatorError:
                 # Only positions can say which item it was: once more, with them.
                 list(self._in_full())
@@ -350,6 +370,7 @@ class UnitRunner:
                 unit,
                 self.programs.without_positions,
                 self._replay,
+                job.rehearse,
             )
             self._shortcut = (
                 columns_of_unit(
@@ -664,7 +685,7 @@ class UnitRunner:
     ) -> Iterator[tuple[Edge, WireBatch]]:
         for left in program.exits.values():
             left.clear()  # an earlier try may have failed half-way
-        program.run(items, positions, entries)
+        run_and_rehearse(program, items, positions, entries, self._job.rehearse)
         for edge, left in program.exits.items():
             columns = [np.array(column, np.int64) for column in left.positions]
             form = self._exits.form(edge.producer.operator)

@@ -156,6 +156,11 @@ class Reach:
         return frozenset(self._walk().seen)
 
     @property
+    def found(self) -> list[Any]:
+        """The objects that can change on the way, and the code."""
+        return list(self._walk().seen.values())
+
+    @property
     def modules(self) -> frozenset[str]:
         """The names of the modules that the code uses."""
         return frozenset(self._walk().modules)
@@ -238,9 +243,9 @@ class _ReachWalk:
             self._class(value, path, depth)
         else:
             self._data(kind, value, path, depth)
-            if _is_users(kind):
+            if is_users(kind):
                 self.visit(kind, path, depth)
-                self._members(_attributes_of(value), path, depth)
+                self._members(attributes_of(value), path, depth)
 
     def _function(self, function: FunctionType, path: Path, depth: int) -> None:
         code = function.__code__
@@ -275,7 +280,7 @@ class _ReachWalk:
 
     def _class(self, cls: type, path: Path, depth: int) -> None:
         self._leaf((type, cls.__qualname__), path)
-        if not _is_users(cls):
+        if not is_users(cls):
             return
         for base in cls.__mro__[1:-1]:
             self.visit(base, path, depth)
@@ -386,7 +391,7 @@ def _content(cell: CellType) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_users(cls: Any) -> bool:
+def is_users(cls: Any) -> bool:
     """Tell whether a class is the user's own: one of its methods is, or its module."""
     if cls.__module__ == "builtins":
         return False
@@ -397,7 +402,7 @@ def _is_users(cls: Any) -> bool:
     return written or is_users_module(cls.__module__)
 
 
-def _attributes_of(value: Any) -> dict[str, Any]:
+def attributes_of(value: Any) -> dict[str, Any]:
     """Return the attributes of an object without asking it."""
     found: dict[str, Any] = {}
     for base in type(value).__mro__:

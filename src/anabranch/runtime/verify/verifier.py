@@ -2,14 +2,14 @@
 
 A verdict of the analysis is a hypothesis about Python code, and Python can always do
 more than an analysis sees. So while a program runs, the fingerprint of what each of its
-parallel operators can reach is taken at the start, and compared at the ends of batches.
-What the author has declared is believed, as everywhere.
+parallel operators can reach is taken at the start, and compared at the ends of batches;
+and some items are computed twice, in another order. What the author has declared is believed, as everywhere.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal, TypeAlias
@@ -28,12 +28,15 @@ from anabranch.runtime.verify.fingerprint import (
     Fingerprint,
     Reach,
 )
+from anabranch.runtime.verify.rehearsal import Difference, Entry, Rehearsal, Sample
 
 Verify: TypeAlias = Literal["sample", "all", "off"]
 
 SHARE = 0.005  # of the time that a job runs, for fingerprints alone
 _FREE_S = 0.01  # in any case, so that short jobs are looked at too
 _TRIES = 3  # at a walk on which something changes
+_MOST_ITEMS = 16  # of a batch that are computed again
+_LEAST_ITEMS = 2  # so that there is another order
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,62 @@ class Verifier:
         self._watches: dict[str, _OperatorWatch] = {}
         self._began_s = perf_counter()
         self._spent_s = 0.0
+        self._rehearsal = Rehearsal(graph, self._verdicts)
+        self._differences: dict[str, Difference] = {}
+
+    def rehearse(
+        self,
+        entries: Sequence[Entry],
+        operators: Collection[str],
+        items: Sequence[Any],
+        at: Sequence[int] | None,
+        seconds: float,
+    ) -> None:
+        """Compute some items of a batch again, if there is time; keep what differs.
+
+        `at[i]` tells by which of the entries item i came in, `seconds` how long they
+        all took.
+        """
+        inside = self._verdicts.keys() & operators
+        if not inside or not items or not self._lock.acquire(blocking=False):
+            return
+        try:
+            began_s = perf_counter()
+            count = len(items)
+            if self._verify == "sample":
+                left_s = self._allow_s(began_s) - self._spent_s
+                per_item_s = max(seconds / len(items), 1e-6)
+                count = min(_MOST_ITEMS, int(left_s / (3 * per_item_s)), count)
+            if count >= min(_LEAST_ITEMS, len(items)):
+                for index, entry in enumerate(entries):
+                    some = items[:count]
+                    if at is not None:
+                        some = [
+                            one for one, e in zip(some, at, strict=False) if e == index
+                        ]
+                    found = self._rehearsal.find(entry, inside, some)
+                    if found is not None:
+                        self._differences.setdefault(found.operator, found)
+            self._spent_s += perf_counter() - began_s
+        finally:
+            self._lock.release()
+
+    def take_samples(self, operators: Collection[str]) -> tuple[Sample, ...]:
+        """Return items of some operators for another process, each operator once."""
+        samples = self._rehearsal.samples
+        return tuple(samples.pop(name) for name in operators if name in samples)
+
+    def repeat(self, samples: Iterable[Sample]) -> tuple[Refutation, ...]:
+        """Return what differs in this process from what another one has computed."""
+        found = (self._rehearsal.repeat(one) for one in samples)
+        return tuple(self._refute(one) for one in found if one is not None)
+
+    def _refute(self, found: Difference) -> Refutation:
+        name, *values = found
+        return Refutation(name, self._graph[name].site, self._verdicts[name], *values)
+
+    def _allow_s(self, now_s: float) -> float:
+        return _FREE_S + SHARE * (now_s - self._began_s)
 
     @property
     def operators(self) -> frozenset[str]:
@@ -135,8 +194,13 @@ class Verifier:
             return
         try:
             now_s = perf_counter()
-            allowed_s = _FREE_S + SHARE * (now_s - self._began_s)
-            if self._verify == "sample" and self._spent_s > allowed_s:
+            operators = list(operators)
+            late = self._spent_s > self._allow_s(now_s)
+            if (
+                self._verify == "sample"
+                and late
+                and not self._find_differences(operators)
+            ):
                 return
             found = self._find(operators)
             self._spent_s += perf_counter() - now_s
@@ -162,9 +226,16 @@ class Verifier:
         )
 
     def _find(self, operators: Iterable[str]) -> tuple[Refutation, ...]:
+        operators = list(operators)
         watches = (self._watches.get(name) for name in operators)
         found = (None if watch is None else watch.find() for watch in watches)
-        return tuple(one for one in found if one is not None)
+        changed = tuple(one for one in found if one is not None)
+        return changed or self._find_differences(operators)
+
+    def _find_differences(self, operators: Iterable[str]) -> tuple[Refutation, ...]:
+        """Return what computing items again has shown."""
+        named = (self._differences.get(name) for name in operators)
+        return tuple(self._refute(one) for one in named if one is not None)
 
 
 class _OperatorWatch:
