@@ -16,6 +16,7 @@ Event = dict[str, Any]
 
 STATES = ("OR", "ID", "CA", "WA", "AZ", "WY")
 FIRST = 1050
+CHANNELS = ("Apple", "Google", "Facebook", "Baidu", "channel-7", "channel-9", "none")
 
 
 def sample_file(folder: Path = SAMPLES, number: int = 1500, seed: int = 37) -> Path:
@@ -72,10 +73,16 @@ def auction(chance: random.Random, ts: int, number: int, seller: int) -> Event:
 def bid(chance: random.Random, ts: int, auction: int, bidder: int) -> Event:
     """Return a bid; most prices are low, some are high, as in the generator."""
     price = round(100 * 10 ** (chance.random() * 5))
+    channel = CHANNELS[ts % len(CHANNELS)]
+    path = f"https://auctions.example/{ts % 7}/{bidder % 5}/item.htm?query=1"
+    number = f"&channel_id={price % 100}" if channel.startswith("channel") else ""
     return {
         "ts": ts,
         "type": "bid",
         "auction": auction,
         "bidder": bidder,
         "price": price,
+        "channel": channel,
+        "url": path + number,
+        "extra": "abc"[: ts % 4] * 3,
     }
