@@ -100,8 +100,7 @@ class Arrivals:
 
     def note_delivery(
         self,
-        work_s: float,
-        longest_s: float,
+        tasks: TaskTimes,
         births: Mapping[str, Births] | None = None,
     ) -> None:
         """Take note that all of the epoch has come out, and of what its tasks did.
@@ -121,7 +120,16 @@ class Arrivals:
         self.from_reading.record(now_s - self._began_s, self._epoch_items, at_s=now_s)
         seconds = now_s - self._began_s
         degree = self.degree or 1
-        self.epochs.append(Epoch(self._epoch_items, seconds, degree, work_s, longest_s))
+        self.epochs.append(
+            Epoch(
+                self._epoch_items,
+                seconds,
+                degree,
+                tasks.work_s,
+                tasks.longest_s,
+                tasks.slowest,
+            )
+        )
         self.ran += 1
 
     def epochs_since(self, ran: int) -> tuple[Epoch, ...]:
@@ -136,15 +144,26 @@ class Arrivals:
         return any(intake.live for intake in dict(self._intakes).values())
 
 
-def tasks_of(layout: SparkLayout, reports: Iterable[Report]) -> tuple[float, float]:
-    """Return what all replicas did, and how long the longest tasks of all levels took."""
+@dataclass(frozen=True)
+class TaskTimes:
+    """What all replicas did, how long the longest tasks of all levels took, and whose."""
+
+    work_s: float = 0.0
+    longest_s: float = 0.0
+    slowest: tuple[str, ...] = ()
+
+
+def tasks_of(layout: SparkLayout, reports: Sequence[Report]) -> TaskTimes:
+    """Return how long the tasks of an epoch took."""
     work_s, longest_s = 0.0, dict.fromkeys(range(len(layout.levels)), 0.0)
     for report in reports:
         unit = layout.units[report.unit]
         longest_s[unit.level] = max(longest_s[unit.level], report.seconds)
         if unit.replicated:
             work_s += report.seconds
-    return work_s, sum(longest_s.values())
+    last = max(reports, key=lambda report: report.seconds, default=None)
+    slowest = () if last is None else tuple(layout.units[last.unit].operators)
+    return TaskTimes(work_s, sum(longest_s.values()), slowest)
 
 
 def births_in(reports: Iterable[Report]) -> dict[str, Births]:

@@ -268,7 +268,8 @@ class Epoch:
     """An epoch that has run: its items, how long it took, and with which degree.
 
     `work_s` is what all replicas did for the items, and `longest_s` how long the tasks
-    took that the epoch had to wait for, one level after the other.
+    took that the epoch had to wait for, one level after the other. Of all tasks, that of
+    the operators `slowest` took longest.
     """
 
     items: int
@@ -276,6 +277,7 @@ class Epoch:
     degree: int
     work_s: float = 0.0
     longest_s: float = 0.0
+    slowest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,33 @@ def test_one_replica_that_is_too_slow_is_told_once():
     assert ["50 ms cannot be kept", None, None] == said
 
 
+def test_it_is_taken_back_once_when_the_bound_holds_again():
+    bad, good = closed(10, 1, 0.08), closed(10, 1, 0.01, busy=0.1)
+    memory, said = ClosedMemory(), []
+    for seen in (bad, bad, good, good, good, good, bad):
+        decision, memory = climb(seen, {"r0": 1}, GOAL, Room(1), memory)
+        said.append(decision and decision.what)
+
+    assert [
+        "50 ms cannot be kept",
+        *[None] * 3,
+        "50 ms holds again",
+        None,
+        "50 ms cannot be kept",
+    ] == said
+
+
+def test_the_stage_that_is_too_slow_is_named_where_nothing_is_replicated():
+    slow = Observed(
+        1.0, (10.0,), 0, latencies(0.08), closed=True, stages={"parse": 0.07, "a": 0.01}
+    )
+
+    decision, _ = climb(slow, {}, GOAL, Room(4), ClosedMemory())
+
+    assert "50 ms cannot be kept" == decision.what
+    assert "parse takes 70 ms an item" in decision.why
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("bound", "threshold"), [(180, 0.1), (200, 0.1), (200, 0.2)])
 def test_on_the_papers_machine_it_takes_few_changes_and_keeps_the_bound(

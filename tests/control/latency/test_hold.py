@@ -149,6 +149,17 @@ def test_the_regulator_of_the_paper_holds_its_constraint_where_replicas_contend(
     assert max(step.replicas["r0"] for step in settled) >= 10
 
 
+def test_the_regulator_says_once_what_it_cannot_keep_and_takes_it_back_once():
+    load = steps((150, 10), (20, 20))
+    queue = SimulatedQueue([0.01], Machine(1), load.due_s)
+    goal = latency("50 ms", policy="reactive", replicas=1)
+
+    controller = settle(queue, goal)
+
+    said = [step.what for step in controller.history if "replica" not in step.what]
+    assert ["50 ms cannot be kept", "50 ms holds again"] == said
+
+
 class Endless:
     """A program that never changes, for so many control steps."""
 

@@ -141,6 +141,17 @@ def test_it_is_taken_back_once_when_the_bound_holds_again():
     ] == said
 
 
+def test_a_program_without_regions_says_which_stage_cannot_keep_up():
+    late = Observed(1.0, (150,) * 4, 500, latencies(0.4), stages={"fold": 0.01})
+    calm = Observed(1.0, (50,) * 4, 0, latencies(0.01), stages={"fold": 0.01})
+
+    found = decide(*[late] * 3, *[calm] * 4)
+
+    said = [d.what for d in found if d is not None]
+    assert ["50 ms cannot be kept", "50 ms holds again"] == said
+    assert "fold runs once, takes 10 ms an item" in found[0].why
+
+
 def test_the_operators_of_the_region_that_is_full_are_named():
     load = RegionLoad(2, 0.01, 200, operators=("parse", "score"))
     seen = Observed(1.0, (300,) * 4, 500, latencies(0.4), {"r0": load})

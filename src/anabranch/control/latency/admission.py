@@ -167,6 +167,7 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
     if back is not None:
         why = f"more did not help: {why}"
     if said is not None:
+        parts.append(said.what)
         why += f"; {said.what}: {said.why}"
     return Decision(", ".join(parts), why, changes, admits), memory
 
@@ -310,7 +311,9 @@ def _why_unmet(
         reason = f"{rate:.3g} items a second are more than it can do"
     else:
         reason = f"an item waits for two epochs, and one takes {ms(took_s)}"
+    names = memory.epochs[-1].slowest
+    slowest = f", longest in {' and '.join(names)}" if names else ""
     needed = next((d for d in range(degree + 1, MOST_NEEDED + 1) if keeps(d)), None)
     if needed is not None:
-        return f"{reason}; it would need {needed} replicas"
-    return f"{reason}; no number of replicas would do"
+        return f"{reason}{slowest}; it would need {needed} replicas"
+    return f"{reason}{slowest}; no number of replicas would do"

@@ -9,10 +9,11 @@ throughput are known with fewer and with more, and between them lies what is wan
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from anabranch.control.goals import Latency
 from anabranch.control.latency.decision import Decision, Degrees, Room, in_words, ms
+from anabranch.control.latency.unmet import Word, speak
 from anabranch.metrics.load import Observed
 
 FACTOR = 2.0  # by which replicas grow
@@ -50,15 +51,27 @@ class ClosedMemory:
     wait: int = 0  # steps in which no more are tried
     pause: int = PAUSE
     factor: float = FACTOR
-    told: bool = False
+    word: Word = field(default_factory=Word)
 
 
 def climb(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: ClosedMemory
 ) -> tuple[Decision | None, ClosedMemory]:
     """Return what to change after a control step, if anything, and what to remember."""
-    if not degrees or not seen.sojourns.items:
+    if not seen.sojourns.items:
         return None, memory
+    stuck = all(degree == 1 for degree in degrees.values())
+    said, word = speak(seen, goal, memory.word, lambda: _why_unmet(seen, stuck=stuck))
+    memory = replace(memory, word=word)
+    if said is not None or not degrees:
+        return said, memory
+    return _move(seen, degrees, goal, room, memory)
+
+
+def _move(
+    seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: ClosedMemory
+) -> tuple[Decision | None, ClosedMemory]:
+    """Judge the last change, or make the next."""
     here = Point(
         dict(degrees), seen.sojourns.quantile_s(goal.quantile), seen.arrived_per_s
     )
@@ -123,7 +136,7 @@ def _down(
     """Give back in proportion: what is on its way is so many items for each replica."""
     words = f"{words}, above {ms(goal.bound_s)}"
     if here.replicas == len(here.degrees):
-        return _cannot(goal, words, memory)
+        return None, memory
     if memory.above == 1 and here.late_s <= FAR * goal.bound_s:
         return None, memory  # it may have been one slow item
     share = goal.bound_s * (1 - goal.threshold / 2) / here.late_s
@@ -179,11 +192,15 @@ def _change(
     return Decision(f"{verb}: {in_words(degrees)}", why, dict(degrees)), memory
 
 
-def _cannot(
-    goal: Latency, words: str, memory: ClosedMemory
-) -> tuple[Decision | None, ClosedMemory]:
-    if memory.told:
-        return None, memory
-    why = f"there are no replicas to suspend; {words}"
-    said = Decision(f"{ms(goal.bound_s)} cannot be kept", why)
-    return said, replace(memory, told=True)
+def _why_unmet(seen: Observed, *, stuck: bool) -> str | None:
+    """Return what keeps the bound from being kept where nothing is replicated."""
+    if not stuck:
+        return None
+    took = {
+        " and ".join(load.operators) or name: load.service_s
+        for name, load in seen.regions.items()
+    }
+    took |= seen.stages
+    name = max(took, key=lambda one: took[one], default=None)
+    most = "" if name is None else f"; {name} takes {ms(took[name])} an item"
+    return f"there are no replicas to suspend{most}"

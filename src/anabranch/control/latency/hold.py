@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from functools import partial
 from typing import Protocol
 
 from anabranch.control.goals import Latency
@@ -11,7 +12,8 @@ from anabranch.control.latency.admission import FIRST_ITEMS, EpochMemory, admit
 from anabranch.control.latency.closed import ClosedMemory, climb
 from anabranch.control.latency.decision import Decision, Degrees, Room, ms
 from anabranch.control.latency.predictive import Memory, predict
-from anabranch.control.latency.reactive import regulate
+from anabranch.control.latency.reactive import regulate, why_unmet
+from anabranch.control.latency.unmet import Word, speak
 from anabranch.metrics.adaptations import Adaptation, Journal
 from anabranch.metrics.job_metrics import LatencyStep
 from anabranch.metrics.load import Observed
@@ -71,6 +73,7 @@ class LatencyController:
         self._actuator = actuator
         self._goal = goal
         self._memory = Memory()
+        self._word = Word()  # of the regulator
         self._epochs = EpochMemory()
         self._closed = ClosedMemory()
         self._alarm_per_s = math.inf
@@ -131,7 +134,11 @@ class LatencyController:
         actuator, goal = self._actuator, self._goal
         room = Room(actuator.cores, actuator.others, goal.replicas)
         if goal.policy == "reactive":
-            return regulate(seen, degrees, goal, room)
+            found = regulate(seen, degrees, goal, room)
+            if found is None:
+                why = partial(why_unmet, seen, degrees, goal)
+                found, self._word = speak(seen, goal, self._word, why)
+            return found
         if actuator.epoch_items is not None:
             decision, self._epochs = admit(
                 seen, degrees, goal, room, self._epochs, actuator.epoch_items

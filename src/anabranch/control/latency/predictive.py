@@ -80,8 +80,11 @@ def predict(
 ) -> tuple[Decision | None, Memory]:
     """Return what to change after a control step, if anything, and what to remember."""
     memory = _lift_ceilings(replace(memory, step=memory.step + 1), seen)
-    if not degrees:
-        return None, memory
+    if not degrees:  # nothing to change, but perhaps something to say
+        said, word = speak(
+            seen, goal, memory.word, lambda: _why_unmet(seen, goal, {}, 0, memory)
+        )
+        return said, replace(memory, word=word)
     memory = replace(memory, bursts=learn_bursts(memory.bursts, seen.latest_per_s))
     memory = _learn_shares(memory, seen)
     useless = _useless(seen, degrees, memory)

@@ -46,6 +46,23 @@ def regulate(
     return None
 
 
+def why_unmet(seen: Observed, degrees: Degrees, goal: Latency) -> str | None:
+    """Return why the constraint cannot be kept: there is nothing left to suspend.
+
+    >>> from anabranch.metrics.latency import Latencies, sojourns
+    >>> slow = Latencies()
+    >>> slow.record(0.3)
+    >>> seen = Observed(1.0, (1.0,), 0, sojourns([slow]))
+    >>> why_unmet(seen, {"r0": 2}, Latency(0.2))
+    >>> why_unmet(seen, {"r0": 1}, Latency(0.2))
+    'mean latency is 300 ms, and there are no replicas to suspend'
+    """
+    latency_s = seen.sojourns.mean_s
+    if latency_s <= goal.bound_s or any(degree > 1 for degree in degrees.values()):
+        return None
+    return f"mean latency is {ms(latency_s)}, and there are no replicas to suspend"
+
+
 def _load(seen: Observed, region: str) -> float:
     load = seen.regions.get(region)
     return 0.0 if load is None else load.items_per_s / load.capacity_per_s

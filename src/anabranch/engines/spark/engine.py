@@ -368,12 +368,12 @@ class SparkRun(RunningThread):
                 read = sum(report.read.get(name, 0) for report in epochs.reports)
                 intakes[name].gave(read)
             self._note_columns(epochs.reports)
-            work_s, longest_s = tasks_of(self._layout, epochs.reports)
+            tasks = tasks_of(self._layout, epochs.reports)
             births = births_in(epochs.reports)
-            self._arrivals.note_delivery(work_s, longest_s, births)
+            self._arrivals.note_delivery(tasks, births)
             if self._admits:
                 rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
-                self._size.note(rows, self._epoch_log.seconds[-1], longest_s)
+                self._size.note(rows, self._epoch_log.seconds[-1], tasks.longest_s)
                 self._epoch_items = self._size.items
         self._books.tell_the_rest()
         complete = self._goes_on() and epochs.finish(self._goes_on)
