@@ -13,7 +13,7 @@ from anabranch.control.goals import latency
 from anabranch.control.latency.hold import LatencyController
 from anabranch.control.simulate.queue import Machine, SimulatedQueue
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.load import Observed, RegionLoad
+from anabranch.metrics.load import Epoch, Observed, RegionLoad
 
 
 def settle(queue, goal):
@@ -158,6 +158,59 @@ def test_the_regulator_says_once_what_it_cannot_keep_and_takes_it_back_once():
 
     said = [step.what for step in controller.history if "replica" not in step.what]
     assert ["50 ms cannot be kept", "50 ms holds again"] == said
+
+
+class Silent:
+    """A program in epochs of which nothing comes out for a while after a change."""
+
+    cores, others = 4, 2
+    degrees: ClassVar = {"all regions": 3}
+
+    def __init__(self, *came_out_s):
+        self.came_out_s = list(came_out_s)
+        self.epoch_items = 1000
+        self.now_s = 0.0
+
+    def watch(self, seconds, alarm_per_s=math.inf):
+        if not self.came_out_s:
+            return None
+        self.now_s += 1.0
+        late_s, latencies = self.came_out_s.pop(0), Latencies()
+        if late_s is not None:
+            latencies.record(late_s, 100)
+        ran = () if late_s is None else (Epoch(100, 0.4, 1, 0.3, 0.3),)
+        seen = sojourns([latencies])
+        return Observed(1.0, (100.0,) * 4, 50, seen, epochs=ran)
+
+    def resize(self, degrees, epoch_items):
+        self.degrees = {**self.degrees, **degrees}
+        return "from the next epoch on"
+
+
+def test_an_effect_is_that_of_items_which_came_out_with_the_change():
+    """
+    Nothing comes out at first; then an epoch that had begun before; then one of after.
+    """
+    program = Silent(0.9, None, 0.8, None, 0.75)
+
+    controller = settle(program, latency("850 ms", policy="reactive"))
+
+    (change,) = controller.history
+    measured = Latencies()
+    measured.record(0.75)
+    after_ms = round(sojourns([measured]).quantile_s(0.99) * 1000)
+    assert change.effect.startswith(f"99% within {after_ms} ms, before 99% within ")
+    assert change.effect.endswith("from the next epoch on")
+
+
+def test_a_change_before_the_last_one_was_measured_says_so():
+    program = Silent(0.9, 0.9)
+
+    controller = settle(program, latency("850 ms", policy="reactive"))
+
+    first, second = controller.history
+    assert first.effect.startswith("another change came before it was measured")
+    assert second.effect.startswith("the program ended")
 
 
 class Endless:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -58,6 +59,18 @@ class LatencyActuator(Protocol):
 MOST_STEPS = 1000  # control steps that are kept
 
 
+@dataclass(frozen=True)
+class PendingEffect:
+    """A change whose effect is not known yet, and what was `before` it.
+
+    So many steps with items are to be passed over: they do not show it yet.
+    """
+
+    change: Adaptation
+    before: str
+    skip: int = 0
+
+
 class LatencyController:
     """Keeps one program within its bound; `history` may be read from other threads."""
 
@@ -77,9 +90,7 @@ class LatencyController:
         self._epochs = EpochMemory()
         self._closed = ClosedMemory()
         self._alarm_per_s = math.inf
-        self._pending: tuple[Adaptation, float] | None = (
-            None  # and the latency before it
-        )
+        self._pending: PendingEffect | None = None
 
     @property
     def now_s(self) -> float:
@@ -115,8 +126,11 @@ class LatencyController:
                 return False
             how = done
         change = Adaptation(at_s, decision.what, decision.why, how)
-        before_s = seen.sojourns.quantile_s(self._goal.quantile)
-        self._pending = (self.history.note(change), before_s)
+        self._tell("another change came before it was measured")
+        # An epoch that has begun is still as it was before.
+        skip = 1 if decision.changes and self._actuator.epoch_items is not None else 0
+        noted = self.history.note(change)
+        self._pending = PendingEffect(noted, self._describe_latency(seen), skip)
         return True
 
     def _without_choice(self) -> bool:
@@ -150,19 +164,28 @@ class LatencyController:
         return decision
 
     def _tell_effect(self, seen: Observed | None) -> None:
-        """Add to the last change what came of it."""
+        """Add to the last change what came of it, once items have come out with it."""
         if self._pending is None:
             return
-        step, before_s = self._pending
-        self._pending = None
         if seen is None:
-            effect = "the program ended"
-        else:
-            after_s = seen.sojourns.quantile_s(self._goal.quantile)
-            share = f"{self._goal.quantile:.0%}"
-            effect = f"{share} within {ms(after_s)}, before {ms(before_s)}"
-        told = "; ".join(part for part in (effect, step.effect) if part)
-        self.history.amend(step, told)
+            self._tell("the program ended")
+        elif seen.sojourns.items and self._pending.skip:
+            self._pending = replace(self._pending, skip=self._pending.skip - 1)
+        elif seen.sojourns.items:
+            now = self._describe_latency(seen)
+            self._tell(f"{now}, before {self._pending.before}")
+
+    def _tell(self, effect: str) -> None:
+        if self._pending is not None:
+            change, self._pending = self._pending.change, None
+            told = "; ".join(part for part in (effect, change.effect) if part)
+            self.history.amend(change, told)
+
+    def _describe_latency(self, seen: Observed) -> str:
+        if not seen.sojourns.items:
+            return "nothing came out"
+        late_s = seen.sojourns.quantile_s(self._goal.quantile)
+        return f"{self._goal.quantile:.0%} within {ms(late_s)}"
 
     def steps(self) -> tuple[LatencyStep, ...]:
         """Return the last control steps."""
