@@ -37,6 +37,10 @@ class Actuator(Protocol):
         """The regions that can have several replicas, with their operators."""
 
     @property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        """The producers of each operator; empty where ports are not to be moved."""
+
+    @property
     def arrangement(self) -> Arrangement:
         """How it is arranged now."""
 

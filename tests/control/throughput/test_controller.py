@@ -328,3 +328,57 @@ def test_the_same_work_does_not_wake_it():
         controller.advance()
 
     assert before == len(controller.history)
+
+
+def uneven(seed: int) -> ItemCosts:
+    """A chain of 8 whose operators cost up to a hundred times as much as others."""
+    pick = random.Random(seed)
+    names = ["read", *(f"o{number}" for number in range(1, 9))]
+    at = {tuple(names[: n + 1]): 0.01 * 10 ** pick.uniform(-1, 1) for n in range(1, 9)}
+    return ItemCosts({("read",): 1e-5, **at}, port_s=2e-5)
+
+
+def best_of_all_placements(costs: ItemCosts, cores: int) -> float:
+    places = sorted({operator for route in costs.at for operator in route[1:]})
+    return max(
+        throughput(costs, threads_of(costs, Arrangement(frozenset(ports)), {}), cores)
+        for count in range(len(places) + 1)
+        for ports in itertools.combinations(places, count)
+    )
+
+
+@pytest.mark.parametrize(("cores", "seed"), [(3, 0), (3, 1), (3, 6), (3, 16)])
+def test_a_port_is_moved_where_the_first_steps_did_not_know_the_later(cores, seed):
+    costs = uneven(seed)
+    program = SimulatedProgram(costs, cores=cores)
+
+    history = settle(program).history
+
+    moved = [step for step in history if step.what.startswith(("move", "remove"))]
+    assert moved
+    assert all(step.why.startswith("the busiest core would have") for step in moved)
+    assert program.items_per_s >= 0.95 * best_of_all_placements(costs, cores)
+
+
+def test_ports_that_do_not_help_together_are_tried_alone():
+    costs = uneven(18)
+    program = SimulatedProgram(costs, cores=4)
+
+    history = [step.what for step in settle(program).history]
+
+    together = history.index("take back o2, o6")
+    assert any(what.startswith("insert a") for what in history[together:])
+    assert program.items_per_s >= 0.95 * best_of_all_placements(costs, 4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cores", [2, 3, 4, 8])
+def test_few_of_60_uneven_chains_end_below_the_best_placement(cores):
+    low = 0
+    for seed in range(60):
+        costs = uneven(seed)
+        program = SimulatedProgram(costs, cores=cores)
+        settle(program)
+        low += program.items_per_s < 0.95 * best_of_all_placements(costs, cores)
+
+    assert low <= {2: 3, 3: 7, 4: 0, 8: 0}[cores]

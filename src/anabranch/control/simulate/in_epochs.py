@@ -77,6 +77,11 @@ class SimulatedEpochs(SimulatedProgram):
         return self.elements.cuts - self.arrangement.ports
 
     @property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        """Nothing, as on Spark."""
+        return {}
+
+    @property
     def items_per_s(self) -> float:
         return 1 / sum(self._seconds(self.arrangement).values())
 

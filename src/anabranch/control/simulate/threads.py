@@ -57,6 +57,14 @@ class SimulatedProgram:
         return frozenset(operator for route in self.costs.at for operator in route[1:])
 
     @property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        """Whom each operator gets its items from."""
+        found: dict[str, tuple[str, ...]] = {}
+        for route in sorted(self.costs.at, key=len):
+            found.setdefault(route[-1], route[-2:-1])
+        return found
+
+    @property
     def items_per_s(self) -> float:
         """The throughput as it is now, without noise."""
         return throughput(self.costs, self.find_threads(), self.cores)

@@ -159,7 +159,7 @@ def throughput(costs: ItemCosts, threads: Mapping[str, Thread], cores: int) -> f
     """
     work = _work(threads)
     ideal_s = _ideal_s(work, cores)
-    uneven_s = _busiest_core_s(work, cores) - ideal_s
+    uneven_s = estimate_busiest_core(work, cores) - ideal_s
     period_s = ideal_s + math.hypot(uneven_s, _estimate_loss_s(costs, work, cores))
     return 1 / max(period_s, costs.serial_s, costs.locked_s)
 
@@ -186,7 +186,7 @@ def estimate_waiting(
     0.25
     """
     period_s = 1 / throughput(replace(costs, serial_s=0.0), threads, cores)
-    return period_s / _busiest_core_s(_work(threads), cores) - 1
+    return period_s / estimate_busiest_core(_work(threads), cores) - 1
 
 
 def calibrate(
@@ -245,7 +245,7 @@ def _fit_crowding(
     if not without_core_s:
         return costs
     ideal_s = _ideal_s(work, cores)
-    uneven_s = _busiest_core_s(work, cores) - ideal_s
+    uneven_s = estimate_busiest_core(work, cores) - ideal_s
     slower_s = max(0.0, 1 / rate - ideal_s)
     lost_s = math.sqrt(max(0.0, slower_s**2 - uneven_s**2))
     known_s = _estimate_loss_s(replace(costs, crowding=0.0), work, cores)
@@ -278,7 +278,7 @@ def _without_core_s(costs: ItemCosts, work: Sequence[float], cores: int) -> floa
     )
 
 
-def _busiest_core_s(work: Sequence[float], cores: int) -> float:
+def estimate_busiest_core(work: Sequence[float], cores: int) -> float:
     """Return how long the busiest core takes, on average over orders of the threads."""
     if len(work) <= cores:
         return work[0]

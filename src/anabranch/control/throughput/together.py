@@ -13,7 +13,7 @@ to try, one of them is taken away, if that can cost but little.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from anabranch.control.goals import ControlSettings
 from anabranch.control.throughput.pipelining import (
@@ -21,6 +21,7 @@ from anabranch.control.throughput.pipelining import (
     choose_ports,
     select_bottlenecks,
 )
+from anabranch.control.throughput.rebalance import Producers, find_better_placement
 from anabranch.metrics.load import Profile, ThreadLoad
 from anabranch.plan.plan import Arrangement
 
@@ -45,6 +46,7 @@ class Scope:
     places: frozenset[str]
     regions: Mapping[str, tuple[str, ...]]  # region -> its operators
     barred: frozenset[str] = frozenset()
+    producers: Producers = field(default_factory=dict)  # empty: ports stay
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,9 @@ def choose_move(
     """Return the change that promises most, or why there is none."""
     chosen = _one_more(profile, arrangement, scope, settings)
     if isinstance(chosen, Stay):
+        elsewhere = _one_port_elsewhere(profile, arrangement, scope, settings)
+        if elsewhere is not None:
+            return elsewhere
         for region in scope.regions:
             less = _one_channel_less(region, profile, arrangement, scope, settings)
             if less is not None:
@@ -317,6 +322,42 @@ def _one_port_less(
         threads=-1,
         saves=True,
     )
+
+
+def _one_port_elsewhere(
+    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+) -> Move | None:
+    """Return a port to move or to remove, since the work would be divided better.
+
+    Not where some of the work is that of replicas, or waits for the world or a lock: then
+    what an operator costs does not tell what its thread can do.
+    """
+    uncertain = any(load.blocked or load.replicas > 1 for load in profile.threads)
+    if not scope.producers or uncertain or arrangement.degrees:
+        return None
+    if profile.locked * (1 + settings.least_promise) >= 1:
+        return None
+    better = find_better_placement(
+        profile, arrangement.ports, scope.places, scope.producers, scope.cores
+    )
+    for promise, port, place in better:
+        if promise <= 1 + settings.least_promise:
+            break
+        name = no_port_at(port) if place is None else f"{place} instead of {port}"
+        if name in scope.barred:
+            continue
+        rest = arrangement.without_ports({port})
+        return Move(
+            what=f"remove the threaded port at {port}"
+            if place is None
+            else f"move the threaded port at {port} to {place}",
+            why=f"the busiest core would have {1 / promise:.0%} of the work that it has",
+            to=rest if place is None else rest.with_ports({place}),
+            at={name: place or port},
+            promise=promise,
+            threads=-1 if place is None else 0,
+        )
+    return None
 
 
 def _measure_barred_share(scope: Scope) -> float:

@@ -14,6 +14,7 @@ Every decision is a pure function in a file of its own; waiting is the actuator'
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from anabranch.control.actuator import Actuator
 from anabranch.control.goals import ControlSettings
@@ -82,6 +83,7 @@ class Controller:
         self._shares: Mapping[str, float] | None = None  # of operators, when it halted
         self._rounds = 0  # since the last profile
         self._begun = False
+        self._alone: tuple[Move, ...] = ()  # ports that did not help together
 
     @property
     def now_s(self) -> float:
@@ -122,6 +124,7 @@ class Controller:
             self._actuator.places,
             self._actuator.regions,
             self._blacklist.at(self._actuator.arrangement),
+            self._actuator.producers,
         )
 
     def _seek(self) -> bool:
@@ -135,6 +138,11 @@ class Controller:
         self._known = before
         arrangement = self._actuator.arrangement
         self._first = self._first or arrangement
+        if self._alone:
+            move, *others = self._alone
+            self._alone = tuple(others)
+            to = arrangement.with_ports(move.at)
+            return self._attempt(replace(move, to=to), arrangement, before)
         match choose_move(profile, arrangement, self._scope(), self._settings):
             case Stay(why=why):
                 self._note("settled", why, str(arrangement))
@@ -195,13 +203,18 @@ class Controller:
         if idle != set(move.at):
             kept = move.to.without_ports(idle)
             self._known = None
-        self._blacklist.add(idle, earlier)
+        several = len(idle) > 1 and not move.saves
+        if several:  # each of them may help where all together do not
+            self._alone = tuple(_alone(move, port) for port in sorted(idle))
+        else:
+            self._blacklist.add(idle, earlier)
         how = self._actuator.arrange(kept)
         if how is None:
             return False
         names = ", ".join(sorted(idle))
         why = "; ".join(f"throughput {gains[place]}" for place in sorted(idle))
-        self._note(f"take back {names}", why, f"not tried again here; {how}")
+        then = "each is tried alone" if several else "not tried again here"
+        self._note(f"take back {names}", why, f"{then}; {how}")
         return True
 
     def _watch(self) -> bool:
@@ -228,6 +241,7 @@ class Controller:
             return True
         self._note("tune again", why, "everything may be tried again")
         self._blacklist.clear()
+        self._alone = ()
         self.settled, self._known = False, now
         return self._reconsider(now)
 
@@ -287,6 +301,13 @@ class Controller:
     ) -> None:
         when_s = self._actuator.now_s if at_s is None else at_s
         self.history.note(Adaptation(when_s, what, why, effect))
+
+
+def _alone(move: Move, port: str) -> Move:
+    """Return the part of a step that inserts one of its ports."""
+    why = "with others it did not help; alone it may"
+    what = f"insert a threaded port at {port}"
+    return replace(move, what=what, why=why, at={port: move.at[port]})
 
 
 def _in_doubt(seen: Gain, least: float) -> bool:

@@ -72,6 +72,10 @@ class LocalActuator:
     def regions(self) -> Mapping[str, tuple[str, ...]]:
         return {region.name: region.operators for region in self._flow.plan.regions}
 
+    @cached_property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        return {op.name: tuple(o.operator for o in op.inputs) for op in self._graph}
+
     @property
     def arrangement(self) -> Arrangement:
         return arrangement_of(self._flow.configuration)

@@ -120,6 +120,11 @@ class SparkActuator:
         }
 
     @property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        """Nothing: cuts go and come with what epochs are measured to take."""
+        return {}
+
+    @property
     def arrangement(self) -> Arrangement:
         cut = Arrangement(self._ports)
         return cut.with_degree(REGIONS, self._run.degree) if self.regions else cut
