@@ -61,7 +61,8 @@ class SimulatedProgram:
         """Whom each operator gets its items from."""
         found: dict[str, tuple[str, ...]] = {}
         for route in sorted(self.costs.at, key=len):
-            found.setdefault(route[-1], route[-2:-1])
+            for number, operator in enumerate(route):
+                found.setdefault(operator, route[max(0, number - 1) : number])
         return found
 
     @property
