@@ -10,10 +10,11 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind
 from anabranch.language.drafts import build_graph
 from anabranch.operators.custom import Apply
+from anabranch.operators.getters import key_getter
 from anabranch.operators.sources import FromIterable
 from anabranch.operators.stateless import FlatMap, Map
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.keys import in_key_order, key_getter
+from anabranch.runtime.keys import in_key_order
 from anabranch.runtime.state import States
 
 
