@@ -2,6 +2,7 @@ import datetime as dt
 import enum
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -353,3 +354,62 @@ def test_json_keeps_half_a_surrogate_pair(tmp_path):
 
     assert '"ä"\n"\\ud800"\n"\\udfff!"\n'.encode() == found == encode_jsonl(texts)
     assert texts == list(map(json.loads, found.splitlines()))
+
+
+NOON = dt.datetime(2026, 1, 1, 12)  # noqa: DTZ001 - one without a zone
+DRIFTS = {
+    "floats among ints": ([1, 2], [3.0]),
+    "other members of a dict": ([{"a": 1}], [{"b": 2}]),
+    "datetimes with a zone among others": ([NOON], [NOON.replace(tzinfo=dt.UTC)]),
+    "text after nothing": ([None], ["a"]),
+    "a finer decimal": ([Decimal("1.5")], [Decimal("1.55")]),
+    "lists of floats among lists of ints": ([[1]], [[2.0]]),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), DRIFTS.values(), ids=DRIFTS)
+def test_a_later_row_group_of_other_types_is_refused_and_not_bent(
+    tmp_path, monkeypatch, before, after
+):
+    monkeypatch.setattr("anabranch.connectors.files.writer._HELD_ITEMS", 1)
+    writer = writer_of(tmp_path / "out.parquet", "parquet")
+    for value in before:
+        writer.write((value, 1))
+
+    with pytest.raises(OutputError, match=r"'value_1' must be of one type|data loss"):
+        writer.write((after[0], 1))
+
+    writer.abort()
+
+
+SAME = {
+    "ints among floats": [1.5, 3],
+    "nothing later on": ["a", None],
+    "an empty list": [[1], []],
+    "a coarser decimal": [Decimal("1.55"), Decimal("1.5")],
+    "another zone": [
+        NOON.replace(tzinfo=dt.UTC),
+        NOON.replace(tzinfo=dt.timezone(dt.timedelta(hours=2))),
+    ],
+}
+
+
+@pytest.mark.parametrize("values", SAME.values(), ids=SAME)
+def test_a_later_row_group_may_differ_where_its_values_stay(
+    tmp_path, monkeypatch, values
+):
+    monkeypatch.setattr("anabranch.connectors.files.writer._HELD_ITEMS", 1)
+    path = tmp_path / "out.parquet"
+
+    written(path, "parquet", [(value,) for value in values])
+
+    assert values == pq.read_table(path).column("value_1").to_pylist()
+
+
+def test_datetimes_with_and_without_a_zone_in_one_row_group_are_refused(tmp_path):
+    writer = writer_of(tmp_path / "out.parquet", "parquet")
+    writer.write((NOON,))
+    writer.write((NOON.replace(tzinfo=dt.UTC),))
+
+    with pytest.raises(OutputError, match="'value_1' must all have a zone, or none"):
+        writer.commit()

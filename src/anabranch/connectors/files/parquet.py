@@ -13,6 +13,7 @@ field is; `__HIVE_DEFAULT_PARTITION__` is None.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -400,6 +401,20 @@ def table_of_values(
     )
 
 
+def _refuse_mixed_zones(name: str, values: Sequence[Any]) -> None:
+    """Raise `OutputError` where only some datetimes have a zone: Arrow would drop it."""
+    moments = [value for value in values if isinstance(value, dt.datetime)]
+    bare = next((one for one in moments if one.utcoffset() is None), None)
+    zoned = next((one for one in moments if one.utcoffset() is not None), None)
+    if bare is not None and zoned is not None:
+        msg = (
+            f"the datetimes of column {name!r} must all have a zone, or none; got "
+            f"{bare!r} and {zoned!r}; map them first, for example with "
+            f"replace(tzinfo=datetime.UTC)"
+        )
+        raise OutputError(msg)
+
+
 def refuse_misfit(name: str, value: Any, known: Any) -> None:
     """Raise `OutputError` if a value does not fit a column of a known type."""
     if value is None or (type(value), known) in _ALWAYS_FIT:
@@ -411,9 +426,48 @@ def refuse_misfit(name: str, value: Any, known: Any) -> None:
         raise OutputError(msg) from None
 
 
+def fit_schema(table: Any, schema: Any) -> Any:
+    """Return a table with the types of the rows before it.
+
+    Raise `OutputError` where a value would be another one with them.
+
+    >>> rows = table_of([(1,), (2,)], None, {})
+    >>> fit_schema(rows, table_of([(1.5,)], None, {}).schema).to_pydict()
+    {'value_1': [1.0, 2.0]}
+    """
+    for name, held, found in zip(
+        schema.names, schema.types, table.schema.types, strict=True
+    ):
+        if not _takes(held, found):
+            msg = (
+                f"the values of column {name!r} must be of one type; they are {found}, "
+                f"but those before are {held}; annotate the attribute, or map it first"
+            )
+            raise OutputError(msg)
+    return table.cast(schema)
+
+
+def _takes(held: Any, found: Any) -> bool:
+    """Tell whether a cast keeps the values, or fails where it does not."""
+    kinds = pa.types
+    if found == held or kinds.is_null(found):
+        return True
+    if kinds.is_list(held) and kinds.is_list(found):
+        return _takes(held.value_type, found.value_type)
+    if kinds.is_struct(held) and kinds.is_struct(found):
+        return [f.name for f in held] == [f.name for f in found] and all(
+            map(_takes, [f.type for f in held], [f.type for f in found])
+        )
+    if kinds.is_timestamp(held) and kinds.is_timestamp(found):
+        return (held.tz is None) == (found.tz is None)
+    if kinds.is_decimal(held):
+        return bool(kinds.is_decimal(found))
+    return bool(kinds.is_floating(held) and kinds.is_integer(found))
+
+
 def _array(name: str, values: Sequence[Any], known: Any) -> Any:
     try:
-        return pa.array(values, known)
+        made = pa.array(values, known)
     except UnicodeEncodeError:
         for value in values:
             refuse_unwritable_text((value,), (name,))
@@ -428,3 +482,6 @@ def _array(name: str, values: Sequence[Any], known: Any) -> Any:
             f"annotate the attribute, or map it first"
         )
         raise OutputError(msg) from None
+    if pa.types.is_timestamp(made.type):
+        _refuse_mixed_zones(name, values)
+    return made

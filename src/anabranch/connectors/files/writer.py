@@ -34,6 +34,7 @@ from anabranch.connectors.files.csv import as_they_are, cells, encode_rows
 from anabranch.connectors.files.jsonl import encode_lines, json_line
 from anabranch.connectors.files.parquet import (
     arrow_types,
+    fit_schema,
     refuse_misfit,
     table_of_values,
 )
@@ -448,7 +449,7 @@ class ParquetWriter(Writer):
         table = table_of_values(held, self._rows.names or (), self._types)
         if self._file is None:
             self._file = pq.ParquetWriter(self._output.part(), table.schema)
-        self._file.write_table(table.cast(self._file.schema))
+        self._file.write_table(fit_schema(table, self._file.schema))
 
     def _close(self) -> None:
         if self._file is not None:
