@@ -21,6 +21,7 @@ from anabranch.operators.clock import EventTime, InOrder, is_sign
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.sources import FromIterable
 from anabranch.operators.stateless import (
     WINDOW,
@@ -42,7 +43,7 @@ Position = tuple[float, ...]
 Delivery = tuple[Position, int, Any]  # position, input port, item
 Definition = Callable[[Any, Arrivals], Any]
 
-PASSING = (Map, Filter, FlatMap, Punctuate, Split, Scan, Apply, Iterate)
+PASSING = (Map, Filter, FlatMap, Lookup, Punctuate, Split, Scan, Apply, Iterate)
 
 
 def run_breadth_first(graph: Graph, given: Sequence[Any] = ()) -> dict[str, list[Any]]:
@@ -127,7 +128,9 @@ def _per_key(op: Op, arrivals: Arrivals) -> list[Arrivals]:
     if not op.state_key:
         return [arrivals]
     keys = [
-        None if is_sign(a.item) else tuple(getattr(a.item, n) for n in op.state_key)
+        None
+        if is_sign(a.item)
+        else tuple(definitions.part_of(a.item, n) for n in op.state_key)
         for a in arrivals
     ]
     return [
@@ -184,6 +187,7 @@ DEFINITIONS: dict[type, Any] = {
     Apply: definitions.apply,
     Aggregate: definitions.aggregate,
     Join: definitions.join,
+    Lookup: definitions.lookup,
     Block: definitions.block,
     Deal: definitions.deal,
     Collect: definitions.collect,

@@ -18,7 +18,14 @@ from anabranch.operators.custom import Apply
 from anabranch.operators.join import Join
 from anabranch.operators.stateless import WINDOW
 from anabranch.operators.windows import Aggregate
-from tests.programs.definitions import END, Arrival, Arrivals, Output, summarize
+from tests.programs.definitions import (
+    END,
+    Arrival,
+    Arrivals,
+    Output,
+    part_of,
+    summarize,
+)
 
 Plain = Callable[[Any, Arrivals], Any]
 
@@ -84,7 +91,7 @@ def _trigger(clocks: list[float], after: int, time: float) -> float:
 
 
 def _key(op: Op, item: Any) -> tuple[Any, ...]:
-    return tuple(getattr(item, name) for name in op.keyed_by)
+    return tuple(part_of(item, name) for name in op.keyed_by)
 
 
 Made = Iterator[tuple[Any, Output]]

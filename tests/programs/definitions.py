@@ -18,6 +18,7 @@ from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.clock import is_sign
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup
 from anabranch.operators.stateless import (
     WINDOW,
     Barrier,
@@ -60,6 +61,20 @@ def filter_(kind: Filter, arrivals: Arrivals) -> Outputs:
     for index, _, item in items_of(arrivals):
         if kind.predicate(item):
             yield Output(index, item)
+
+
+def lookup(kind: Lookup, arrivals: Arrivals) -> Outputs:
+    for index, _, item in items_of(arrivals):
+        key = tuple(part_of(item, name) for name in kind.on)
+        found = [v for k, v in kind.table.items() if key in ((k,), k)]
+        for value in found or kind.default:
+            yield Output(index, kind.into(item, value) if kind.into else (item, value))
+
+
+def part_of(item: Any, name: str) -> Any:
+    """Return a part of the key of an item: an attribute, or what a function gives."""
+    function = getattr(name, "function", None)
+    return getattr(item, name) if function is None else function(item)
 
 
 def flat_map(kind: FlatMap, arrivals: Arrivals) -> Outputs:

@@ -11,6 +11,18 @@ def shake(e: Event) -> Event:
     return e._replace(ts=e.ts - e.value % 13)
 
 
+def half(e: Event) -> int:
+    """Give the key of an event: which half its value is in, whatever its zone."""
+    return 0 if e.value < PRIME // 20 else 1
+
+
+SHIFTS = {0: 5, 2: 11}  # by zone; there is none for 1
+
+
+def shift_by(e: Event, shift: int) -> Event:
+    return e._replace(value=(e.value + shift) % PRIME)
+
+
 def jump(e: Event) -> Event:
     """Put a stream far out of order, now and then."""
     return e._replace(ts=e.ts - 50) if e.value % 11 == 0 else e

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tests.programs.steps import COLUMNS, MOST_WINDOWS
 from tests.programs.writer import Var, Writer
 
+HALF = "half"  # a function that gives a key
 BOUNDS = (
     'ts=ab.window_end(), key=ab.any("key"), zone=ab.first("zone"), value=ab.count()'
 )
@@ -24,7 +25,13 @@ def _clocked(w: Writer) -> tuple[str, Var]:
     shaken = w.rng.choice(("", ".map(shake)", ".map(shake)", ".map(jump)"))
     lateness = w.rng.choice((0, 3, 10, 12))
     late = w.rng.choice(("drop", "current"))
-    between = w.rng.choice(("", "", ".filter(is_even)", ".map(bump)", ".map(rekey)"))
+    between = w.rng.choice(
+        (
+            *("", "", ".filter(is_even)", ".map(bump)", ".map(rekey)"),
+            '.lookup(SHIFTS, on="zone", into=shift_by)',
+            '.lookup(SHIFTS, on="zone", into=shift_by, default=1)',
+        )
+    )
     expression = (
         f'{var.name}{shaken}.event_time("ts", lateness={lateness}, late="{late}")'
     )
@@ -83,8 +90,10 @@ def forget_step(w: Writer) -> None:
     """Keys that are forgotten when they are old."""
     expression, var = _clocked(w)
     after = w.rng.choice((1, 5, 20))
-    names = w.rng.choice((("key",), ("zone",), ("key", "zone")))
-    key = ", ".join(f'"{name}"' for name in names)
+    names = w.rng.choice(
+        (("key",), ("zone",), ("key", "zone"), (HALF,), ("zone", HALF))
+    )
+    key = _parts(names)
     call = w.rng.choice(
         (
             "scan(running_total, 0)",
@@ -135,8 +144,14 @@ def clocks_meet_step(w: Writer) -> None:
 
 
 def _key(w: Writer) -> tuple[str, tuple[str, ...]]:
-    names = w.rng.choice((("key",), ("key",), ("zone",), ("key", "zone"), ()))
-    return f".key_by({', '.join(repr(name) for name in names)})", names
+    names = w.rng.choice(
+        (("key",), ("key",), ("zone",), ("key", "zone"), (HALF,), ("key", HALF), ())
+    )
+    return f".key_by({_parts(names)})", names
+
+
+def _parts(names: tuple[str, ...]) -> str:
+    return ", ".join(name if name == HALF else repr(name) for name in names)
 
 
 TIMED: dict[str, tuple[Callable[[Writer], None], int]] = {

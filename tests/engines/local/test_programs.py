@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+import anabranch as ab
 from tests.engines.local.shaking import (
     any_configuration,
     ended,
@@ -63,3 +64,15 @@ def test_what_follows_a_clock_gives_the_sequential_result(seed, monkeypatch):
         ended(running)
 
     assert_same(program(seed, timed=True), run)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(10_000, 15_000, 250))
+def test_what_follows_a_clock_gives_the_sequential_result_5000_times(start):
+    for seed in range(start, start + 250):
+        assert_same(
+            program(seed, timed=True),
+            lambda sinks, degree=1 + seed % 4: ab.run(
+                *sinks, on="local", degree=degree
+            ),
+        )
