@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent import futures
 
 import pytest
@@ -11,6 +12,14 @@ import pytest
 import anabranch as ab
 from anabranch.metrics.epoch_trace import EpochTrace
 from tests import needs
+
+
+def wait_for(reached: Callable[[], object]) -> None:
+    """Wait for what is sent in the background: a job does not wait long for it."""
+    deadline_s = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
 
 
 class Receiver:
@@ -55,13 +64,18 @@ class Receiver:
 
     def last(self) -> dict:
         """Return the metrics of the last request by their names."""
+        wait_for(lambda: self.metrics)
         (resource,) = self.metrics[-1].resource_metrics
         (scope,) = resource.scope_metrics
         assert "anabranch" == scope.scope.name
         return {metric.name: metric for metric in scope.metrics}
 
-    def spans(self) -> list:
-        """Return all spans so far."""
+    def spans(self, least: int) -> list:
+        """Return all spans, once there are so many."""
+        wait_for(lambda: len(self._all_spans()) >= least)
+        return self._all_spans()
+
+    def _all_spans(self) -> list:
         return [
             span
             for request in self.traces
@@ -141,7 +155,7 @@ def test_an_epoch_is_a_trace_of_its_phases(receiver):
     exporter.trace(EpochTrace(2, 1002.0, phases, items=60))
     exporter.close()
 
-    spans = receiver.spans()
+    spans = receiver.spans(8)
     wholes = [span for span in spans if span.name == "epoch"]
     assert 2 == len({span.trace_id for span in wholes})
     assert [b"", b""] == [span.parent_span_id for span in wholes]
@@ -169,7 +183,8 @@ def test_every_epoch_on_spark_is_traced(receiver, tmp_path):
     job = ab.run(out, on="spark", epoch_items=100, metrics=receiver.target)
 
     assert list(range(300)) == out.items
-    epochs = [span for span in receiver.spans() if span.name == "epoch"]
+    spans = receiver.spans(4 * job.metrics().epochs)
+    epochs = [span for span in spans if span.name == "epoch"]
     assert job.metrics().epochs == len(epochs) == len({s.trace_id for s in epochs})
     assert 300 == sum(
         attribute.value.int_value
@@ -177,7 +192,7 @@ def test_every_epoch_on_spark_is_traced(receiver, tmp_path):
         for attribute in span.attributes
         if attribute.key == "anabranch.epoch.items"
     )
-    assert {"epoch", "read", "run", "commit"} == {s.name for s in receiver.spans()}
+    assert {"epoch", "read", "run", "commit"} == {s.name for s in spans}
     assert 3 <= receiver.last()["anabranch.epochs"].sum.data_points[0].as_int
 
 
