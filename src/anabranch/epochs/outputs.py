@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from anabranch.connectors.external import External, Refuse
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.connectors.files.columns import columns_of
-from anabranch.connectors.files.parquet import arrow_types, table_of
+from anabranch.connectors.files.parquet import arrow_types, fit_schema, table_of
 from anabranch.connectors.files.rolling import (
     Pending,
     RollingDirectory,
@@ -456,7 +456,7 @@ def put_together(kind: WriteFiles, parts: Sequence[Location], whole: Location) -
         with whole.open("wb") as target, pq.ParquetWriter(target, schema) as writer:
             for part in parts:
                 with part.open("rb") as source:
-                    writer.write_table(pq.read_table(source).cast(writer.schema))
+                    writer.write_table(fit_schema(pq.read_table(source), writer.schema))
         return
     with whole.open("wb") as file:
         for number, part in enumerate(parts):

@@ -27,7 +27,13 @@ from anabranch.graph.types import (
     type_name,
 )
 
-TEXTS: tuple[type, ...] = (dt.datetime, dt.date, dt.time, uuid.UUID)
+TEXTS: tuple[type, ...] = (
+    dt.datetime,
+    dt.date,
+    dt.time,
+    dt.timedelta,
+    uuid.UUID,
+)
 _MANY: dict[Any, Any] = {
     list: list,
     set: set,

@@ -30,6 +30,7 @@ from anabranch.graph.shapes import (
     Shape,
     Table,
     describe_shape,
+    may_be_none,
 )
 
 _UUID_BYTES = 16
@@ -67,8 +68,9 @@ def fit(shape: Shape, held: Any) -> Convert:
 
 def _refuse_null(shape: Shape, held: Any) -> Convert:
     """Return the converter of what is inside of something: a null there is refused."""
-    convert = fit(shape, held)
-    if shape == PlainShape(Any) or isinstance(shape, OneOf) or shape == NOTHING:
+    nothing = pa.types.is_null(held)  # an empty list, where a type was inferred
+    convert = same if nothing else fit(shape, held)
+    if may_be_none(shape) or (isinstance(shape, OneOf) and not nothing):
         return convert
 
     def convert_present(value: Any) -> Any:

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, get_origin
 
+from anabranch.connectors.files.values import format_duration
 from anabranch.errors import OutputError
 from anabranch.graph.types import fields_of
 
@@ -171,6 +172,7 @@ _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (bytes, bytes.decode),
     ((dt.date, dt.time), lambda moment: moment.isoformat()),
     ((decimal.Decimal, uuid.UUID), str),
+    (dt.timedelta, format_duration),
 )
 
 

@@ -125,9 +125,9 @@ class CsvParser(RowParser):
         for name, annotation in attributes.items():
             if (known := text_type(annotation)) is None:
                 msg = (
-                    f"{path}: attribute {name!r} of {type_name(kind)} must be an int, "
-                    f"float, bool, str or bytes, or one of these | None, to be read "
-                    f"from text; it is {type_name(annotation)}; read it as str and "
+                    f"{path}: attribute {name!r} of {type_name(kind)} must be a "
+                    f"number, a str, bytes, a date or time, a UUID, an Enum or a "
+                    f"Literal, or one of these | None, to be read from text; it is {type_name(annotation)}; read it as str and "
                     f"convert it in a map"
                 )
                 raise InputError(msg)

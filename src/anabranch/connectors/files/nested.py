@@ -5,7 +5,7 @@ the place inside the item.
 
 - int, float, bool, str, bytes, None: as in `jsonl`
 - Decimal: a number, taken as it is written, or a string
-- datetime, date, time: a string in ISO format; UUID: a string
+- datetime, date, time, timedelta: a string in ISO format; UUID: a string
 - an Enum: the value of a member; a Literal: one of its values
 - list, tuple, set, frozenset: a list; dict: an object, its keys converted from strings
 - NamedTuple, dataclass, TypedDict: an object, matched by name
@@ -23,7 +23,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from anabranch.connectors.files.rows import Unreadable
-from anabranch.connectors.files.values import INT64_MAX, INT64_MIN, maker, text_type
+from anabranch.connectors.files.values import (
+    INT64_MAX,
+    INT64_MIN,
+    maker,
+    parse_duration,
+    text_type,
+)
 from anabranch.graph.shapes import (
     ChoiceShape,
     Many,
@@ -65,6 +71,7 @@ _NAMES: dict[Any, str] = {
     dt.datetime: "a date and time in ISO format",
     dt.date: "a date in ISO format",
     dt.time: "a time in ISO format",
+    dt.timedelta: "a duration in ISO format",
     uuid.UUID: "a UUID",
 }
 
@@ -238,6 +245,7 @@ _PLAIN: dict[Any, Convert] = {
     dt.datetime: _text_to(dt.datetime.fromisoformat),
     dt.date: _text_to(dt.date.fromisoformat),
     dt.time: _text_to(dt.time.fromisoformat),
+    dt.timedelta: _text_to(parse_duration),
     uuid.UUID: _text_to(uuid.UUID),
 }
 

@@ -24,6 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.connectors.files.arrow_values import NoFitError, fit, same
+from anabranch.connectors.files.arrow_writing import (
+    ARROW_TYPES,
+    arrow_type,
+    refuse_mixed,
+    to_arrow,
+)
 from anabranch.connectors.files.columns import (
     Names,
     RowValues,
@@ -345,16 +351,10 @@ def _refuse_null(values: tuple[Any, ...], attributes: dict[str, Any]) -> None:
             raise Unreadable(msg)
 
 
-_ARROW_TYPES = {
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bytes: pa.binary(),
-}
 _ALWAYS_FIT = {  # an int may be too long
-    (kind, known) for kind, known in _ARROW_TYPES.items() if kind is not int
+    (kind, known) for kind, known in ARROW_TYPES.items() if kind is not int
 }
+_SIMPLE = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.binary()})
 
 
 def arrow_types(kind: Any) -> dict[str, Any]:
@@ -368,10 +368,7 @@ def arrow_types(kind: Any) -> dict[str, Any]:
     fields: Mapping[str, Any] | None = fields_of(kind)
     if fields is None:
         fields = dict.fromkeys(columns_of(kind) or (), kind)
-    known = {
-        name: _ARROW_TYPES.get(optional_of(annotation) or annotation)
-        for name, annotation in fields.items()
-    }
+    known = {name: arrow_type(shape_of(kind)) for name, kind in fields.items()}
     return {name: found for name, found in known.items() if found is not None}
 
 
@@ -420,8 +417,8 @@ def refuse_misfit(name: str, value: Any, known: Any) -> None:
     if value is None or (type(value), known) in _ALWAYS_FIT:
         return
     try:
-        pa.array([value], known)
-    except (pa.ArrowException, OverflowError) as error:
+        pa.array([to_arrow(value, known)], known)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
         msg = f"column {name!r} must be {known}; got {value!r} ({error}); map it first"
         raise OutputError(msg) from None
 
@@ -467,13 +464,18 @@ def _takes(held: Any, found: Any) -> bool:
 
 def _array(name: str, values: Sequence[Any], known: Any) -> Any:
     try:
-        made = pa.array(values, known)
+        if known is None:
+            _refuse_mixed_zones(name, values)
+        if known not in _SIMPLE:
+            values = [to_arrow(value, known) for value in values]
+            refuse_mixed(values, known)
+        return pa.array(values, known)
     except UnicodeEncodeError:
         for value in values:
             refuse_unwritable_text((value,), (name,))
         msg = f"column {name!r} must hold text that UTF-8 can hold; map it first"
         raise OutputError(msg) from None
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, OverflowError, TypeError) as error:
         if known is not None:
             for value in values:
                 refuse_misfit(name, value, known)
@@ -482,6 +484,3 @@ def _array(name: str, values: Sequence[Any], known: Any) -> Any:
             f"annotate the attribute, or map it first"
         )
         raise OutputError(msg) from None
-    if pa.types.is_timestamp(made.type):
-        _refuse_mixed_zones(name, values)
-    return made

@@ -8,18 +8,25 @@ something is. No white space is taken off and nothing is guessed:
 - float: what `float()` takes, without white space, underscores or other digits than 0-9
 - bool: true, false, True, False, 1, 0
 - str as it stands; bytes: the text in UTF-8
+- datetime, date, time: ISO format; timedelta: an ISO duration such as PT1.5S
+- Decimal, UUID: as `str` writes them
+- Enum, Literal: one of the values, as they would be written
 - T | None: an empty field is None
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import re
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, TypeAlias
 
+from anabranch.graph.shapes import ChoiceShape, shape_of
 from anabranch.graph.types import constructor_fields, fields_of, optional_of
 
 Make: TypeAlias = Callable[[tuple[Any, ...]], Any]  # from values in order to an item
@@ -29,6 +36,11 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INTEGERS = re.compile(r"[-+0-9]*+")
 _FLOATS = re.compile(r"[-+.0-9eEinfatyINFATY]*+")
+_DECIMAL = re.compile(r"[-+.0-9eEinfatysqINFATYSQ]+")
+_DURATION = re.compile(
+    r"([+-]?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?",
+    re.ASCII,
+)
 _BOOLS = {
     "true": True,
     "false": False,
@@ -55,10 +67,35 @@ def text_type(annotation: Any) -> TextType | None:
     [1, None]
     """
     inner = optional_of(annotation)
-    if inner is None:
-        return _TEXT_TYPES.get(annotation)
-    required = _TEXT_TYPES.get(inner)
-    return None if required is None else _optional(required)
+    if inner is not None:
+        required = text_type(inner)
+        return None if required is None else _optional(required)
+    if isinstance(annotation, Hashable) and annotation in _TEXT_TYPES:
+        return _TEXT_TYPES[annotation]
+    shape = shape_of(annotation)
+    return _choice(shape) if isinstance(shape, ChoiceShape) else None
+
+
+def _choice(shape: ChoiceShape) -> TextType | None:
+    """Return how one of some values is read; None if texts do not tell them apart."""
+    members = {_write(written): value for written, value in shape.values}
+    if len(members) < len(shape.values) or None in members or "" in members:
+        return None
+
+    def one(text: str) -> Any:
+        if text not in members:
+            raise ValueError(text)
+        return members[text]
+
+    name = f"one of {', '.join(map(str, members))}"
+    return TextType(name, one, lambda texts: list(map(one, texts)))
+
+
+def _write(value: Any) -> str | None:
+    """Return how CSV writes the value of a member, if it is a text or a number."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else None
 
 
 def attributes_of(kind: Any) -> dict[str, Any]:
@@ -189,6 +226,54 @@ def _bool(text: str) -> bool:
     return _BOOLS[text]
 
 
+def format_duration(duration: dt.timedelta) -> str:
+    """Return a duration in ISO format, exactly.
+
+    >>> format_duration(dt.timedelta(days=-1, microseconds=5))
+    '-PT86399.999995S'
+    """
+    whole = duration // dt.timedelta(microseconds=1)
+    seconds, micros = divmod(abs(whole), 1_000_000)
+    fraction = f".{micros:06}".rstrip("0") if micros else ""
+    return f"{'-' if whole < 0 else ''}PT{seconds}{fraction}S"
+
+
+def parse_duration(text: str) -> dt.timedelta:
+    """Return the duration that an ISO text of days, hours, minutes and seconds gives.
+
+    >>> parse_duration("P1DT2H"), parse_duration("-PT0.000001S")
+    (datetime.timedelta(days=1, seconds=7200), datetime.timedelta(days=-1, seconds=86399, microseconds=999999))
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None or text[-1] in "PT":
+        raise ValueError(text)
+    sign, days, hours, minutes, seconds, micros = found.groups()
+    try:
+        made = dt.timedelta(
+            days=int(days or 0),
+            hours=int(hours or 0),
+            minutes=int(minutes or 0),
+            seconds=int(seconds or 0),
+            microseconds=int((micros or "").ljust(6, "0")),
+        )
+    except OverflowError:
+        raise ValueError(text) from None
+    return -made if sign == "-" else made
+
+
+def _decimal(text: str) -> Decimal:
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError(text)
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+
+
+def _each(name: str, one: Callable[[str], Any]) -> TextType:
+    return TextType(name, one, lambda texts: list(map(one, texts)))
+
+
 def _optional(required: TextType) -> TextType:
     def one(text: str) -> Any:
         return required.one(text) if text else None
@@ -206,4 +291,10 @@ _TEXT_TYPES = {
     bool: TextType("a bool (true or false)", _bool, lambda ts: [_bool(t) for t in ts]),
     str: TextType("a str", str, lambda texts: texts),
     bytes: TextType("bytes", str.encode, lambda ts: [t.encode() for t in ts]),
+    dt.datetime: _each("a date and time in ISO format", dt.datetime.fromisoformat),
+    dt.date: _each("a date in ISO format", dt.date.fromisoformat),
+    dt.time: _each("a time in ISO format", dt.time.fromisoformat),
+    dt.timedelta: _each("a duration in ISO format", parse_duration),
+    Decimal: _each("a decimal number", _decimal),
+    uuid.UUID: _each("a UUID", uuid.UUID),
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from anabranch.connectors.files.values import text_type
 from anabranch.connectors.storage import StorePath, locate, why_no_store
 from anabranch.errors import Fault
 from anabranch.graph.graph import Op
@@ -15,11 +16,9 @@ from anabranch.graph.kind import SourceKind
 from anabranch.graph.paths import is_store_url, path_advice, why_not_path
 from anabranch.graph.shapes import why_not_json
 from anabranch.graph.types import (
-    SCALARS,
     constructor_fields,
     fields_of,
     members_of,
-    optional_of,
     type_name,
     why_not_tuple_type,
 )
@@ -144,11 +143,11 @@ def _csv(op: Op, kind: ReadFiles) -> Iterator[Fault]:
             "give for instance delimiter=';'",
         )
     for name, annotation in constructor_fields(kind.type).items():
-        if (optional_of(annotation) or annotation) not in SCALARS:
+        if text_type(annotation) is None:
             yield fault(
                 op,
-                f"a CSV field is an int, float, bool, str or bytes, or one of these "
-                f"| None; {name!r} of {type_name(kind.type)} is {type_name(annotation)}",
+                f"a CSV field is a number, a str, bytes, a date or time, a UUID, an "
+                f"Enum or a Literal, or one of these | None; {name!r} of {type_name(kind.type)} is {type_name(annotation)}",
                 "read it as str and convert it in a map",
             )
 
