@@ -444,7 +444,7 @@ later = untyped.window(time=60, on="at").aggregate(len).to_list()
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"), [("program", "give it a unit"), ("later", "timestamp()")]
+    ("name", "advice"), [("program", "give it a unit"), ("later", "time='60 s'")]
 )
 def test_a_window_over_dates_is_refused_in_words(folder, capsys, name, advice):
     (folder / "dates.py").write_text(DATES)

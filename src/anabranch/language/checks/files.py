@@ -75,8 +75,7 @@ def locations(streams: Streams) -> Iterator[Fault]:
                 "name the new file or directory, as in 'out' or 'out.csv'",
             )
         elif isinstance(op.kind, WriteFiles):
-            yield from _in_store(op)
-        elif isinstance(op.kind, WriteFiles):
+            yield from _in_store(op, op.kind)
             yield from _mode(op, op.kind)
 
 
@@ -96,10 +95,8 @@ def _mode(op: Op, kind: WriteFiles) -> Iterator[Fault]:
         )
 
 
-def _in_store(op: Op) -> Iterator[Fault]:
+def _in_store(op: Op, kind: WriteFiles) -> Iterator[Fault]:
     """Yield a fault for an output in a store that only a disk can have."""
-    kind = op.kind
-    assert isinstance(kind, WriteFiles)  # noqa: S101
     if is_store_url(kind.path) and (kind.rolls or kind.mode == "append"):
         asked = "roll" if kind.rolls else "mode='append'"
         yield fault(
