@@ -14,8 +14,10 @@ from __future__ import annotations
 import copy
 import itertools
 import linecache
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import length_hint
 from types import FrameType
 from typing import Any, TypeAlias
@@ -320,13 +322,37 @@ class Program:
             outputs: list[Any] = []
             if kernel.handles_punctuation and states is not None:
                 for key in in_key_order(states):
-                    outputs += kernel.punctuation(states[key])
+                    outputs += self._ask(
+                        op, item, partial(kernel.punctuation, states[key])
+                    )
             if kernel.forwards_punctuation:
                 ports = range(op.kind.outputs)
                 outputs += [(p, WINDOW) for p in ports] if kernel.routed else [WINDOW]
             return outputs
 
         return take
+
+    def _ask(self, op: Op, sign: Any, step: Callable[[], Any]) -> Any:
+        """Return what a step at a sign gives; where it fails, the others go on."""
+        try:
+            return step()
+        except Exception as error:
+            if self._on_error is stop:
+                raise  # where it is told with its place
+            place = self._find_place()
+            where = self._describe(None if place is None else place[0])
+            self._on_error(failure_of(op, sign, where, error, place))
+            return ()
+
+    def _find_place(self) -> tuple[int, ...] | None:
+        """Return the place of the item that the program, further up, is at."""
+        frame: FrameType | None = sys._getframe()  # noqa: SLF001 - of this very thread
+        place: tuple[int, ...] | None = None
+        while frame is not None and place is None:
+            if frame.f_code.co_filename == self.filename:
+                place = self._place_in(frame.f_locals)
+            frame = frame.f_back
+        return place
 
     def _at_advance(
         self,
@@ -339,11 +365,5 @@ class Program:
         outputs: list[Any] = []
         if kernel.handles_clock and states is not None:
             for step in kernel.advance(states[()], sign, port):
-                try:
-                    outputs += step()
-                except Exception as error:
-                    if self._on_error is stop:
-                        raise  # where it is told with its place
-                    where = self._describe(None)
-                    self._on_error(failure_of(op, sign, where, error))
+                outputs += self._ask(op, sign, step)
         return outputs + forward_advance(kernel, sign, op.kind.outputs)
