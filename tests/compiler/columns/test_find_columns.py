@@ -10,7 +10,7 @@ import pytest
 import anabranch as ab
 from anabranch.compiler.columns.choose_columns import choose_columns
 from anabranch.compiler.columns.find_columns import find_columns
-from anabranch.compiler.options import SPARK
+from anabranch.compiler.options import LOCAL, SPARK
 from anabranch.language.drafts import build_graph
 from anabranch.plan.plan import Element
 from anabranch.python.traits import Traits
@@ -225,3 +225,23 @@ def test_operators_that_may_share_something_run_item_by_item(tmp_path, traits, w
     element = Element("e", ("read_csv", "one", "two", "three"), None)
 
     assert why == choose_columns(graph, known, [element], SPARK)["two"].why
+
+
+@pytest.mark.parametrize(
+    ("effects", "why"),
+    [
+        ((), "compiled; 1 of 4 columns are computed"),
+        (("one",), "compiled; 1 of 4 columns are computed"),
+        (("one", "three"), "operators with effects stand on both sides of it"),
+    ],
+)
+def test_effects_on_both_sides_keep_threads_from_batches(effects, why):
+    first = trades().map(with_hypot, type=Trade, name="one")
+    last = first.map(replace_price, type=Trade, name="two").map(
+        with_hypot, name="three"
+    )
+    graph = build_graph([last.to_list()])
+    known = {op.name: Traits("stateless", effects=op.name in effects) for op in graph}
+    element = Element("e", ("from_iterable", "one", "two", "three"), None)
+
+    assert why == choose_columns(graph, known, [element], LOCAL)["two"].why

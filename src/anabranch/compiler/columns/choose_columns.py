@@ -39,7 +39,8 @@ def choose_columns(
     for element in elements:
         inner = [name for name in element.operators if name in found]
         if not target.batched:
-            chosen |= _choose_parts(graph, inner, found, target)
+            effects = {name for name in element.operators if traits[name].effects}
+            chosen |= _choose_parts(graph, inner, found, target, effects)
             continue
         why = why_not_columns(graph, inner, target)
         why = why or _why_not_apart(inner, found, traits)
@@ -114,12 +115,17 @@ def _why_not_fed(graph: Graph, inner: Sequence[str]) -> str | None:
 
 
 def _choose_parts(
-    graph: Graph, inner: Sequence[str], found: Mapping[str, RunsAs], target: Target
+    graph: Graph,
+    inner: Sequence[str],
+    found: Mapping[str, RunsAs],
+    target: Target,
+    effects: Collection[str],
 ) -> dict[str, RunsAs]:
     """Return how an element runs whose items are objects between its parts.
 
     Its longest part runs in columns, and likewise what follows that; what comes before
-    runs in Python.
+    runs in Python. Operators with effects on both sides would notice that each takes a
+    whole batch.
     """
     chosen = {name: found[name] for name in inner}
     why = why_not_columns(graph, inner, target)
@@ -127,13 +133,22 @@ def _choose_parts(
         (columns, list(names))
         for columns, names in groupby(inner, lambda n: found[n].kernel is not None)
     ]
-    while runs:
+    before = [name for name in effects if name not in inner]
+    while why is None and runs:
         longest = max(runs, key=lambda run: len(run[1]) * run[0])
         place = runs.index(longest)
-        for columns, names in runs[:place]:
-            early = f"the part from {longest[1][0]} on is compiled instead"
-            if columns and longest[0]:
-                chosen |= {name: RunsAs(name, early) for name in names}
+        ahead = [name for _, names in runs[:place] for name in names]
+        behind = [name for _, names in runs[place + 1 :] for name in names]
+        if {*before, *ahead} & {*effects} and {*behind} & {*effects}:
+            why = "operators with effects stand on both sides of it"
+            inner = [*ahead, *longest[1], *behind]
+            break
+        early = f"the part from {longest[1][0]} on is compiled instead"
+        if longest[0]:
+            chosen |= {
+                n: RunsAs(n, early) for n in ahead if found[n].kernel is not None
+            }
+        before = []
         runs = runs[place + 1 :]
     if why is not None:
         plain = [name for name in inner if chosen[name].kernel is not None]
