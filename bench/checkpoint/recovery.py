@@ -16,6 +16,7 @@ from pathlib import Path
 
 from anabranch.epochs.checkpoint.files import size_of, write_log, write_snapshot
 from anabranch.epochs.checkpoint.record import (
+    FEWEST_BUCKETS,
     Log,
     Record,
     Snapshot,
@@ -24,7 +25,7 @@ from anabranch.epochs.checkpoint.record import (
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY
 from anabranch.epochs.state.restore import DurableCopy, begin_at
-from anabranch.epochs.state.states import BUCKETS, bucket_of
+from anabranch.epochs.state.states import bucket_of
 from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
 from anabranch.runtime.keys import key_bytes
 from bench.harness.timing import Claim, record
@@ -34,10 +35,14 @@ UNIT = "u0"
 
 def changes_of(keys: range) -> dict[int, dict[bytes, bytes]]:
     """Return states as a running total has them, by bucket."""
-    changes: dict[int, dict[bytes, bytes]] = {number: {} for number in range(BUCKETS)}
+    changes: dict[int, dict[bytes, bytes]] = {
+        number: {} for number in range(FEWEST_BUCKETS)
+    }
     for key in keys:
         raw = b"0000/" + key_bytes(f"user-{key}")
-        changes[bucket_of(f"user-{key}")][raw] = pickle.dumps((key, [key / 7, key]))
+        changes[bucket_of(f"user-{key}", FEWEST_BUCKETS)][raw] = pickle.dumps(
+            (key, [key / 7, key])
+        )
     return changes
 
 
@@ -72,7 +77,7 @@ def snapshots(folder: Path, epochs: int) -> float:
     state = folder / "checkpoint" / "state" / UNIT
     made = []
     began_s = time.perf_counter()
-    for number in range(BUCKETS):
+    for number in range(FEWEST_BUCKETS):
         bucket = Bucket(folder / "first" / f"{number}")
         keys, size, _ = write_snapshot(
             state / f"s{number}", number, bucket.states(), NO_KEY
@@ -91,7 +96,7 @@ def recovered(folder: Path, host: str, epochs: int) -> tuple[float, int]:
     """Restore all buckets where there is nothing; return seconds and keys."""
     began_s = time.perf_counter()
     opened = []
-    for number in range(BUCKETS):
+    for number in range(FEWEST_BUCKETS):
         bucket = Bucket(folder / host / f"{number}")
         last = Stamp(epochs, epochs)
         copy = DurableCopy(folder / "checkpoint", UNIT, number, committed=last)

@@ -48,7 +48,9 @@ def test_the_channel_of_a_key_is_the_owner_of_its_bucket():
     made = task(3)
     for channel, part in by_key(batch(trades(50)), ("symbol",), made, 0):
         for item in part.items:
-            assert made.stage.channel_of_bucket(0, bucket_of(item.symbol)) == channel
+            assert (
+                made.stage.channel_of_bucket(0, bucket_of(item.symbol, 16)) == channel
+            )
 
 
 def test_a_punctuation_goes_to_every_channel_in_its_place():
@@ -121,5 +123,5 @@ def test_other_items_are_not_lost_beside_one_without_a_key(bad):
 
     assert 0 == divided[id(bad)]
     own = task(3)
-    wanted = [own.stage.channel_of_bucket(0, bucket_of(item.k)) for item in items]
+    wanted = [own.stage.channel_of_bucket(0, bucket_of(item.k, 16)) for item in items]
     assert wanted == [divided[id(item)] for item in items]

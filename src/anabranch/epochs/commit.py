@@ -12,8 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from anabranch.epochs.checkpoint.directory import Checkpoint, Place, Upkeep, tidy
-from anabranch.epochs.checkpoint.record import Begun, PartSum, Record
+from anabranch.epochs.checkpoint.directory import Checkpoint, Place, Upkeep
+from anabranch.epochs.checkpoint.record import (
+    FEWEST_BUCKETS,
+    Begun,
+    PartSum,
+    Record,
+    tidy,
+)
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.connectors import latest
 from anabranch.epochs.intake.intake import Reached
@@ -32,7 +38,7 @@ class Done:
 
     `finished` is the operator whose last words it carried, if any, and `ended` the
     number that the next such words begin with. `begun` are the groups, by unit, that
-    it leaves incomplete.
+    it leaves incomplete, and `buckets` the number of those that it had.
     """
 
     stamp: Stamp
@@ -41,6 +47,7 @@ class Done:
     finished: str | None
     ended: int
     begun: Mapping[str, Begun] = field(default_factory=dict)
+    buckets: int = FEWEST_BUCKETS
 
 
 class Books:
@@ -112,7 +119,8 @@ class Books:
             self._outputs.publish(stage_of(done.stamp), record.parts)
             reach("published", record.epoch)
             new = (log for report in done.reports for log in report.logs)
-            due = self._upkeep.due(record, new)
+            whole = (one for report in done.reports for one in report.snapshots)
+            due = self._upkeep.due(record, new, whole)
         self._deliver(done.stamp.epoch, failures, done.sunk)
         return due
 
@@ -169,6 +177,7 @@ class Books:
             begun=done.begun,
             sums=(*last.sums, *sums_of(done.reports)),
             listed=last.listed,
+            buckets=done.buckets,
         )
         return tidy(record, (s for report in done.reports for s in report.snapshots))
 

@@ -126,7 +126,7 @@ class _Owner(dict[Any, int]):
         self._unit = unit
 
     def __missing__(self, key: Any) -> int:
-        bucket = bucket_of(key)
+        bucket = bucket_of(key, self._task.stage.buckets)
         channel = self[key] = self._task.stage.channel_of_bucket(self._unit, bucket)
         return channel
 

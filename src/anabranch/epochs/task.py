@@ -10,13 +10,18 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from anabranch.epochs.checkpoint.record import Begun, Log, PartSum, Snapshot
+from anabranch.epochs.checkpoint.record import (
+    FEWEST_BUCKETS,
+    Begun,
+    Log,
+    PartSum,
+    Snapshot,
+)
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
 from anabranch.epochs.intake.intake import Piece, Reached
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.restore import local_directory
-from anabranch.epochs.state.states import BUCKETS
 from anabranch.epochs.state.store import EMPTY, Stamp
 from anabranch.metrics.load import ThreadSamples
 from anabranch.runtime.ambient import AmbientSettings
@@ -101,26 +106,35 @@ class TaskStage:
 
     `channels` is the number of replicas of each unit; it is one where the stage has
     several levels. `part` is the number of a worker of the task, where units are cut.
+    The states of a unit with a key have so many `buckets`.
     """
 
     levels: range
     channels: tuple[int, ...]
     then: range = range(0)
     part: int = 0
+    buckets: int = FEWEST_BUCKETS
 
     def channel_of_bucket(self, unit: int, bucket: int) -> int:
         """Return which replica owns a bucket of keys."""
-        return bucket * self.channels[unit] // BUCKETS
+        return bucket * self.channels[unit] // self.buckets
 
-    def buckets_of(self, unit: Unit, channel: int) -> tuple[int, ...]:
-        """Return the buckets that a replica owns."""
+    def count_buckets(self, unit: Unit) -> int:
+        """Return how many buckets the states of a unit have."""
+        return self.buckets if unit.key else 1
+
+    def buckets_of(self, unit: Unit, channel: int) -> range:
+        """Return the buckets that a replica owns.
+
+        >>> unit = Unit("u0", 0, 0, (), (), key=("symbol",))
+        >>> [TaskStage(range(1), (3,)).buckets_of(unit, n) for n in range(3)]
+        [range(0, 6), range(6, 11), range(11, 16)]
+        """
         if not unit.key:
-            return (0,)
-        return tuple(
-            bucket
-            for bucket in range(BUCKETS)
-            if self.channel_of_bucket(unit.number, bucket) == channel
-        )
+            return range(1)
+        count = self.channels[unit.number]
+        first, end = (-(-n * self.buckets // count) for n in (channel, channel + 1))
+        return range(first, end)
 
     def places(self, layout: SparkLayout, levels: range) -> list[tuple[Place, ...]]:
         """Return what each partition of a stage runs, one after the other."""

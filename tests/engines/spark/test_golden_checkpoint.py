@@ -29,7 +29,7 @@ from tests.engines.spark.golden_checkpoint.golden import (
     run_golden,
 )
 
-FORMATS = (3, 4, FORMAT)
+FORMATS = (3, 4, 5, FORMAT)
 
 
 def collected(program: str, folder: Path, **options):

@@ -1,5 +1,7 @@
 """Plans stay while the shape of epochs does; what tasks are told is theirs."""
 
+import random
+
 import pyarrow as pa
 import pytest
 
@@ -80,7 +82,7 @@ def test_each_worker_of_a_task_knows_its_part(spark):
 
 @pytest.mark.spark
 def test_what_is_too_much_for_a_property_goes_with_the_plan(spark, built):
-    plans, much = StagePlans(answer), bytes(MOST_BYTES)
+    plans, much = StagePlans(answer), random.Random(1).randbytes(MOST_BYTES)
 
     assert [(1, 0, 0)] == run(plans, spark, [StageShape(1, 1)], [told(1, much)])
     assert [(2, 0, 0)] == run(plans, spark, [StageShape(1, 1)], [told(2, much)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.epochs.checkpoint.directory import OLDEST, Upkeep, tidy
-from anabranch.epochs.checkpoint.record import Log, Record, Snapshot
+from anabranch.epochs.checkpoint.directory import OLDEST, Upkeep
+from anabranch.epochs.checkpoint.record import Log, Record, Snapshot, tidy
 
 BUCKETS = 16
 
@@ -33,7 +33,7 @@ def simulated(epochs, state_bytes, epoch_bytes):
             new,
         )
         yield record, size * len(new)
-        due = upkeep.due(record, [log])
+        due = upkeep.due(record, [log], new)
 
 
 @pytest.mark.parametrize(

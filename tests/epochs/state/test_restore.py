@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from anabranch.epochs.checkpoint.files import write_log, write_snapshot
@@ -13,7 +15,14 @@ from anabranch.epochs.checkpoint.record import (
     to_json,
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY
-from anabranch.epochs.state.restore import DurableCopy, begin_at, write_from
+from anabranch.epochs.state.restore import (
+    DurableCopy,
+    HostCopy,
+    begin_at,
+    bucket_path,
+    own_all,
+    write_from,
+)
 from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
 from anabranch.errors import CheckpointError, EngineError
 
@@ -103,9 +112,11 @@ def test_a_task_of_an_earlier_try_does_not_restore_what_a_later_one_has_left(
     assert (LAST, Stamp(5, 10, 50)) == bucket.versions
 
 
-def test_without_a_checkpoint_a_bucket_that_has_moved_is_lost(bucket):
+def test_without_a_checkpoint_a_bucket_that_has_moved_is_lost(bucket, tmp_path):
+    copy = HostCopy(tmp_path / "u0", 5, 16, own_all)
+
     with pytest.raises(EngineError, match="needs a checkpoint"):
-        begin_at(bucket, LAST, 10, None)
+        begin_at(bucket, LAST, 10, copy)
 
 
 def test_a_file_that_is_missing_is_told_by_its_name(copy, bucket):
@@ -113,3 +124,29 @@ def test_a_file_that_is_missing_is_told_by_its_name(copy, bucket):
 
     with pytest.raises(CheckpointError, match="l4 cannot be read"):
         begin_at(bucket, LAST, 10, copy)
+
+
+def is_odd(entry):
+    """Tell whether a key is of the second half of a bucket that was divided."""
+    return entry[0] in (b"a", b"c")
+
+
+def test_a_part_of_a_bucket_gets_its_own_keys_from_the_checkpoint(copy, bucket):
+    part = replace(copy, bucket=5 + 16, buckets=32, owns=is_odd)
+
+    begin_at(bucket, LAST, 10, part)
+
+    assert {b"a": b"2", b"c": b"3"} == dict(bucket.states())
+
+
+def test_a_part_of_a_bucket_gets_its_own_keys_from_the_host(tmp_path, bucket):
+    """Also where the bucket was divided twice, and nobody has opened what lies between."""
+    whole = Bucket(bucket_path(tmp_path, 5, 16))
+    whole.load(Stamp(3, 3, 30), 3, [[(b"a", b"1"), (b"b", b"2")]])
+    whole.write(Stamp(3, 3, 30), LAST, {b"c": b"3"})
+    Bucket(bucket_path(tmp_path, 5, 32))
+
+    begin_at(bucket, LAST, 10, HostCopy(tmp_path, 5 + 32, 64, is_odd))
+
+    assert {b"a": b"1", b"c": b"3"} == dict(bucket.states())
+    assert (LAST,) == bucket.versions

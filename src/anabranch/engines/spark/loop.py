@@ -21,7 +21,7 @@ from anabranch.engines.spark.session import describe_python, row_by_row
 from anabranch.engines.spark.stage_plan import Run, StagePlans, StageShape
 from anabranch.engines.spark.worker import Runner, run_task
 from anabranch.engines.spark.workers import TRIES, Tasks, is_loss
-from anabranch.epochs.checkpoint.record import Begun, Record
+from anabranch.epochs.checkpoint.record import FEWEST_BUCKETS, Begun, Record
 from anabranch.epochs.commit import Books, Done
 from anabranch.epochs.division import (
     NOT_KNOWN,
@@ -38,6 +38,7 @@ from anabranch.epochs.layout import SparkLayout, why_not_cut
 from anabranch.epochs.pickle import Originals
 from anabranch.epochs.ship import pack
 from anabranch.epochs.shuffle import Row, TaskRows
+from anabranch.epochs.state.states import fit_buckets
 from anabranch.epochs.state.store import EMPTY, Stamp
 from anabranch.epochs.task import (
     REPORT,
@@ -101,6 +102,7 @@ class Epochs:
         self._ended = END
         self._finished: set[str] = set()
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
+        self._buckets = FEWEST_BUCKETS
         self._begun: Mapping[str, Begun] = {}
         self._last_division: Division | None = None
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
@@ -131,12 +133,14 @@ class Epochs:
             self._ended = END if record.ended is None else record.ended
             self._finished = set(record.finished)
             self._begun = record.begun
+            self._buckets = record.buckets
 
     def take_over(self, other: Epochs) -> None:
         """Go on after the last commit of epochs that ran another layout."""
         self.degree, self.exactly = other.degree, other.exactly
         self.sparing, self.profiling = other.sparing, other.profiling
         self._base, self._turn, self._ended = other._base, other._turn, other._ended
+        self._buckets = other._buckets
 
     @property
     def why_not_again(self) -> str | None:
@@ -166,6 +170,7 @@ class Epochs:
         taken = list(itertools.chain.from_iterable(pieces.values()))
         rows = sum(piece.rows for piece in taken)
         self._last_division = self._divide(times(rows, self._row_work))
+        self._fit_buckets()
         shares: dict[tuple[int, int], Share] = {}
         for source, parts in pieces.items():
             unit = self._layout.unit_of[source]
@@ -198,6 +203,30 @@ class Epochs:
             return as_told(self._layout, channels)
         cores = self.session.sparkContext.defaultParallelism
         return divide(self._layout, channels, work, cores, self._cuts())
+
+    def _fit_buckets(self) -> None:
+        """Divide the buckets of keys further if this epoch has many replicas.
+
+        A part begins with the version of what it was a part of.
+        """
+        keyed = [unit.number for unit in self._layout.units if unit.key]
+        most = max((self._division.channels[number] for number in keyed), default=1)
+        buckets = fit_buckets(self._buckets, most)
+        if buckets == self._buckets:
+            return
+        divided = {self._layout.units[number].name for number in keyed}
+        self._versions = {
+            unit: {
+                part: version
+                for bucket, version in versions.items()
+                for part in range(bucket, buckets, self._buckets)
+            }
+            if unit in divided
+            else versions
+            for unit, versions in self._versions.items()
+        }
+        self._buckets = buckets
+        self._snapshots = frozenset()  # chosen for buckets that are no more
 
     def finish(self, go_on: Callable[[], bool] = lambda: True) -> bool:
         """End the stream: operators finish one by one, producers first.
@@ -310,7 +339,11 @@ class Epochs:
         """Return the task of a new try of the next epoch."""
         self._turn += 1
         return EpochTask(
-            TaskStage(self._division.stages[0], self._division.channels),
+            TaskStage(
+                self._division.stages[0],
+                self._division.channels,
+                buckets=self._buckets,
+            ),
             EpochAttempt(
                 self._base,
                 self._turn,
@@ -369,7 +402,9 @@ class Epochs:
         self._base = Stamp(self._base.epoch + 1, self._turn)
         self._versions = self._with_new_versions(ran)
         sunk = self._collect_sinks(rows)
-        done = Done(self._base, reports, sunk, after, self._ended, self._begun)
+        done = Done(
+            self._base, reports, sunk, after, self._ended, self._begun, self._buckets
+        )
         began_s = time.monotonic()
         self._snapshots = self._books.took(done)
         self.commit_s = time.monotonic() - began_s

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import io
 import pickle
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -64,7 +65,7 @@ class StagePlans:
     ) -> pa.Table:
         """Run a job that has these stages, whose tasks are told that; return its rows."""
         told, shared = dump(tasks)
-        text = base64.b64encode(told).decode()
+        text = base64.b64encode(zlib.compress(told, 1)).decode()
         if len(text) > MOST_BYTES:
             return self._build(spark, shapes, shared, told).toArrow()
         # Who is kept has its number for itself.
@@ -117,7 +118,7 @@ def read_property() -> bytes:
     assert context is not None  # noqa: S101 - Spark calls us
     text = context.getLocalProperty(PROPERTY)
     assert text is not None  # noqa: S101 - see `collect`
-    return base64.b64decode(text)
+    return zlib.decompress(base64.b64decode(text))
 
 
 def dump(tasks: Sequence[EpochTask]) -> tuple[bytes, list[Any]]:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anabranch.epochs.checkpoint.directory import refuse_untrusted
-from anabranch.epochs.checkpoint.files import Entry, read_bucket
+from anabranch.epochs.checkpoint.files import read_bucket
 from anabranch.epochs.checkpoint.record import (
+    Log,
     Record,
+    Snapshot,
     find_epochs,
     read_program,
     read_record,
@@ -49,14 +51,19 @@ class Contents:
             self.record = read_record(directory, epoch, self._seal)
 
     def buckets(self) -> list[Held]:
-        """Return what each bucket holds, without those that are empty."""
-        places = {(one.unit, one.bucket) for one in self.record.snapshots}
-        places |= {(log.unit, b) for log in self.record.logs for b in log.sizes}
-        found = []
-        for unit, bucket in sorted(places):
-            sizes = {key: len(key) + len(s) for key, s in self._entries(unit, bucket)}
-            found.append(Held(unit, bucket, len(sizes), sum(sizes.values())))
-        return found
+        """Return what each bucket holds, without those that are empty.
+
+        A bucket that was divided, and of which neither part has changed since, counts
+        as one.
+        """
+        found: dict[tuple[str, int], list[int]] = {}
+        for unit in sorted({held.unit for held in self.record.held}):
+            for raw, (bucket, state) in self._entries(unit).items():
+                found.setdefault((unit, bucket), []).append(len(raw) + len(state))
+        return [
+            Held(unit, bucket, len(sizes), sum(sizes))
+            for (unit, bucket), sizes in sorted(found.items())
+        ]
 
     def states(self, operator: str) -> Iterator[tuple[Any, Any]]:
         """Return key and state of each key of `UNIT/OPERATOR`, or of an operator.
@@ -75,18 +82,27 @@ class Contents:
         if begun is not None:
             yield [], plain(self._load_state(begun.states)[name])
         prefix = b"%04d/" % place["number"]
-        for bucket in range(self.program["buckets"]):
-            held = dict(self._entries(place["unit"], bucket))
-            for raw in sorted(held):
-                if raw.startswith(prefix):
-                    key, state = self._load_state(held[raw])
-                    yield plain(key), plain(state)
+        entries = self._entries(place["unit"])
+        for raw, (_, entry) in sorted(
+            entries.items(), key=lambda one: (one[1][0], one[0])
+        ):
+            if raw.startswith(prefix):
+                key, state = self._load_state(entry)
+                yield plain(key), plain(state)
 
-    def _entries(self, unit: str, bucket: int) -> Iterator[Entry]:
-        """Return all that was written of a bucket, oldest first."""
-        for held in self.record.files_of_bucket(unit, bucket):
+    def _entries(self, unit: str) -> dict[bytes, tuple[int, bytes]]:
+        """Return bucket and state of each key of a unit, as they were written last."""
+        files = [held for held in self.record.held if held.unit == unit]
+        found: dict[bytes, tuple[int, bytes]] = {}
+        # A snapshot is what the logs up to its epoch have made, and no key ever goes.
+        for held in sorted(
+            files, key=lambda one: (one.epoch, isinstance(one, Snapshot))
+        ):
             path = self.directory / "state" / unit / held.file
-            yield from read_bucket(path, bucket, self._seal, held.digest)
+            for bucket in held.sizes if isinstance(held, Log) else (held.bucket,):
+                for raw, state in read_bucket(path, bucket, self._seal, held.digest):
+                    found[raw] = bucket, state
+        return found
 
     def _load_state(self, state: bytes) -> Any:
         types: list[str] = self.program["types"]

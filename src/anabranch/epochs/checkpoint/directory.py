@@ -15,6 +15,7 @@ The checkpoint directory, as the driver uses it.
     DIR/runs/7              the seventh run that used it
     DIR/commits/N.json      the record of epoch N: it makes the epoch real
     DIR/parts/N-TURN.json   the parts that file sinks had published by epoch N
+    DIR/manifests/N-TURN.json  the files of state that later records do not name themselves
     DIR/deliveries/N.pickle what epoch N has for sinks in the driver, until they have it
     DIR/state/UNIT/*.arrow  change logs and snapshots
 """
@@ -41,11 +42,14 @@ from anabranch.epochs.checkpoint.record import (
     PartSum,
     Record,
     Snapshot,
+    find_buckets,
     find_epochs,
+    manifest_to_json,
     read_program,
     read_record,
     record_path,
     to_json,
+    undivided,
 )
 from anabranch.epochs.checkpoint.seal import KEY_VARIABLE, Seal, describe_damage
 from anabranch.epochs.faults import reach
@@ -59,22 +63,41 @@ Place = tuple[str, int]  # unit, bucket
 
 
 class Upkeep:
-    """Chooses the buckets that the next epoch has to write whole."""
+    """Chooses the buckets that the next epoch has to write whole.
+
+    It follows the logs and snapshots of each epoch, so that an epoch costs as much as
+    it has written, however many buckets there are.
+    """
 
     def __init__(self) -> None:
         self._allowed: dict[str, int] = {}  # unit -> bytes of snapshots, by its logs
+        self._buckets = 0  # that it has followed
+        self._snapshots: dict[Place, tuple[int, float]] = {}  # their epoch, and bytes
+        self._logged: dict[str, dict[int, tuple[int, float]]] = {}  # since when, bytes
 
-    def due(self, record: Record, new: Iterable[Log]) -> frozenset[Place]:
-        """Return what the epoch after `record` has to write; `new` are its logs."""
+    def due(
+        self, record: Record, new: Iterable[Log], snapshots: Iterable[Snapshot] = ()
+    ) -> frozenset[Place]:
+        """Return what the epoch after `record` has to write; it has `new` logs."""
+        new = tuple(new)
+        if self._buckets == record.buckets:
+            self._follow(new, snapshots)
+        else:
+            self._buckets = record.buckets
+            self._snapshots, self._logged = {}, {}
+            self._follow(record.logs, record.snapshots)
         for log in new:
             earned = sum(log.sizes.values())
             self._allowed[log.unit] = self._allowed.get(log.unit, 0) + earned
         chosen: set[Place] = set()
-        for unit, buckets in _find_logged(record).items():
+        for unit, buckets in self._logged.items():
             by_age = sorted(buckets, key=lambda one: (buckets[one][0], one))
             for rank, bucket in enumerate(by_age):
-                since, size = buckets[bucket]
-                cost = max(size, _LEAST)
+                since, changed = buckets[bucket]
+                # A state can at most be as large as its last snapshot and the changes
+                # since; the larger of both is at least half of that.
+                held = self._snapshots.get((unit, bucket), (0, 0.0))[1]
+                cost = max(int(max(changed, held)), _LEAST)
                 aged = rank == 0 and record.epoch - since >= OLDEST
                 if self._allowed.get(unit, 0) < cost and not aged:
                     break
@@ -82,47 +105,25 @@ class Upkeep:
                 self._allowed[unit] = max(0, self._allowed.get(unit, 0) - cost)
         return frozenset(chosen)
 
-
-def _find_logged(record: Record) -> Mapping[str, dict[int, tuple[int, int]]]:
-    """Return buckets with changes since their snapshot: its epoch, and a likely size.
-
-    A state can at most be as large as its last snapshot and the changes since; the
-    larger of both is at least half of that.
-    """
-    snapshots = {(one.unit, one.bucket): one for one in record.snapshots}
-    logged: dict[Place, tuple[int, int]] = {}  # since when, how many bytes
-    for log in record.logs:
-        for bucket, size in log.sizes.items():
-            place = log.unit, bucket
-            since = snapshots[place].epoch if place in snapshots else 0
-            if log.epoch > since:
-                first, sum_ = logged.get(place, (since or log.epoch - 1, 0))
-                logged[place] = first, sum_ + size
-    found: dict[str, dict[int, tuple[int, int]]] = {}
-    for (unit, bucket), (since, size) in logged.items():
-        held = snapshots.get((unit, bucket))
-        likely = size if held is None else max(size, held.size)
-        found.setdefault(unit, {})[bucket] = since, likely
-    return found
-
-
-def tidy(record: Record, snapshots: Iterable[Snapshot]) -> Record:
-    """Return a record with new snapshots and without what they replace.
-
-    >>> logs = (Log("u0", "a", 1, {0: 5}), Log("u0", "b", 2, {0: 5}))
-    >>> record = Record(2, logs=logs)
-    >>> [log.file for log in tidy(record, [Snapshot("u0", "s", 1, 0, 1, 5)]).logs]
-    ['b']
-    """
-    held = {(one.unit, one.bucket): one for one in record.snapshots}
-    held.update({(one.unit, one.bucket): one for one in snapshots})
-    epochs = {place: one.epoch for place, one in held.items()}
-    logs = tuple(
-        log
-        for log in record.logs
-        if any(log.epoch > epochs.get((log.unit, b), 0) for b in log.sizes)
-    )
-    return replace(record, snapshots=tuple(held.values()), logs=logs)
+    def _follow(self, logs: Iterable[Log], snapshots: Iterable[Snapshot]) -> None:
+        """Take note of buckets with changes since their snapshot."""
+        for one in snapshots:
+            found = list(find_buckets(one, self._buckets))
+            for bucket in found:
+                place = one.unit, bucket
+                if one.epoch >= self._snapshots.get(place, (0, 0.0))[0]:
+                    self._snapshots[place] = one.epoch, one.size / len(found)
+                    self._logged.get(one.unit, {}).pop(bucket, None)
+        for log in logs:
+            buckets = self._logged.setdefault(log.unit, {})
+            for bucket in find_buckets(log, self._buckets):
+                since = self._snapshots.get((log.unit, bucket), (0, 0.0))[0]
+                if log.epoch <= since:
+                    continue
+                share = log.buckets / self._buckets if log.buckets > 1 else 1.0
+                size = log.sizes[bucket % log.buckets] * share
+                first, before = buckets.get(bucket, (since or log.epoch - 1, 0.0))
+                buckets[bucket] = first, before + size
 
 
 def refuse_untrusted(directory: Path, seal: Seal) -> None:
@@ -152,13 +153,16 @@ _OWN = {  # the names that are ours, by directory
     "commits/*": re.compile(r"\d+\.json"),
     "deliveries/*": re.compile(r"\d+\.pickle"),
     "parts/*": re.compile(r"\d+-\d+\.json"),
+    "manifests/*": re.compile(r"\d+-\d+\.json"),
     "state/*/*": re.compile(r".*\.arrow"),
 }
 
 
-_FOLDERS = ("runs", "commits", "deliveries", "parts", "state")
+_FOLDERS = ("runs", "commits", "deliveries", "parts", "manifests", "state")
 _REPEATABLE = ("to_list", "for_each", "write_csv", "write_jsonl", "write_parquet")
 _LISTED = 128  # parts that a record names itself
+_LISTED_STATES = 256  # files of state that it names itself
+_MANIFESTS = 16  # that it names; then one takes the place of all
 
 
 class Damage(NamedTuple):
@@ -179,6 +183,8 @@ class Checkpoint:
         self.directory = Path(directory).resolve()
         self.seal = Seal.from_environment()
         self.damage: list[Damage] = []
+        self._manifests: tuple[PartList, ...] = ()  # of this run
+        self._listed: frozenset[tuple[str, str]] = frozenset()  # files of state in them
         with checkpoint_errors(self.directory):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_untrusted(self.directory, self.seal)
@@ -203,7 +209,7 @@ class Checkpoint:
         whole: list[Record] = []
         for epoch in find_epochs(self.directory):
             try:
-                whole.append(self._read_whole(epoch))
+                whole.append(self._read_whole(epoch, program))
             except CheckpointError as error:
                 if not whole:
                     self.damage.append(Damage(epoch, error))
@@ -212,9 +218,11 @@ class Checkpoint:
         last, before, *_ = (*whole, None, None)
         return last, before
 
-    def _read_whole(self, epoch: int) -> Record:
+    def _read_whole(self, epoch: int, program: Mapping[str, Any]) -> Record:
         """Return the record of an epoch; refuse it if a file that it names is damaged."""
-        record = read_record(self.directory, epoch, self.seal)
+        places = program["states"].values()
+        keyless = {place["unit"] for place in places if not place["region_key"]}
+        record = undivided(read_record(self.directory, epoch, self.seal), keyless)
         for held in record.held:
             path = self.directory / "state" / held.unit / held.file
             try:
@@ -389,6 +397,10 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
         for path in self.directory.glob("*/.*.tmp"):
             path.unlink(missing_ok=True)
+        manifests = self._find_manifests()
+        for path in (self.directory / "manifests").glob("*.json"):
+            if path.name not in manifests:
+                path.unlink()
         epoch = 0 if self.last is None else self.last.epoch
         for path in (self.directory / "deliveries").glob("*.pickle"):
             if path != self.delivery(epoch):
@@ -416,13 +428,43 @@ class Checkpoint:
         if self._latest_run() > self.run:
             raise self._describe_other_job()
         try:
+            record, short = self._list_states(record)
             with durably(record_path(self.directory, record.epoch), new=True) as file:
-                file.write(self.seal.attach(to_json(record)))
+                file.write(self.seal.attach(to_json(short)))
                 reach("half-recorded", record.epoch)
         except FileExistsError as error:
             raise self._describe_other_job() from error
         oldest, self._before, self.last = self._before, self.last, record
         self._forget(oldest, record)
+
+    def _list_states(self, record: Record) -> tuple[Record, Record]:
+        """Return a record with its manifests, and what of it has to be written.
+
+        Files of state that a manifest lists are left out of the latter. When there are
+        many others, they get a manifest.
+        """
+        new = [one for one in record.held if (one.unit, one.file) not in self._listed]
+        if len(new) >= _LISTED_STATES:
+            if len(self._manifests) == _MANIFESTS:
+                self._manifests, self._listed, new = (), frozenset(), [*record.held]
+            file = f"{record.epoch:09}-{record.turn}.json"
+            data = manifest_to_json(new)
+            with durably(self.directory / "manifests" / file) as out:
+                out.write(data)
+            self._manifests += (PartList(file, self.seal.digest(data)),)
+            self._listed |= {(one.unit, one.file) for one in new}
+            new = []
+        record = replace(record, manifests=self._manifests)
+        logs = tuple(one for one in new if isinstance(one, Log))
+        snapshots = tuple(one for one in new if isinstance(one, Snapshot))
+        return record, replace(record, logs=logs, snapshots=snapshots)
+
+    def _find_manifests(self) -> frozenset[str]:
+        """Return the manifests that the last record or the one before it names."""
+        kept = (self.last, self._before)
+        return frozenset(
+            m.file for one in kept if one is not None for m in one.manifests
+        )
 
     def _forget(self, oldest: Record | None, record: Record) -> None:
         """Remove what neither this record nor the one before it needs.
@@ -433,6 +475,9 @@ class Checkpoint:
         if oldest is not None:
             for unit, file in oldest.files - self._find_needed():
                 (self.directory / "state" / unit / file).unlink(missing_ok=True)
+            gone = {one.file for one in oldest.manifests} - self._find_manifests()
+            for file in gone:
+                (self.directory / "manifests" / file).unlink(missing_ok=True)
         old = record_path(self.directory, record.epoch - _RECORDS)
         old.unlink(missing_ok=True)
         if record.epoch % _SWEPT == 0:

@@ -15,7 +15,6 @@ from typing import Any
 from anabranch.connectors import base as connectors
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.state.states import BUCKETS
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
@@ -43,7 +42,6 @@ def program_of(layout: SparkLayout) -> dict[str, Any]:
     """Return what a checkpoint records of a program, as plain data."""
     kept = [op for op in layout.graph if _role(op) is not None]
     return {
-        "buckets": BUCKETS,
         "operators": {op.name: _describe_operator(layout.graph, op) for op in kept},
         "states": {
             name: _place(unit, number)
@@ -144,7 +142,7 @@ def _type_text(kind: Any) -> str | None:
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return what keeps a program from using a checkpoint of an earlier one.
 
-    >>> old = {"buckets": 16, "operators": {}, "states": {}, "types": ["A(x: int)"]}
+    >>> old = {"operators": {}, "states": {}, "types": ["A(x: int)"]}
     >>> differences(old, old)
     []
     >>> differences(old, old | {"types": ["A(x: str)"]})
@@ -179,8 +177,6 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if old["types"] != new["types"]:
         were, are = ", ".join(old["types"]), ", ".join(new["types"])
         found.append(f"tuple types: were {were}; are {are}")
-    if old["buckets"] != new["buckets"]:
-        found.append(f"buckets: were {old['buckets']}; are {new['buckets']}")
     return found
 
 

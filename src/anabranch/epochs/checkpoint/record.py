@@ -1,27 +1,37 @@
 """What a committed epoch leaves behind: one small record that says all there is to say.
 
 A record names everything that the state after its epoch is made of, so the last one is
-enough to go on from, and every file that it does not name can go.
+enough to go on from, and every file that it does not name can go. Where there are many
+files of state, most of them are listed in *manifests*, which the record names, and only
+those of the last epochs in the record itself.
+
+The number of buckets is a power of two, and may double from one epoch to the next: then
+bucket b of n becomes the buckets b and b + n of 2n. A file tells how many there were when
+it was written. So it holds bucket b of today if b, modulo that number, is one of its own.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
 from anabranch.epochs.state.store import EMPTY, Stamp
 from anabranch.errors import CheckpointError
 
-FORMAT = 5  # of the directory
+FORMAT = 6  # of the directory
 # 2: logs do not name their attempts. 2, 3: pickles name our modules (`stable_names`).
-# 2, 3, 4: nothing has a digest.
-_READABLE = (2, 3, 4, FORMAT)
+# 2, 3, 4: nothing has a digest. 2 to 5: there are 16 buckets, and no manifests.
+_SEALED = (5, FORMAT)  # with digests
+_READABLE = (2, 3, 4, *_SEALED)
+
+FEWEST_BUCKETS = 16  # as many as formats up to 5 always had
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,7 @@ class Log:
     """A file of changes: by which epoch, and how many bytes in each bucket.
 
     `turn` and `attempt` tell which of the tasks that ran for the epoch has written it.
+    There were so many `buckets` then.
     """
 
     unit: str
@@ -38,11 +49,21 @@ class Log:
     turn: int = 0
     attempt: int = 0
     digest: str | None = None
+    buckets: int = FEWEST_BUCKETS
 
     @property
     def stamp(self) -> Stamp:
         """The version that its buckets have with these changes."""
         return Stamp(self.epoch, self.turn, self.attempt)
+
+    def covers(self, bucket: int) -> bool:
+        """Tell whether it holds changes of a bucket, or of the one it was a part of.
+
+        >>> log = Log("u0", "f", 1, {3: 10}, buckets=16)
+        >>> log.covers(3), log.covers(19), log.covers(20)
+        (True, True, False)
+        """
+        return bucket % self.buckets in self.sizes
 
 
 @dataclass(frozen=True)
@@ -50,6 +71,7 @@ class Snapshot:
     """A file of all states of a bucket as they were after an epoch.
 
     Their `version` may be of an earlier epoch, if the bucket has not changed since.
+    There were so many `buckets` then.
     """
 
     unit: str
@@ -60,6 +82,11 @@ class Snapshot:
     size: int
     version: Stamp = EMPTY
     digest: str | None = None
+    buckets: int = FEWEST_BUCKETS
+
+    def covers(self, bucket: int) -> bool:
+        """Tell whether it holds a bucket, or the one it was a part of."""
+        return bucket % self.buckets == self.bucket
 
 
 class PartSum(NamedTuple):
@@ -89,6 +116,10 @@ class Begun:
     states: bytes
 
 
+_LOG_FIELDS = len(fields(Log))
+_File = TypeVar("_File", Log, Snapshot)
+
+
 @dataclass(frozen=True)
 class Record:
     """The job after an epoch.
@@ -99,6 +130,8 @@ class Record:
     `sums` are the parts that were published last, and `listed` names the file that
     lists those before them. `delivery` is the digest of what waits for sinks outside.
     `begun` are the groups of items, by unit, that have not come to their end.
+    There are so many `buckets`. `manifests` list files of state beside `logs` and
+    `snapshots`, while it is on the disk.
     When `complete` there is nothing left to do but to round the outputs off.
     """
 
@@ -118,6 +151,8 @@ class Record:
     sums: tuple[PartSum, ...] = ()
     listed: PartList | None = None
     delivery: str | None = None
+    buckets: int = FEWEST_BUCKETS
+    manifests: tuple[PartList, ...] = ()
 
     @property
     def stamp(self) -> Stamp:
@@ -142,34 +177,33 @@ class Record:
         return [snapshot, *self.logs_of(unit, bucket, snapshot.epoch)]
 
     def snapshot_of(self, unit: str, bucket: int) -> Snapshot | None:
-        """Return the snapshot of a bucket, if there is one."""
-        for one in self.snapshots:
-            if (one.unit, one.bucket) == (unit, bucket):
-                return one
-        return None
+        """Return the last snapshot of a bucket, if there is one."""
+        found = [
+            one for one in self.snapshots if one.unit == unit and one.covers(bucket)
+        ]
+        return max(found, key=attrgetter("epoch"), default=None)
 
     def logs_of(self, unit: str, bucket: int, after: int) -> list[Log]:
         """Return the logs of a bucket after an epoch, oldest first."""
         return [
             log
             for log in self.logs
-            if log.unit == unit and bucket in log.sizes and log.epoch > after
+            if log.unit == unit and log.epoch > after and log.covers(bucket)
         ]
 
     def version_of(self, unit: str, bucket: int) -> Stamp:
         """Return the version of a bucket: that of its last change."""
-        return self.versions.get(unit, {}).get(bucket, EMPTY)
+        return self.versions.get(unit, {}).get(bucket % self.buckets, EMPTY)
 
     @cached_property
     def versions(self) -> Mapping[str, Mapping[int, Stamp]]:
         """The version of each bucket that has ever changed, by unit."""
         found: dict[str, dict[int, Stamp]] = {}
-        for one in self.snapshots:
-            found.setdefault(one.unit, {})[one.bucket] = one.version
-        for log in self.logs:  # oldest first
-            buckets = found.setdefault(log.unit, {})
-            for bucket in log.sizes:
-                buckets[bucket] = max(log.stamp, buckets.get(bucket, EMPTY))
+        for held in self.held:
+            buckets = found.setdefault(held.unit, {})
+            version = held.version if isinstance(held, Snapshot) else held.stamp
+            for bucket in find_buckets(held, self.buckets):
+                buckets[bucket] = max(version, buckets.get(bucket, EMPTY))
         return found
 
     def leads_from(self, unit: str, bucket: int, version: Stamp) -> bool:
@@ -182,13 +216,69 @@ class Record:
         return any(log.stamp == version for log in logs)
 
 
+def find_buckets(held: Log | Snapshot, buckets: int) -> Iterator[int]:
+    """Return the buckets that a file holds, by their numbers now that there are so many.
+
+    >>> list(find_buckets(Log("u0", "f", 1, {3: 10}, buckets=16), 64))
+    [3, 19, 35, 51]
+    """
+    numbers = held.sizes if isinstance(held, Log) else (held.bucket,)
+    if held.buckets in (1, buckets):  # one: a state without a key is never divided
+        yield from numbers
+    else:
+        for number in numbers:
+            yield from range(number, buckets, held.buckets)
+
+
+def tidy(record: Record, snapshots: Iterable[Snapshot]) -> Record:
+    """Return a record with new snapshots and without what they replace.
+
+    >>> logs = (Log("u0", "a", 1, {0: 5}), Log("u0", "b", 2, {0: 5}))
+    >>> record = Record(2, logs=logs)
+    >>> [log.file for log in tidy(record, [Snapshot("u0", "s", 1, 0, 1, 5)]).logs]
+    ['b']
+    """
+    new = tuple(snapshots)
+    if not new:
+        return record
+    last: dict[tuple[str, int], Snapshot] = {}
+    for one in (*record.snapshots, *new):
+        for bucket in find_buckets(one, record.buckets):
+            before = last.get((one.unit, bucket))
+            if before is None or one.epoch >= before.epoch:
+                last[one.unit, bucket] = one
+    epochs = {place: one.epoch for place, one in last.items()}
+    logs = tuple(
+        log
+        for log in record.logs
+        if any(
+            log.epoch > epochs.get((log.unit, bucket), 0)
+            for bucket in find_buckets(log, record.buckets)
+        )
+    )
+    kept = {(one.unit, one.file): one for one in last.values()}
+    return replace(record, snapshots=tuple(kept.values()), logs=logs)
+
+
+def undivided(record: Record, units: Collection[str]) -> Record:
+    """Return a record in which states without a key, of these units, have one bucket.
+
+    Formats up to 5 did not tell them from the others.
+    """
+
+    def as_one(held: _File) -> _File:
+        return replace(held, buckets=1) if held.unit in units else held
+
+    logs, snapshots = map(as_one, record.logs), map(as_one, record.snapshots)
+    return replace(record, logs=tuple(logs), snapshots=tuple(snapshots))
+
+
 def to_json(record: Record) -> bytes:
     """Return a record as JSON."""
     data = {
         "format": FORMAT,
         **{one.name: getattr(record, one.name) for one in fields(record)},
-        "logs": [vars(log) for log in record.logs],
-        "snapshots": [vars(snapshot) for snapshot in record.snapshots],
+        **files_to_data(record.held),
         "begun": {
             unit: {"entered": one.entered, "states": b64encode(one.states).decode()}
             for unit, one in record.begun.items()
@@ -213,20 +303,83 @@ def from_json(data: bytes) -> Record:
         found["listed"] = PartList(*found["listed"])
     found["finished"] = tuple(found["finished"])
     found["parts"] = {sink: tuple(parts) for sink, parts in found["parts"].items()}
-    logs = []
-    for log in found["logs"]:
-        sizes = {int(bucket): size for bucket, size in log["sizes"].items()}
-        logs.append(Log(**{**log, "sizes": sizes}))
-    found["logs"] = tuple(logs)
+    found["manifests"] = tuple(PartList(*one) for one in found.get("manifests", ()))
+    found["logs"], found["snapshots"] = files_from_data(found)
     found["begun"] = {
         unit: Begun(one["entered"], b64decode(one["states"]))
         for unit, one in found.get("begun", {}).items()
     }
-    found["snapshots"] = tuple(
-        Snapshot(**{**one, "version": Stamp(*one.get("version", (one["epoch"], 0)))})
-        for one in found["snapshots"]
-    )
     return Record(**found)
+
+
+def files_to_data(held: Iterable[Log | Snapshot]) -> dict[str, list[Any]]:
+    """Return files of state as plain data: a list for each, without names of fields.
+
+    The bytes of a log are those of its buckets from the first to the last, without a
+    hole as a rule.
+    """
+    logs, snapshots = [], []
+    for one in held:
+        if isinstance(one, Snapshot):
+            snapshots.append([*vars(one).values()])
+        else:
+            first, last = min(one.sizes, default=0), max(one.sizes, default=-1)
+            sizes = [one.sizes.get(bucket, -1) for bucket in range(first, last + 1)]
+            logs.append([*vars(replace(one, sizes={})).values(), first, *sizes])
+    return {"logs": logs, "snapshots": snapshots}
+
+
+def files_from_data(
+    data: Mapping[str, Any],
+) -> tuple[tuple[Log, ...], tuple[Snapshot, ...]]:
+    """Return the files of state that `files_to_data` was given.
+
+    In formats up to 5 each was an object with its fields.
+    """
+    logs, snapshots = [], []
+    for one in data["logs"]:
+        if isinstance(one, dict):
+            sizes = {int(bucket): size for bucket, size in one["sizes"].items()}
+            logs.append(Log(**{**one, "sizes": sizes}))
+        else:
+            values, (first, *bytes_) = one[:_LOG_FIELDS], one[_LOG_FIELDS:]
+            sizes = {n: size for n, size in enumerate(bytes_, first) if size >= 0}
+            logs.append(replace(Log(*values), sizes=sizes))
+    for one in data["snapshots"]:
+        if isinstance(one, dict):
+            version = Stamp(*one.get("version", (one["epoch"], 0)))
+            snapshots.append(Snapshot(**{**one, "version": version}))
+        else:
+            made = Snapshot(*one)
+            snapshots.append(replace(made, version=Stamp(*made.version)))
+    return tuple(logs), tuple(snapshots)
+
+
+def manifest_to_json(held: Iterable[Log | Snapshot]) -> bytes:
+    """Return the content of a manifest."""
+    return json.dumps(files_to_data(held), separators=(",", ":")).encode()
+
+
+def add_manifests(record: Record, directory: Path, seal: Seal) -> Record:
+    """Return a record with the files of state that its manifests list."""
+    if not record.manifests:
+        return record
+    logs: list[Log] = []
+    snapshots: list[Snapshot] = []
+    for manifest in record.manifests:  # oldest first
+        path = directory / "manifests" / manifest.file
+        try:
+            data = path.read_bytes()
+            seal.check(path, data, manifest.digest)
+            some, whole = files_from_data(json.loads(data))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise describe_damage(path, error) from error
+        logs += some
+        snapshots += whole
+    return tidy(
+        replace(record, logs=(*logs, *record.logs), snapshots=()),
+        (*snapshots, *record.snapshots),
+    )
 
 
 def record_path(directory: Path, epoch: int) -> Path:
@@ -241,7 +394,7 @@ def read_record(directory: Path, epoch: int, seal: Seal) -> Record:
         data, has_digest = seal.detach(path, path.read_bytes())
         if not has_digest and "format" in json.loads(data):
             raise describe_damage(path, "its digest is missing")
-        record = from_json(data)
+        record = add_manifests(from_json(data), directory, seal)
         if record.epoch != epoch:
             raise describe_damage(path, f"it is the record of epoch {record.epoch}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -277,7 +430,7 @@ def read_program(directory: Path, seal: Seal) -> dict[str, Any]:
     data, has_digest = seal.detach(path, written)
     found: dict[str, Any] = json.loads(data)
     if not {"identity", "program"} <= found.keys() or (
-        kind == FORMAT and not has_digest
+        kind in _SEALED and not has_digest
     ):
         msg = (
             f"a checkpoint must be whole; {path} does not say of which program it is, or "

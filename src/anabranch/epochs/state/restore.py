@@ -2,7 +2,8 @@
 
 Most often it is there already. If not (the bucket was elsewhere for some epochs, or
 this host is new) it is made from the checkpoint: the changes since, or a snapshot and
-the changes after it.
+the changes after it. A bucket that was a part of another one until now gets its keys
+from what there is of that: from the checkpoint too or, without one, from this host.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 from anabranch.epochs.checkpoint.files import Entry, read_bucket
-from anabranch.epochs.checkpoint.record import Log, Snapshot, read_record
+from anabranch.epochs.checkpoint.record import (
+    FEWEST_BUCKETS,
+    Log,
+    Snapshot,
+    read_record,
+)
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
 from anabranch.epochs.state.store import EMPTY, Bucket, Stamp
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.private import private_directory
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_LAYOUT = 2  # of the databases; another one is as good as none
+_LAYOUT = 3  # of the databases; another one is as good as none
 _TRIES = 3  # each but the last can only fail while another attempt restores
 
 
@@ -32,25 +39,109 @@ def local_directory(identity: str) -> Path:
     return private_directory("states", f"{identity}-{boot}-{_LAYOUT}")
 
 
+Owns: TypeAlias = Callable[[Entry], bool]  # whether a state is of a bucket
+
+
+def own_all(_: Entry) -> bool:
+    """Tell that a state is of the bucket."""
+    return True
+
+
+class Copy(Protocol):
+    """Where the states of a bucket are, beside its database."""
+
+    def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
+        """Make a version of the bucket."""
+
+
 @dataclass(frozen=True)
 class DurableCopy:
-    """Where a checkpoint keeps the states of a bucket, as of the record `committed`."""
+    """Where a checkpoint keeps the states of a bucket, as of the record `committed`.
+
+    It is one of so many `buckets`, and `owns` those states of an undivided one.
+    """
 
     directory: Path
     unit: str
     bucket: int
     committed: Stamp
     seal: Seal = NO_KEY
+    buckets: int = FEWEST_BUCKETS
+    owns: Owns = own_all
 
     def read(self, held: Log | Snapshot) -> Iterator[Entry]:
         """Return the states in a file of the checkpoint."""
         path = self.directory / "state" / self.unit / held.file
-        return read_bucket(path, self.bucket, self.seal, held.digest)
+        number = self.bucket % held.buckets
+        entries = read_bucket(path, number, self.seal, held.digest)
+        if held.buckets >= self.buckets:
+            return entries
+        return filter(self.owns, entries)
+
+    def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
+        """Make a version of the bucket from the checkpoint."""
+        if version == EMPTY:
+            bucket.load(version, turn, [])
+            return
+        record = read_record(self.directory, self.committed.epoch, self.seal)
+        unit, number = self.unit, self.bucket
+        if record.stamp != self.committed or record.version_of(unit, number) != version:
+            msg = (
+                f"{self.directory} is used by another run; only one at a time may go on"
+            )
+            raise CheckpointError(msg)
+        usable = [
+            one for one in bucket.versions if record.leads_from(unit, number, one)
+        ]
+        if usable:
+            since = max(usable)
+            logs = record.logs_of(unit, number, since.epoch)
+            bucket.load(version, turn, map(self.read, logs), since)
+            return
+        files = record.files_of_bucket(unit, number)
+        bucket.load(version, turn, map(self.read, files))
 
 
-def begin_at(
-    bucket: Bucket, version: Stamp, turn: int, copy: DurableCopy | None
-) -> None:
+@dataclass(frozen=True)
+class HostCopy:
+    """The buckets of this host that a bucket, one of so many `buckets`, was a part of."""
+
+    directory: Path
+    bucket: int
+    buckets: int
+    owns: Owns
+
+    def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
+        """Make a version of the bucket from the last one that was divided."""
+        for fewer in range(self.buckets.bit_length() - 2, -1, -1):
+            path = bucket_path(self.directory, self.bucket % (1 << fewer), 1 << fewer)
+            if not path.exists():
+                continue
+            whole = Bucket(path)
+            if whole.begin(version, turn):
+                try:
+                    bucket.load(version, turn, [filter(self.owns, whole.states())])
+                finally:
+                    whole.end()
+                return
+        msg = (
+            f"state must be of epoch {version.epoch}; {bucket.path} is of epoch "
+            f"{bucket.stamp.epoch}, since its host has changed; a job whose state "
+            f"can move needs a checkpoint: run it with checkpoint=DIR"
+        )
+        raise EngineError(msg)
+
+
+def bucket_path(directory: Path, bucket: int, buckets: int) -> Path:
+    """Return where a unit has one of so many buckets, below its directory.
+
+    >>> bucket_path(Path("u0"), 3, 16).as_posix()
+    'u0/16/3'
+    """
+    return directory / str(buckets) / str(bucket)
+
+
+def begin_at(bucket: Bucket, version: Stamp, turn: int, copy: Copy) -> None:
     """Have `bucket` read from a version; restore it if need be."""
     _until(lambda: bucket.begin(version, turn), bucket, version, turn, copy)
 
@@ -60,7 +151,7 @@ def write_from(
     base: Stamp,
     stamp: Stamp,
     changes: Mapping[bytes, bytes],
-    copy: DurableCopy | None,
+    copy: Copy,
 ) -> None:
     """Make the version `stamp` of a bucket from `base`; restore that if need be.
 
@@ -75,38 +166,12 @@ def _until(
     bucket: Bucket,
     version: Stamp,
     turn: int,
-    copy: DurableCopy | None,
+    copy: Copy,
 ) -> None:
     """Do what needs a version of a bucket; if it is not there, restore it first."""
     for _ in range(_TRIES):
         if act():
             return
-        if copy is None:
-            msg = (
-                f"state must be of epoch {version.epoch}; {bucket.path} is of epoch "
-                f"{bucket.stamp.epoch}, since its host has changed; a job whose state "
-                f"can move needs a checkpoint: run it with checkpoint=DIR"
-            )
-            raise EngineError(msg)
-        restore(bucket, version, turn, copy)
+        copy.restore(bucket, version, turn)
     msg = f"{bucket.path} was changed by another run while it was restored"
     raise EngineError(msg)
-
-
-def restore(bucket: Bucket, version: Stamp, turn: int, copy: DurableCopy) -> None:
-    """Make a version of a bucket from the checkpoint."""
-    if version == EMPTY:
-        bucket.load(version, turn, [])
-        return
-    record = read_record(copy.directory, copy.committed.epoch, copy.seal)
-    unit, number = copy.unit, copy.bucket
-    if record.stamp != copy.committed or record.version_of(unit, number) != version:
-        msg = f"{copy.directory} is used by another run; only one at a time may go on"
-        raise CheckpointError(msg)
-    usable = [one for one in bucket.versions if record.leads_from(unit, number, one)]
-    if usable:
-        since = max(usable)
-        logs = record.logs_of(unit, number, since.epoch)
-        bucket.load(version, turn, map(copy.read, logs), since)
-        return
-    bucket.load(version, turn, map(copy.read, record.files_of_bucket(unit, number)))

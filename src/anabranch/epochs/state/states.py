@@ -16,16 +16,32 @@ from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
 from anabranch.runtime.keys import key_bytes, key_hash
 
-BUCKETS = 16  # of a replicated unit; a bucket is what moves between replicas
+MOST_BUCKETS = 1 << 14
+_FOR_REPLICA = 4  # buckets, so that no replica has many more keys than another
 
 
-def bucket_of(key: Any) -> int:
+def fit_buckets(buckets: int, replicas: int) -> int:
+    """Return how many buckets a unit needs for so many replicas: not fewer than it has.
+
+    >>> fit_buckets(16, 2), fit_buckets(16, 12), fit_buckets(512, 2)
+    (16, 64, 512)
+    """
+    while buckets < min(_FOR_REPLICA * replicas, MOST_BUCKETS):
+        buckets *= 2
+    return buckets
+
+
+def bucket_of(key: Any, buckets: int) -> int:
     """Return the bucket of a key, the same in every process.
 
-    >>> 0 <= bucket_of("A") < BUCKETS
+    Bucket b of n is divided into the buckets b and b + n of 2n.
+
+    >>> 0 <= bucket_of("A", 16) < 16
+    True
+    >>> bucket_of("A", 1024) % 16 == bucket_of("A", 16)
     True
     """
-    return key_hash(key) % BUCKETS
+    return key_hash(key) % buckets
 
 
 def prefix_of(number: int) -> bytes:
@@ -48,20 +64,24 @@ class StoredStates(dict[Any, State]):
         self, number: int, op: Op, kernel: Kernel, region_key: tuple[str, ...]
     ) -> None:
         super().__init__()
-        self._prefix = prefix_of(number)
+        self.prefix = prefix_of(number)
         self._op = op
         self._kernel = kernel
         self._places = _places(op.state_key, region_key)
         self._whole = kernel.handles_punctuation and bool(op.state_key)
         self._buckets: Mapping[int, Bucket] = {}
+        self._count = 1  # of all buckets, also of other replicas
         self._old: dict[bytes, bytes] = {}
         self._pickler: Pickler | None = None
 
-    def attach(self, buckets: Mapping[int, Bucket], pickler: Pickler) -> None:
-        """Begin an epoch on the buckets of a replica."""
+    def attach(
+        self, buckets: Mapping[int, Bucket], count: int, pickler: Pickler
+    ) -> None:
+        """Begin an epoch on the buckets of a replica, some of so many."""
         self.clear()
         self._old.clear()
         self._buckets = buckets
+        self._count = count
         self._pickler = pickler
         if self._whole:
             self.load_all()
@@ -81,7 +101,7 @@ class StoredStates(dict[Any, State]):
     def load_all(self) -> None:
         """Read the states of every key of the replica."""
         for bucket in self._buckets.values():
-            for raw, old in bucket.states(self._prefix):
+            for raw, old in bucket.states(self.prefix):
                 key, state = self._load(old)
                 if key not in self:
                     self._old[raw] = old
@@ -111,23 +131,23 @@ class StoredStates(dict[Any, State]):
             raw = self._raw(key)
             new = self._pickler.dumps_state((key, state))
             if self._old.get(raw) != new:
-                found[self._number(key)][raw] = new
+                found[self.find_bucket(key, self._count)][raw] = new
         return found
 
     def _raw(self, key: Any) -> bytes:
-        return short_key(self._prefix + key_bytes(key))
+        return short_key(self.prefix + key_bytes(key))
 
     def _bucket(self, key: Any) -> Bucket:
-        return self._buckets[self._number(key)]
+        return self._buckets[self.find_bucket(key, self._count)]
 
-    def _number(self, key: Any) -> int:
-        """Return the bucket by the region's key, which may be a part of this one."""
+    def find_bucket(self, key: Any, count: int) -> int:
+        """Return the bucket, of so many, by the region's key: this one or a part of it."""
         if self._places is None:
             return 0
         if self._places == ():
-            return bucket_of(key)
+            return bucket_of(key, count)
         part = tuple(key[place] for place in self._places)
-        return bucket_of(part[0] if len(part) == 1 else part)
+        return bucket_of(part[0] if len(part) == 1 else part, count)
 
 
 def _places(

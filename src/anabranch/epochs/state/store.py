@@ -20,6 +20,8 @@ earlier turn than the last one that wrote was given up, and is refused.
 from __future__ import annotations
 
 import json
+import resource
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -37,6 +39,8 @@ _HELD = b"held"
 Transaction: TypeAlias = Any  # LMDB's, whose stubs do not know that it gives bytes
 
 _environments: dict[str, Databases] = {}  # one per path and process: LMDB's rule
+_MOST_OPEN = 128  # that stay open when nobody uses them; each has three files
+_FILES = 1 << 16  # that a process may need, if it has that many buckets
 
 
 class Stamp(NamedTuple):
@@ -57,6 +61,7 @@ class Databases(NamedTuple):
     states: Any
     meta: Any
     changes: tuple[Any, ...]
+    users: weakref.WeakSet[Bucket]
 
 
 class Held(NamedTuple):
@@ -75,7 +80,9 @@ class Bucket:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._env, self._states, self._meta, self._slots = _open(path)
+        opened = _open(path)
+        self._env, self._states, self._meta, self._slots, users = opened
+        users.add(self)
         self._reading: Transaction | None = None
         self._changed: dict[bytes, bytes] = {}  # in the version that is read
 
@@ -287,6 +294,19 @@ def close_buckets() -> None:
     _environments.clear()
 
 
+def _close_unused() -> None:
+    """Close databases that nobody uses; if all are in use, allow for more files."""
+    for name, databases in list(_environments.items()):
+        if not databases.users:
+            databases.file.close()
+            del _environments[name]
+    if len(_environments) >= _MOST_OPEN:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def short_key(key: bytes) -> bytes:
     """Return a key that LMDB takes: a long one is cut and told apart by its hash.
 
@@ -303,6 +323,8 @@ def short_key(key: bytes) -> bytes:
 def _open(path: Path) -> Databases:
     name = str(path)
     if name not in _environments:
+        if len(_environments) % _MOST_OPEN == _MOST_OPEN - 1:
+            _close_unused()
         path.mkdir(parents=True, exist_ok=True)
         file = lmdb.open(
             name,
@@ -319,5 +341,6 @@ def _open(path: Path) -> Databases:
                 file.open_db(b"states", txn=txn),
                 file.open_db(b"meta", txn=txn),
                 tuple(file.open_db(b"changes %d" % n, txn=txn) for n in range(_MOST)),
+                weakref.WeakSet(),
             )
     return _environments[name]

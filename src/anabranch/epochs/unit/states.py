@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from anabranch.epochs.checkpoint.files import (
+    Entry,
     size_of,
     state_file,
     write_log,
@@ -24,8 +25,15 @@ from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.faults import reach
 from anabranch.epochs.layout import Unit
 from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.state.restore import DurableCopy, begin_at, write_from
-from anabranch.epochs.state.states import StoredStates
+from anabranch.epochs.state.restore import (
+    Copy,
+    DurableCopy,
+    HostCopy,
+    begin_at,
+    bucket_path,
+    write_from,
+)
+from anabranch.epochs.state.states import StoredStates, prefix_of
 from anabranch.epochs.state.store import Bucket, Stamp
 from anabranch.epochs.task import EpochTask
 from anabranch.errors import EngineError
@@ -59,26 +67,44 @@ class UnitStates:
         self._checkpoint = checkpoint
         self._seal = seal
         self._buckets: dict[int, Bucket] = {}
+        self._by_prefix = {states.prefix: states for states in stored.values()}
+        self._pickler: Pickler | None = None
 
     def open(self, task: EpochTask, channel: int, pickler: Pickler) -> None:
         """Begin with the version that the epoch is made from."""
         self.close()
         if not self._stored:
             return
+        self._pickler = pickler
+        count = task.stage.count_buckets(self._unit)
         for number in task.stage.buckets_of(self._unit, channel):
-            bucket = self._buckets[number] = Bucket(self._directory / f"{number:02}")
+            path = bucket_path(self._directory, number, count)
+            bucket = self._buckets[number] = Bucket(path)
             version = task.attempt.version_of(self._unit, number)
             begin_at(bucket, version, task.attempt.turn, self._copy(task, number))
         for states in self._stored.values():
-            states.attach(self._buckets, pickler)
+            states.attach(self._buckets, count, pickler)
         reach("opened", task.attempt.epoch)
 
-    def _copy(self, task: EpochTask, bucket: int) -> DurableCopy | None:
+    def _copy(self, task: EpochTask, bucket: int) -> Copy:
+        count = task.stage.count_buckets(self._unit)
+
+        def owns(entry: Entry) -> bool:
+            return self._find_bucket(entry, count) == bucket
+
         if self._checkpoint is None:
-            return None
-        directory = Path(self._checkpoint)
-        base = task.attempt.base
-        return DurableCopy(directory, self._unit.name, bucket, base, self._seal)
+            return HostCopy(self._directory, bucket, count, owns)
+        directory, base = Path(self._checkpoint), task.attempt.base
+        return DurableCopy(
+            directory, self._unit.name, bucket, base, self._seal, count, owns
+        )
+
+    def _find_bucket(self, entry: Entry, count: int) -> int:
+        """Return the bucket, of so many, that a stored state belongs to."""
+        assert self._pickler is not None  # noqa: S101 - since `open`
+        raw, stored = entry
+        key, _ = self._pickler.loads(stored)
+        return self._by_prefix[raw[: len(prefix_of(0))]].find_bucket(key, count)
 
     def close(self) -> None:
         """Let go of the databases; nothing is saved."""
@@ -129,6 +155,7 @@ class UnitStates:
                 turn=task.attempt.turn,
                 attempt=task.attempt.spark_id,
                 digest=digest,
+                buckets=task.stage.count_buckets(self._unit),
             ),
         )
 
@@ -158,6 +185,7 @@ class UnitStates:
                     size,
                     version,
                     digest,
+                    task.stage.count_buckets(self._unit),
                 )
             )
             reach("snapshot", task.attempt.epoch)

@@ -1,0 +1,177 @@
+"""Buckets that are divided keep what they had, and records with many files stay small."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.epochs.checkpoint.directory import Checkpoint, Upkeep
+from anabranch.epochs.checkpoint.record import (
+    Log,
+    Record,
+    Snapshot,
+    from_json,
+    read_record,
+    record_path,
+    tidy,
+    to_json,
+    undivided,
+)
+from anabranch.epochs.checkpoint.seal import NO_KEY
+from anabranch.epochs.state.store import EMPTY, Stamp
+
+PROGRAM = {"operators": {}, "states": {}, "types": []}
+
+
+def snapshot(epoch, bucket, buckets):
+    name = f"s{epoch}-{bucket}-of-{buckets}.arrow"
+    version = Stamp(epoch, epoch, 7)
+    return Snapshot("u0", name, epoch, bucket, 1, 800, version, buckets=buckets)
+
+
+def log(epoch, *numbers, buckets=16, unit="u0"):
+    sizes = dict.fromkeys(numbers, 100)
+    return Log(
+        unit, f"l{epoch}-{numbers[0]}.arrow", epoch, sizes, epoch, 7, buckets=buckets
+    )
+
+
+DIVIDED = Record(
+    epoch=4,
+    turn=4,
+    logs=(log(2, 3, 4), log(3, 3, 19, buckets=32), log(4, 19, buckets=32)),
+    snapshots=(snapshot(1, 3, 16),),
+    buckets=32,
+)
+
+
+def files(record, bucket):
+    return [
+        held.file.removesuffix(".arrow")
+        for held in record.files_of_bucket("u0", bucket)
+    ]
+
+
+def test_a_part_is_made_of_the_files_of_the_whole_and_of_its_own():
+    assert ["s1-3-of-16", "l2-3", "l3-3"] == files(DIVIDED, 3)
+    assert ["s1-3-of-16", "l2-3", "l3-3", "l4-19"] == files(DIVIDED, 19)
+    assert ["l2-3"] == files(DIVIDED, 4) == files(DIVIDED, 20)
+
+
+def test_a_part_has_the_version_of_the_last_change_of_either():
+    versions = DIVIDED.versions["u0"]
+
+    assert [Stamp(n, n, 7) for n in (3, 4, 2, 2)] == [
+        versions[bucket] for bucket in (3, 19, 4, 20)
+    ]
+    assert EMPTY == DIVIDED.version_of("u0", 5)
+    assert versions[3] == DIVIDED.version_of("u0", 3 + 32)  # a part of it, from now on
+
+
+def test_a_file_of_the_whole_stays_until_all_parts_have_their_own():
+    first = tidy(DIVIDED, [snapshot(5, 19, 32)])
+    both = tidy(first, [snapshot(6, 3, 32)])
+
+    assert ["s1-3-of-16", "l2-3", "l3-3"] == files(first, 3)
+    assert ["s5-19-of-32"] == files(first, 19) == files(both, 19)
+    assert ["s6-3-of-32"] == files(both, 3)
+    assert {"l2-3.arrow", "s5-19-of-32.arrow", "s6-3-of-32.arrow"} == {
+        file for _, file in both.files
+    }
+
+
+def test_nothing_of_a_divided_record_is_lost_on_its_way():
+    assert DIVIDED == from_json(to_json(DIVIDED))
+
+
+def test_a_state_without_a_key_is_not_divided():
+    old = Record(1, 1, logs=(log(1, 0, unit="u1"), log(1, 0)), buckets=64)
+
+    record = undivided(old, {"u1"})
+
+    assert {0: Stamp(1, 1, 7)} == record.versions["u1"]
+    assert {0, 16, 32, 48} == record.versions["u0"].keys()
+
+
+def test_the_parts_that_changed_get_snapshots():
+    upkeep = Upkeep()
+    before = Record(1, logs=(log(1, 3),), snapshots=())
+    upkeep.due(before, before.logs)
+    large = Log("u0", "l2", 2, {3: 300_000, 19: 300_000}, buckets=32)
+    after = Record(2, logs=(*before.logs, large), buckets=32)
+
+    assert {("u0", 3), ("u0", 19)} == upkeep.due(after, [large])
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    made = Checkpoint(str(tmp_path / "checkpoint"), PROGRAM)
+    yield made
+    made.close()
+
+
+def commit_epochs(checkpoint, first, last, channels=40):
+    """Commit epochs, each with a log of every channel; a bucket gets a snapshot in turn."""
+    record = checkpoint.last or Record()
+    folder = checkpoint.directory / "state" / "u0"
+    folder.mkdir(exist_ok=True)
+    for epoch in range(first, last + 1):
+        logs = tuple(log(epoch, n, buckets=1024) for n in range(channels))
+        whole = [snapshot(epoch, epoch % channels, 1024)]
+        for held in (*logs, *whole):
+            (folder / held.file).touch()
+        record = Record(
+            epoch,
+            epoch,
+            logs=(*record.logs, *logs),
+            snapshots=record.snapshots,
+            buckets=1024,
+        )
+        record = tidy(record, whole)
+        checkpoint.commit(record, None)
+    return record
+
+
+def read(checkpoint, epoch):
+    return read_record(checkpoint.directory, epoch, NO_KEY)
+
+
+def contents(record):
+    return record.logs, sorted(record.snapshots, key=lambda one: one.file)
+
+
+def test_a_record_stays_small_and_says_the_same(checkpoint):
+    sizes = []
+    for epoch in range(1, 81):
+        record = commit_epochs(checkpoint, epoch, epoch, channels=60)
+        sizes.append(record_path(checkpoint.directory, epoch).stat().st_size)
+        assert contents(record) == contents(read(checkpoint, epoch))
+
+    assert len(record.held) > 1000
+    assert max(sizes) < 300 * 200  # bytes of a file of state
+    manifests = [path.name for path in (checkpoint.directory / "manifests").iterdir()]
+    assert len(manifests) <= 18
+
+
+def test_a_next_run_goes_on_and_leaves_nothing_behind(checkpoint):
+    record = commit_epochs(checkpoint, 1, 20)
+    checkpoint.close()
+
+    again = Checkpoint(str(checkpoint.directory), PROGRAM)
+    assert contents(record) == contents(again.last)
+    record = commit_epochs(again, 21, 23)
+    again.close()
+
+    assert contents(record) == contents(read(again, 23))
+    named = {one.file for n in (22, 23) for one in read(again, n).manifests}
+    assert named == {path.name for path in (again.directory / "manifests").iterdir()}
+
+
+def test_a_manifest_that_is_damaged_is_told_with_its_name(checkpoint):
+    commit_epochs(checkpoint, 1, 20)
+    checkpoint.close()
+    (first, *_) = read(checkpoint, 20).manifests
+    path = checkpoint.directory / "manifests" / first.file
+    path.write_bytes(path.read_bytes().replace(b"u0", b"u1", 1))
+
+    with pytest.raises(Exception, match=f"{first.file} cannot be read: its content"):
+        Checkpoint(str(checkpoint.directory), PROGRAM)
