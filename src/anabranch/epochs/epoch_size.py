@@ -11,6 +11,8 @@ epochs have the same size and can be compared with each other.
 from __future__ import annotations
 
 import math
+import re
+from collections import deque
 
 FIRST_ITEMS = 16
 MOST_ITEMS = 1 << 20  # tasks hold them in memory
@@ -18,6 +20,7 @@ LEAST_ITEMS = 4
 GROWTH = 256  # a few items tell little about many
 SHORT_S, LONG_S = 1.25, 2.5  # bounds of how long epochs may take at least to grow
 WORTH = 16  # as long as so many times their fixed cost
+_SAFE = 0.5  # of the limit; items differ
 _FILLED = 0.75  # of what an epoch was to take; less says little about its size
 
 
@@ -61,3 +64,46 @@ class EpochSize:
 
     def _takes_s(self, items: int, item_s: float) -> float:
         return self._fixed_s + items * item_s
+
+
+class ResultLimit:
+    """How many items an epoch may take so that its results fit into the driver.
+
+    Spark fails a job whose results are larger than `spark.driver.maxResultSize`. What an
+    item of the last epochs has brought tells how many the next one may take.
+
+    >>> limit = ResultLimit(1_000_000)
+    >>> limit.items
+    1048576
+    >>> limit.note(100, 20_000)  # 200 bytes an item
+    >>> limit.items
+    2500
+    """
+
+    def __init__(self, most_bytes: float) -> None:
+        self.most_bytes = most_bytes
+        self.items = MOST_ITEMS
+        self._recent: deque[float] = deque(maxlen=2)  # bytes of an item
+
+    def note(self, taken: int, result_bytes: int) -> None:
+        """Take note of an epoch: its items, and the bytes that the driver got."""
+        if taken:
+            self._recent.append(result_bytes / taken)
+            largest = max(self._recent)
+            fitting = _SAFE * self.most_bytes / largest if largest else MOST_ITEMS
+            self.items = max(1, int(min(MOST_ITEMS, fitting)))
+
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def read_size(text: str) -> float:
+    """Return the bytes that a size of Spark's says; 0 says that there is no limit.
+
+    >>> read_size("1g") == read_size("1024MB") == 1 << 30, read_size("0")
+    (True, inf)
+    """
+    found = re.fullmatch(r"(\d+)\s*([bkmgt]?)b?", text.strip().lower())
+    if found is None or int(found[1]) == 0:
+        return math.inf
+    return int(found[1]) * _UNITS[found[2]]

@@ -1,6 +1,6 @@
 """Jobs that get more and more replicas divide their buckets, and lose no state.
 
-On an imitation of Spark (see `imitation`), where a degree of 40 costs nothing.
+On an imitation of Spark (see `imitation`), where replicas cost little.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from anabranch.epochs.checkpoint import directory
 from anabranch.epochs.checkpoint.contents import Contents
 from tests.engines.spark.imitation import Cluster, imitated
 
-ROWS, EPOCH_ITEMS = 360, 40
-DEGREES = [2, 3, 12, 12, 1, 40, 7, 2, 30]  # by epoch
+ROWS, EPOCH_ITEMS = 180, 30
+DEGREES = [2, 3, 9, 1, 17, 6]  # by epoch
 
 
 class Visit(NamedTuple):
@@ -82,7 +82,7 @@ def run(monkeypatch, tmp_path, hosts, **options):
     return sink.items
 
 
-FITTING = [16, 16, 64, 64, 64, 256, 256, 256, 256]
+FITTING = [16, 16, 64, 64, 128, 128]
 
 
 def test_without_a_checkpoint_the_parts_come_from_the_host(
@@ -105,7 +105,7 @@ def test_with_a_checkpoint_they_come_from_its_files(
     assert expected() == items
     assert FITTING == buckets
     held = Contents(folder)
-    assert {16, 64, 256} & {one.buckets for one in held.record.snapshots}
+    assert {16, 64, 128} & {one.buckets for one in held.record.snapshots}
     pages = {visit.page for visit in visits()}
     assert {
         page: [sum(visit.page == page for visit in visits())] for page in pages

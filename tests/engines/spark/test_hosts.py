@@ -13,10 +13,12 @@ from anabranch.engines.spark.hosts import (
     find_stored,
     refuse_states_on_several_hosts,
 )
+from anabranch.epochs.checkpoint.contents import Contents
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.state.restore import local_directory
-from anabranch.errors import EngineError
+from anabranch.errors import EngineError, OperatorError
 from anabranch.job import compile_sinks
+from tests.engines.spark.imitation import Cluster, imitated
 
 
 def layout(stream):
@@ -125,3 +127,31 @@ def test_what_a_job_leaves_on_a_host_is_removed(spark, tmp_path):
 
     clear_hosts(spark, str(tmp_path), "test-of-hosts")
     assert not states.exists()
+
+
+def undisturbed(cluster, partition, body):
+    attempt = cluster.attempt(partition, body)
+    if attempt.error is not None:
+        raise attempt.error
+    return attempt.gave
+
+
+def fail(_: int) -> int:
+    raise ZeroDivisionError
+
+
+def test_a_job_that_fails_leaves_nothing_on_hosts(monkeypatch, tmp_path):
+    cleared = []
+    monkeypatch.setattr(engine, "is_on_this_machine", lambda _: False)
+    monkeypatch.setattr(engine, "clear_hosts", lambda _, *what: cleared.append(what))
+    sink = ab.from_iterable(range(9), int).scan(add, 0).map(fail).to_list()
+    folder = tmp_path / "checkpoint"
+
+    with (
+        imitated(monkeypatch, Cluster(undisturbed), tmp_path),
+        pytest.raises(OperatorError, match="ZeroDivisionError"),
+    ):
+        ab.run(sink, on="spark", checkpoint=str(folder))
+
+    (((_, identity)),) = cleared
+    assert Contents(folder).identity == identity

@@ -7,6 +7,7 @@ by one, producers first, each in an epoch of its own.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import tempfile
@@ -29,7 +30,9 @@ from anabranch.engines.spark.hosts import (
 from anabranch.engines.spark.job_labels import find_labels
 from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.session import (
+    RESULT_LIMIT,
     check_python,
+    find_result_limit,
     for_queries,
     is_on_this_machine,
     open_session,
@@ -41,7 +44,7 @@ from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state
 from anabranch.epochs.checkpoint.record import Record
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Books, find_reached
-from anabranch.epochs.epoch_size import EpochSize
+from anabranch.epochs.epoch_size import EpochSize, ResultLimit
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.intake import THREAD, Intake, Piece, Taken, Taking
 from anabranch.epochs.layout import lay_out, why_not_cut
@@ -117,6 +120,8 @@ class SparkRun(RunningThread):
         self._size = EpochSize()
         self._epoch_items = options.epoch_items or self._size.items
         self._admits = options.epoch_items is None  # as many as is good
+        self._limit = ResultLimit(math.inf)  # known once there is a session
+        self._is_limited = False
         self._epoch_log = EpochLog(options.on_epoch)
         self._arrivals = Arrivals()
         self._backlog: int | None = None
@@ -177,7 +182,7 @@ class SparkRun(RunningThread):
             self._round_off(complete=False)
             return False
         finally:
-            self._clear_hosts(scratch, complete=complete)
+            self._clear_hosts(scratch)
             shutil.rmtree(scratch, ignore_errors=True)
             try:
                 self._outputs.close()
@@ -185,12 +190,13 @@ class SparkRun(RunningThread):
                 self._close()
         return complete
 
-    def _clear_hosts(self, scratch: Path, *, complete: bool) -> None:
-        """Leave nothing on other hosts; states stay that a next run will go on with."""
+    def _clear_hosts(self, scratch: Path) -> None:
+        """Leave nothing on other hosts; a next run restores what it needs."""
         if self._on is None or is_on_this_machine(self._on.sparkContext):
             return
-        over = self._checkpoint if complete else None
-        clear_hosts(self._on, str(scratch), None if over is None else over.identity)
+        checkpoint = self._checkpoint
+        identity = None if checkpoint is None else checkpoint.identity
+        clear_hosts(self._on, str(scratch), identity)
 
     def _round_off(self, *, complete: bool) -> None:
         """Make the outputs visible, unless their job was stopped before its end."""
@@ -218,6 +224,7 @@ class SparkRun(RunningThread):
         checkpoint = self._checkpoint
         spec = self._make_spec(scratch)
         self._cores = spark.sparkContext.defaultParallelism
+        self._limit = ResultLimit(find_result_limit(spark))
         degree = self._options.degree or self._cores
         epochs = Epochs(for_queries(spark), spec, degree, self._books, tasks)
         epochs.exactly = self._options.degree is not None
@@ -347,7 +354,8 @@ class SparkRun(RunningThread):
             epochs.cuts = self._cuts
             epochs.sparing = self._sparing
             epochs.profiling = self._epoch_log.profiling
-            taken = self._take(taking, epochs.degree)
+            asked = min(self._epoch_items, self._limit.items)
+            taken = self._take(taking, asked, epochs.degree)
             if not taken.pieces:
                 if all(intake.ended for intake in intakes.values()):
                     break
@@ -358,8 +366,8 @@ class SparkRun(RunningThread):
             self._backlog = taken.waiting
             self._arrivals.note_intake(intakes, taken.pieces, epochs.degree)
             if self._size.settled or not self._admits:  # the size is not a guess
-                taking.prepare(self._epoch_items, epochs.degree)
-            usual = taken.asked == self._epoch_items
+                taking.prepare(asked, epochs.degree)
+            usual = taken.asked == asked
             epochs = self._run_epoch(epochs, taken.pieces, usual=usual)
             self._channels = epochs.channels
             reached = find_reached(epochs.reports)
@@ -371,8 +379,9 @@ class SparkRun(RunningThread):
             tasks = tasks_of(self._layout, epochs.reports)
             births = births_in(epochs.reports)
             self._arrivals.note_delivery(tasks, births)
+            rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
+            self._note_results(rows, epochs.result_bytes)
             if self._admits:
-                rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
                 self._size.note(rows, self._epoch_log.seconds[-1], tasks.longest_s)
                 self._epoch_items = self._size.items
         self._books.tell_the_rest()
@@ -383,18 +392,30 @@ class SparkRun(RunningThread):
         self._books.finish(epochs.stamp)
         return True
 
-    def _take(self, taking: Taking, degree: int) -> Taken:
+    def _take(self, taking: Taking, rows: int, degree: int) -> Taken:
         """Take the rows of the next epoch.
 
         Where there is none, since the source fails, what it has left out before is
         told; with a checkpoint the next run comes by it again.
         """
         try:
-            return taking.take(self._epoch_items, degree)
+            return taking.take(rows, degree)
         except AnabranchError:
             if self._checkpoint is None:
                 self._books.tell_the_rest()
             raise
+
+    def _note_results(self, rows: int, result_bytes: int) -> None:
+        """Have epochs take fewer items if the driver could not take their results."""
+        self._limit.note(rows, result_bytes)
+        if self._limit.items < self._epoch_items and not self._is_limited:
+            self._is_limited = True
+            self._note(
+                f"epochs take at most {self._limit.items} items",
+                f"an item brings {result_bytes / rows:.0f} bytes to the driver, and "
+                f"{RESULT_LIMIT} is {self._limit.most_bytes:.0f} bytes",
+                "an epoch of more could fail",
+            )
 
     def _restore_states(self, epochs: Epochs) -> None:
         """Put lifted states back where the user has them, as of the last commit."""

@@ -81,6 +81,7 @@ class Epochs:
         self.profiling = False
         self.commit_s = 0.0  # that the commit of the last epoch took
         self.reports: Sequence[Report] = ()  # of the last epoch
+        self.result_bytes = 0  # that the driver got from it
         shipped, names = pack(spec)
         in_driver = any(unit.in_driver for unit in spec.layout.units)
         originals = Originals.of_driver() if in_driver else None
@@ -386,6 +387,7 @@ class Epochs:
 
         rows = self._retry(go)
         self._tasks.refuse_if_abandoned()
+        self.result_bytes = sum(len(payload) for *_, payload in rows)
         told = self._load(rows)
         self._refuse_refuted(told)
         try:

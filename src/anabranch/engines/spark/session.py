@@ -30,10 +30,12 @@ from anabranch.engines.spark.given_settings import (
     is_submitted,
     read_settings,
 )
+from anabranch.epochs.epoch_size import read_size
 from anabranch.errors import EngineError
 from anabranch.private import private_directory
 
 OLDEST_JAVA = 17
+RESULT_LIMIT = "spark.driver.maxResultSize"
 _DEFAULT_PYTHON = "python3"  # of Spark, where PYSPARK_PYTHON is not set
 _NEEDED = ("anabranch", "cloudpickle", "lmdb", "numpy", "pyarrow", "xxhash")
 
@@ -280,6 +282,11 @@ _ROW_BY_ROW = _QUERIES | {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 def filler() -> bytes:
     """Return so much that nothing written before it stays in a worker's buffer."""
     return bytes(2 * _BUFFER_BYTES)
+
+
+def find_result_limit(spark: SparkSession) -> float:
+    """Return how many bytes the results of a Spark job may have."""
+    return read_size(spark.sparkContext.getConf().get(RESULT_LIMIT) or "1g")
 
 
 def for_queries(spark: SparkSession) -> SparkSession:

@@ -49,6 +49,7 @@ _SIGNS = (
 )
 
 
+_TOO_LARGE = "Total size of serialized results"
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
@@ -73,10 +74,20 @@ def engine_error(error: BaseException) -> EngineError | None:
     'Spark must be able to run the tasks of a job'
     >>> engine_error(ZeroDivisionError()) is None
     True
+    >>> text = "Total size of serialized results of 3 tasks (9 MiB) is bigger than x"
+    >>> "epoch_items" in str(engine_error(OSError(f"Job aborted: {text}")))
+    True
     """
     text = str(error)
     if isinstance(error, AnabranchError):
         return None
+    if _TOO_LARGE in text:
+        return EngineError(
+            f"what an epoch brings to the driver must fit into "
+            f"spark.driver.maxResultSize; Spark says: {_line_with(text, _TOO_LARGE)}; "
+            f"take fewer rows for each epoch (epoch_items=) or raise that setting; "
+            f"sinks that tasks write, as files, bring nothing to the driver"
+        )
     full = any(sign in text for sign in _FULL)
     if not (full or isinstance(error, OSError) or _is_sparks(error)):
         return None
@@ -87,6 +98,12 @@ def engine_error(error: BaseException) -> EngineError | None:
         f"Spark must be able to run the tasks of a job; it failed with: "
         f"{telling_line(text)}; {advice}"
     )
+
+
+def _line_with(text: str, sign: str) -> str:
+    """Return the first line of a report that has a sign, from there on."""
+    line = next(line for line in text.splitlines() if sign in line)
+    return line[line.index(sign) :].strip()
 
 
 def _is_sparks(error: BaseException) -> bool:
