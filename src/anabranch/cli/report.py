@@ -76,10 +76,13 @@ class Meter:
         read = sum(metrics.read.values())
         self._samples.append((elapsed_s, read))
         if not read:
-            return f"starting  {clock(elapsed_s)}"
+            doing = describe_epoch(metrics) or "starting"
+            return f"{doing}  {clock(elapsed_s)}"
         parts = [f"{read:,} items read", f"{self._rate():,.0f} items/s"]
         if metrics.engine == "spark":
             parts.append(format_count(metrics.epochs, "epoch"))
+            if doing := describe_epoch(metrics):
+                parts.append(doing)
         if metrics.latency.items:
             parts.append(f"99% within {metrics.latency.p99_ms:g} ms")
         if metrics.backlog is not None:
@@ -90,6 +93,21 @@ class Meter:
         """Return the items per second of late: the start-up does not count."""
         (first_s, first), (last_s, last) = self._samples[0], self._samples[-1]
         return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+
+
+def describe_epoch(metrics: Metrics) -> str:
+    """Return how far the last operator is that has got something of the epoch that runs.
+
+    >>> done = {"parse": 4096, "count": 900}
+    >>> describe_epoch(
+    ...     Metrics("spark", "running", 2.0, epochs=2, epoch_rows=4096, epoch_done=done)
+    ... )
+    'epoch 3: count 900 of 4,096'
+    """
+    if not metrics.epoch_done:
+        return ""
+    name, done = list(metrics.epoch_done.items())[-1]
+    return f"epoch {metrics.epochs + 1}: {name} {done:,} of {metrics.epoch_rows:,}"
 
 
 def clock(seconds: float) -> str:

@@ -76,6 +76,7 @@ class Metrics:
     | --- | --- |
     | `epochs` | epochs that this run has completed |
     | `epoch_s`, `epoch_items` | duration and items of the last 1,000 of them |
+    | `epoch_rows`, `epoch_done` | rows of the epoch that runs, and the items of it that operators have done so far |
     | `start_s` | seconds until the first epoch could begin |
     | `cuts` | operators before which a task is divided between workers |
     | `in_columns` | by operator that can run in columns, the share of its items that did |
@@ -109,6 +110,8 @@ class Metrics:
     epochs: int = 0
     epoch_s: tuple[float, ...] = ()
     epoch_items: tuple[int, ...] = ()
+    epoch_rows: int = 0
+    epoch_done: Mapping[str, int] = field(default_factory=dict)
     start_s: float = 0.0
     in_columns: Mapping[str, float] = field(default_factory=dict)
     backlog: int | None = None

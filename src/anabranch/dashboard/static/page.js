@@ -117,6 +117,8 @@ function tiles() {
   if (p99 !== null) time("latency, 99% within", p99);
   if ("backlog" in now) tile("waiting", whole(now.backlog ?? 0), "items");
   if ("epochs" in now) tile("epochs", whole(now.epochs), "");
+  const [at, done] = Object.entries(now.epoch_done ?? {}).at(-1) ?? [];
+  if (at !== undefined && now.epoch_rows) tile("this epoch, " + at, whole(done), "of " + whole(now.epoch_rows));
   if ("epoch_items" in now) tile("last epoch", short(now.epoch_items), `items in ${short(now.epoch_s)} s`);
   const failed = Object.values(now.failed ?? {}).reduce((sum, n) => sum + n, 0);
   if (failed) tile("left out", whole(failed), "items failed");

@@ -123,6 +123,7 @@ class SparkRun(RunningThread):
         self._limit = ResultLimit(math.inf)  # known once there is a session
         self._is_limited = False
         self._epoch_log = EpochLog(options.on_epoch)
+        self._epoch_rows = 0  # of the one that runs
         self._arrivals = Arrivals()
         self._backlog: int | None = None
         self._warm_s = 0.0
@@ -368,7 +369,10 @@ class SparkRun(RunningThread):
             if self._size.settled or not self._admits:  # the size is not a guess
                 taking.prepare(asked, epochs.degree)
             usual = taken.asked == asked
+            rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
+            self._epoch_rows = rows
             epochs = self._run_epoch(epochs, taken.pieces, usual=usual)
+            self._epoch_rows = 0
             self._channels = epochs.channels
             reached = find_reached(epochs.reports)
             for name in taken.pieces:
@@ -379,7 +383,6 @@ class SparkRun(RunningThread):
             tasks = tasks_of(self._layout, epochs.reports)
             births = births_in(epochs.reports)
             self._arrivals.note_delivery(tasks, births)
-            rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
             self._note_results(rows, epochs.result_bytes)
             if self._admits:
                 self._size.note(rows, self._epoch_log.seconds[-1], tasks.longest_s)
@@ -495,6 +498,10 @@ class SparkRun(RunningThread):
             if self._arrivals.live
             else self._backlog,
             cuts=tuple(sorted(self._cuts)),
+            epoch_rows=self._epoch_rows,
+            epoch_done={}
+            if self._tasks is None or not self._epoch_rows
+            else self._tasks.count_done(),
             in_columns=self._share_in_columns(),
         )
 

@@ -546,7 +546,7 @@ class Epochs:
         shares: dict[tuple[int, int], Share],
     ) -> list[Row]:
         """Run some stages as one Spark job and return the rows that come out."""
-        self._tasks.begin(stages, _name_step(task))
+        self._tasks.begin(stages, task.attempt, _name_step(task))
         shapes, tasks = [], []
         for levels, then in itertools.zip_longest(stages, stages[1:], fillvalue=NONE):
             units = {u.number for level in levels for u in self._layout.levels[level]}

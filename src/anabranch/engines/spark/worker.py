@@ -39,6 +39,7 @@ from anabranch.epochs.task import (
     WorkerJob,
 )
 from anabranch.epochs.unit.egress import Exits
+from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.runner import Chunk, PartDone, UnitRunner
 from anabranch.epochs.unit.states import UnitStates
 from anabranch.errors import AnabranchError, EngineError
@@ -128,6 +129,7 @@ def run_task(
     assert context is not None  # noqa: S101 - Spark calls us
     attempt = replace(task.attempt, spark_id=context.taskAttemptId())
     task = replace(task, attempt=attempt)
+    PROGRESS.begin(attempt)
     gc.disable()  # a batch is a lot of objects, hardly any of them in a cycle
     runner = _runners[job]
     try:

@@ -28,7 +28,9 @@ from anabranch.engines.engine import Places, operators_of
 from anabranch.engines.spark.job_labels import DESCRIPTION, JobLabels
 from anabranch.epochs.intake.items import read_generated
 from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.task import EpochAttempt
 from anabranch.epochs.unit.egress import Exits
+from anabranch.epochs.unit.progress import PROGRESS, sum_up
 from anabranch.errors import AnabranchError, EngineError
 from anabranch.runtime.ports import AbortedError
 
@@ -136,6 +138,7 @@ def telling_line(text: str) -> str:
 
 ASKED = "where"  # the file that asks
 ANSWERS = "at-*"
+DONE = "done-*"  # the files that tell how far workers are
 ANSWER_S = 0.5  # between two looks whether somebody asks
 LATE_S = 3.0  # an answer that is older than that is of a worker that is gone
 PATIENCE_S = 3.0  # a busy machine may be late with its answers
@@ -162,6 +165,7 @@ class Tasks:
         self._labels = labels
         self._tag = directory.name  # of no other job
         self.stages: Sequence[range] = ()  # of the Spark job that runs
+        self._runs = 0, 0  # its epoch and turn
         self.cancelled = False
         self.abandoned = False  # nobody waits any more for what runs in the driver
 
@@ -169,14 +173,31 @@ class Tasks:
         """Have the Spark jobs that this thread starts belong to the program."""
         self._labels.set_in_thread(self._context, self._tag)
 
-    def begin(self, stages: Sequence[range], step: str) -> None:
-        """Take note of the stages of the Spark job that begins, and describe it."""
+    def begin(self, stages: Sequence[range], attempt: EpochAttempt, step: str) -> None:
+        """Take note of the Spark job that begins, and describe it."""
         self.stages = stages
+        self._runs = attempt.epoch, attempt.turn
         levels = self.layout.levels
         units = [unit for some in stages for level in some for unit in levels[level]]
         names = [name for unit in units for name in (*unit.operators, *unit.writes)]
         text = self._labels.describe(step, list(dict.fromkeys(names)))
         self._context.setLocalProperty(DESCRIPTION, text)
+
+    def count_done(self) -> dict[str, int]:
+        """Return how many items of the epoch that runs operators have done, so far.
+
+        That is what workers of this host say, who do so every half a second.
+        """
+        lines = []
+        for path in self._directory.glob(DONE):
+            with contextlib.suppress(OSError):
+                lines.append(path.read_text())
+        units = sum_up(lines, *self._runs)
+        return {
+            name: items
+            for number, items in sorted(units.items())
+            for name in self.layout.units[number].operators
+        }
 
     def ask(self) -> None:
         """Have the workers tell, from now on, which operator they are in."""
@@ -246,15 +267,24 @@ def answer_in(directory: str) -> None:
 
 def _answer(directory: Path) -> None:
     path = directory / f"at-{os.getpid()}"
+    told = ""
     while str(directory) in _answering:
         time.sleep(ANSWER_S)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RuntimeError):  # while a task counts
+            if (done := PROGRESS.describe()) != told and directory.exists():
+                _write_whole(directory / f"done-{os.getpid()}", done)
+                told = done
             if not (directory / ASKED).exists():
                 continue
             busy = operators_of([threading.main_thread()], PLACES)
             if busy:
-                whole = directory / f"answer-{os.getpid()}"
-                whole.write_text("\n".join(busy))
-                whole.replace(path)  # a reader never sees half of it
+                _write_whole(path, "\n".join(busy))
             else:
                 path.unlink(missing_ok=True)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader never sees half of it."""
+    whole = path.with_name(f"new-{path.name}")
+    whole.write_text(text)
+    whole.replace(path)

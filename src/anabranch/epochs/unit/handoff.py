@@ -16,9 +16,18 @@ from anabranch.runtime.element import Pace
 
 MOST_ITEMS = 8192  # handed from part to part at a time
 CHUNK_S = 0.02  # of the first part's work
+FIRST_STEP, LARGEST_STEP = 256, 1 << 20  # items
+STEP_S = 0.25
 
 
 Fed: TypeAlias = tuple[list[Any], list[list[int]], list[int] | None]
+
+
+def in_steps(fed: Iterator[Fed]) -> Iterator[Fed]:
+    """Cut what a program takes so that it is known every now and then how far it is."""
+    pace = Pace(STEP_S, LARGEST_STEP)
+    pace.limit = FIRST_STEP
+    return _cut(fed, pace)
 
 
 def in_chunks(fed: Iterator[Fed]) -> Iterator[Fed]:
@@ -34,7 +43,10 @@ def in_chunks(fed: Iterator[Fed]) -> Iterator[Fed]:
     >>> parts[0]
     ([1], [[1]], None)
     """
-    pace = Pace(CHUNK_S, MOST_ITEMS)
+    return _cut(fed, Pace(CHUNK_S, MOST_ITEMS))
+
+
+def _cut(fed: Iterator[Fed], pace: Pace) -> Iterator[Fed]:
     for items, positions, entries in fed:
         start = 0
         while start < len(items):

@@ -40,9 +40,10 @@ from anabranch.epochs.task import (
     WorkerJob,
 )
 from anabranch.epochs.unit.egress import Exits
-from anabranch.epochs.unit.handoff import in_chunks
+from anabranch.epochs.unit.handoff import in_chunks, in_steps
 from anabranch.epochs.unit.in_columns import InColumns, InSegments, OnBatch
 from anabranch.epochs.unit.inputs import UnitInputs
+from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.states import Changes, UnitStates
 from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
 from anabranch.errors import OperatorError
@@ -489,6 +490,7 @@ class UnitRunner:
             ):
                 given = dict(self._run_program(program, items, positions, entries))
                 yield [given.pop(edge) for edge in part.sent]
+                PROGRESS.add(self._unit.number, len(items))
                 for edge, batch in given.items():
                     left.setdefault(edge, []).append(batch.compact())
             written, parts = self._exits.leave(left, task, channel, rows)
@@ -637,6 +639,7 @@ class UnitRunner:
                 yield from self._run_streams(streams)
         elif len(streams) == 1 and self._shortcut is not None:
             yield from self._shortcut.run(streams[0])
+            PROGRESS.add(self._unit.number, len(streams[0]))
         elif any(map(len, streams)):
             yield from self._run_streams(streams)
 
@@ -645,9 +648,11 @@ class UnitRunner:
     ) -> Iterator[tuple[Edge, WireBatch]]:
         program = self.programs.whole()
         left: dict[Edge, list[WireBatch]] = {}
-        for items, positions, entries in self._inputs.read_chunks(streams):
+        fed = self._inputs.read_chunks(streams)
+        for items, positions, entries in fed if self._groups else in_steps(fed):
             for edge, batch in self._run_program(program, items, positions, entries):
                 left.setdefault(edge, []).append(batch.compact())
+            PROGRESS.add(self._unit.number, len(items))
         for edge, batches in left.items():
             yield edge, end_to_end(batches)
 
