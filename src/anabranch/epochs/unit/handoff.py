@@ -16,7 +16,7 @@ from anabranch.runtime.element import Pace
 
 MOST_ITEMS = 8192  # handed from part to part at a time
 CHUNK_S = 0.02  # of the first part's work
-FIRST_STEP, LARGEST_STEP = 256, 1 << 20  # items
+FIRST_STEP, LARGEST_STEP = 16, 1 << 20  # items
 STEP_S = 0.25
 
 
