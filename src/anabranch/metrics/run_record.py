@@ -89,8 +89,9 @@ def _sample(look: JobSnapshot, before: JobSnapshot | None) -> Sample:
                 sample["epoch_items"] = metrics.epoch_items[-1]
             if metrics.in_columns:
                 sample["in_columns"] = dict(metrics.in_columns)
-            sample["epoch_rows"] = metrics.epoch_rows
-            sample["epoch_done"] = dict(metrics.epoch_done)
+            if metrics.epoch_done:
+                sample["epoch_rows"] = metrics.epoch_rows
+                sample["epoch_done"] = dict(metrics.epoch_done)
             sample["degrees"] = dict(metrics.degrees)
             sample["cuts"] = list(metrics.cuts)
     return sample

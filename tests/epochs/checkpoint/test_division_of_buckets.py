@@ -12,12 +12,12 @@ from anabranch.epochs.checkpoint.record import (
     Log,
     Record,
     Snapshot,
+    count_as_one,
     from_json,
     read_record,
     record_path,
     tidy,
     to_json,
-    undivided,
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY
 from anabranch.epochs.state.store import EMPTY, Stamp
@@ -89,7 +89,7 @@ def test_nothing_of_a_divided_record_is_lost_on_its_way():
 def test_a_state_without_a_key_is_not_divided():
     old = Record(1, 1, logs=(log(1, 0, unit="u1"), log(1, 0)), buckets=64)
 
-    record = undivided(old, {"u1"})
+    record = count_as_one(old, {"u1"})
 
     assert {0: Stamp(1, 1, 7)} == record.versions["u1"]
     assert {0, 16, 32, 48} == record.versions["u0"].keys()

@@ -42,6 +42,7 @@ from anabranch.epochs.checkpoint.record import (
     PartSum,
     Record,
     Snapshot,
+    count_as_one,
     find_buckets,
     find_epochs,
     manifest_to_json,
@@ -49,7 +50,6 @@ from anabranch.epochs.checkpoint.record import (
     read_record,
     record_path,
     to_json,
-    undivided,
 )
 from anabranch.epochs.checkpoint.seal import KEY_VARIABLE, Seal, describe_damage
 from anabranch.epochs.faults import reach
@@ -222,7 +222,7 @@ class Checkpoint:
         """Return the record of an epoch; refuse it if a file that it names is damaged."""
         places = program["states"].values()
         keyless = {place["unit"] for place in places if not place["region_key"]}
-        record = undivided(read_record(self.directory, epoch, self.seal), keyless)
+        record = count_as_one(read_record(self.directory, epoch, self.seal), keyless)
         for held in record.held:
             path = self.directory / "state" / held.unit / held.file
             try:

@@ -260,7 +260,7 @@ def tidy(record: Record, snapshots: Iterable[Snapshot]) -> Record:
     return replace(record, snapshots=tuple(kept.values()), logs=logs)
 
 
-def undivided(record: Record, units: Collection[str]) -> Record:
+def count_as_one(record: Record, units: Collection[str]) -> Record:
     """Return a record in which states without a key, of these units, have one bucket.
 
     Formats up to 5 did not tell them from the others.

@@ -36,6 +36,10 @@ class Progress:
         """Count items that have gone through a unit."""
         self._done[unit] = self._done.get(unit, 0) + items
 
+    def count(self, unit: int) -> int:
+        """Return the items that have gone through a unit."""
+        return self._done.get(unit, 0)
+
     def describe(self) -> str:
         """Return what was counted in one line."""
         done = dict(self._done)

@@ -164,9 +164,9 @@ def shortcut_of(
     line = all(len(layout.graph.out_edges(name)) == 1 for name in unit.operators)
     inner = [name for name in unit.operators if layout.graph[name].inputs]
     if line and layout.one_to_one.issuperset(inner):
-        return SamePositions(edge, layout, make, in_full, rehearse)
+        return SamePositions(edge, layout, unit, make, in_full, rehearse=rehearse)
     if layout.routes[edge].how == "write":
-        return NoPositions(edge, layout, make, in_full, rehearse)
+        return NoPositions(edge, layout, unit, make, in_full, rehearse=rehearse)
     return None
 
 
@@ -269,10 +269,20 @@ def run_and_rehearse(
     positions: list[list[int]] | None,
     entries: list[int] | None,
     rehearse: Rehearse | None,
+    *,
+    unit: int | None = None,
 ) -> None:
-    """Send a batch through a program; then compute some of its items again."""
+    """Send a batch through a program; then compute some of its items again.
+
+    With the number of its `unit`, it is told from time to time how far it is.
+    """
     began_s = perf_counter()
-    program.run(items, positions, entries)
+    if unit is None:
+        program.run(items, positions, entries)
+    else:
+        for some, places, ports in in_steps(iter([(items, positions or [], entries)])):
+            program.run(some, None if positions is None else places, ports)
+            PROGRESS.add(unit, len(some))
     if rehearse is not None:
         seconds = perf_counter() - began_s
         rehearse(program.entries, program.operators, items, entries, seconds)
@@ -285,11 +295,14 @@ class NoPositions:
         self,
         edge: Edge,
         layout: SparkLayout,
+        unit: Unit,
         make: Callable[[], Program],
         in_full: Callable[[], Iterator[tuple[Edge, WireBatch]]],
+        *,
         rehearse: Rehearse | None = None,
     ) -> None:
         self._edge = edge
+        self._unit = unit.number
         self._program = make()
         self._in_full = in_full
         self._rehearse = rehearse
@@ -302,7 +315,14 @@ class NoPositions:
         for chunk in stream.chunks():
             left.clear()
             try:
-                run_and_rehearse(self._program, chunk.items, None, None, self._rehearse)
+                run_and_rehearse(
+                    self._program,
+                    chunk.items,
+                    None,
+                    None,
+                    self._rehearse,
+                    unit=self._unit,
+                )
             except OperatorError:
                 # Only positions can say which item it was: once more, with them.
                 list(self._in_full())
@@ -638,8 +658,10 @@ class UnitRunner:
             elif any(map(len, streams)):
                 yield from self._run_streams(streams)
         elif len(streams) == 1 and self._shortcut is not None:
+            before = PROGRESS.count(self._unit.number)
             yield from self._shortcut.run(streams[0])
-            PROGRESS.add(self._unit.number, len(streams[0]))
+            done = PROGRESS.count(self._unit.number) - before
+            PROGRESS.add(self._unit.number, max(0, len(streams[0]) - done))
         elif any(map(len, streams)):
             yield from self._run_streams(streams)
 
@@ -648,11 +670,10 @@ class UnitRunner:
     ) -> Iterator[tuple[Edge, WireBatch]]:
         program = self.programs.whole()
         left: dict[Edge, list[WireBatch]] = {}
-        fed = self._inputs.read_chunks(streams)
-        for items, positions, entries in fed if self._groups else in_steps(fed):
-            for edge, batch in self._run_program(program, items, positions, entries):
+        unit = None if self._groups else self._unit.number
+        for fed in self._inputs.read_chunks(streams):
+            for edge, batch in self._run_program(program, *fed, unit=unit):
                 left.setdefault(edge, []).append(batch.compact())
-            PROGRESS.add(self._unit.number, len(items))
         for edge, batches in left.items():
             yield edge, end_to_end(batches)
 
@@ -687,10 +708,13 @@ class UnitRunner:
         items: list[Any],
         positions: list[list[int]],
         entries: list[int] | None = None,
+        unit: int | None = None,
     ) -> Iterator[tuple[Edge, WireBatch]]:
         for left in program.exits.values():
             left.clear()  # an earlier try may have failed half-way
-        run_and_rehearse(program, items, positions, entries, self._job.rehearse)
+        run_and_rehearse(
+            program, items, positions, entries, self._job.rehearse, unit=unit
+        )
         for edge, left in program.exits.items():
             columns = [np.array(column, np.int64) for column in left.positions]
             form = self._exits.form(edge.producer.operator)
