@@ -183,16 +183,17 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 def _is_same(was: Any, now: Any) -> bool:
     """Tell whether two descriptions mean the same.
 
-    An option that an earlier release did not have, and that is off, changes nothing.
+    An option that an earlier release did not have, and that is off or says nothing,
+    changes nothing.
 
-    >>> _is_same({"count": 3}, {"count": 3, "clocked": False})
+    >>> _is_same({"count": 3}, {"count": 3, "clocked": False, "default": []})
     True
     >>> _is_same({"count": 3}, {"count": 3, "clocked": True})
     False
     """
     if isinstance(was, dict) and isinstance(now, dict):
         new = [now[name] for name in now if name not in was]
-        return all(one is False for one in new) and all(
+        return all(one is False or one == [] for one in new) and all(
             name in now and _is_same(one, now[name]) for name, one in was.items()
         )
     if isinstance(was, list) and isinstance(now, list):
