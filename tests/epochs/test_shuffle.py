@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from anabranch.connectors.files.arrow_items import form_of
-from anabranch.epochs.shuffle import by_key, by_range
+from anabranch.epochs.shuffle import TaskRows, by_key, by_range
 from anabranch.epochs.state.states import bucket_of
-from anabranch.epochs.task import EpochAttempt, EpochTask, ProcessRows, TaskStage
+from anabranch.epochs.task import (
+    REPORT,
+    EpochAttempt,
+    EpochTask,
+    ProcessRows,
+    TaskStage,
+)
 from anabranch.epochs.wire import WireBatch
 from anabranch.operators.stateless import WINDOW
 from tests.engines.spark.items import Trade, trades
@@ -125,3 +131,21 @@ def test_other_items_are_not_lost_beside_one_without_a_key(bad):
     own = task(3)
     wanted = [own.stage.channel_of_bucket(0, bucket_of(item.k, 16)) for item in items]
     assert wanted == [divided[id(item)] for item in items]
+
+
+def test_rows_that_skip_a_stage_pass_through_all_of_its_partitions():
+    following = SimpleNamespace(number=1)
+    layout = SimpleNamespace(together=lambda levels: [[following]] if levels else [])
+    stage = TaskStage(range(1), (1, 3, 6), then=range(1, 2))
+    skipping = EpochTask(stage, EpochAttempt(), ProcessRows(range(9)))
+    rows = TaskRows()
+    for unit, channels in ((1, 3), (2, 6), (REPORT, 4)):
+        for channel in range(channels):
+            rows.add(unit, channel, 0, b"blob")
+
+    (made,) = rows.batches(skipping, layout)
+
+    dests = made.column("dest").to_pylist()
+    assert [0, 1, 2] == dests[:3]
+    assert [0, 1, 2, 0, 1, 2] == dests[3:9]
+    assert [0, 1, 2, 0] == dests[9:]

@@ -66,18 +66,24 @@ class TaskRows:
         return list(self._rows)
 
     def batches(self, task: EpochTask, layout: SparkLayout) -> Iterator[pa.RecordBatch]:
-        """Return the rows, each with the partition of the next stage that takes it."""
+        """Return the rows, each with the partition of the next stage that takes it.
+
+        Rows for a later stage, and for the driver, pass through all partitions alike.
+        """
+        places = task.stage.places(layout, task.stage.then)
         partition = {
             (unit.number, channel): index
-            for index, places in enumerate(task.stage.places(layout, task.stage.then))
-            for unit, channel in places
+            for index, found in enumerate(places)
+            for unit, channel in found
         }
+        spread = max(1, len(places))
         small = [row for row in self._rows if len(row[3]) <= _SMALL_BYTES]
         large = [row for row in self._rows if len(row[3]) > _SMALL_BYTES]
         for rows in ([small] if small else []) + [[row] for row in large]:
             units, channels, entries, payloads = zip(*rows, strict=True)
             dests = [
-                partition.get(place, 0) for place in zip(units, channels, strict=True)
+                partition.get((unit, channel), channel % spread)
+                for unit, channel in zip(units, channels, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(
                 [
