@@ -8,6 +8,7 @@ import pytest
 from anabranch.engines.spark.session import (
     check_python,
     describe_python,
+    open_session,
     own_python,
     why_not_python,
 )
@@ -91,3 +92,20 @@ def test_the_first_job_of_a_cluster_tells_what_its_python_lacks(text, told):
     found = describe_python(session(master="spark://host:7077"), RuntimeError(text))
 
     assert told == (found is not None and "set PYSPARK_PYTHON=" in str(found))
+
+
+@pytest.mark.parametrize("name", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
+def test_a_connect_session_is_refused_in_one_line(monkeypatch, name):
+    monkeypatch.setenv(name, "sc://host")
+
+    with pytest.raises(
+        EngineError, match=f"Spark Connect session .{name} is set"
+    ) as why:
+        open_session(None)
+
+    assert "\n" not in str(why.value)
+
+
+def test_a_connect_master_is_refused():
+    with pytest.raises(EngineError, match="the master is sc://host:15002"):
+        open_session("sc://host:15002")

@@ -85,12 +85,17 @@ _QUERIES = {
 }
 
 
+# PySpark sets the second one when somebody calls `SparkSession.builder.remote`.
+_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
+
 def open_session(master: str | None) -> SparkSession:
     """Return the session to run on: the user's, as it is, or a new one.
 
     Settings of the user win over ours: those of `spark-submit`, of
     `spark-defaults.conf` and of the environment.
     """
+    refuse_connect(master)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -105,6 +110,20 @@ def open_session(master: str | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     return builder.getOrCreate()
+
+
+def refuse_connect(master: str | None) -> None:
+    """Refuse Spark Connect, which has no Spark context and no RDDs."""
+    found = next((name for name in _CONNECT if os.environ.get(name)), None)
+    if found is None and (master is None or not master.startswith("sc://")):
+        return
+    why = f"the master is {master}" if found is None else f"{found} is set"
+    msg = (
+        f"the Spark engine must run in the driver of its cluster; this is a Spark "
+        f"Connect session ({why}), which gives no access to RDDs; start the program "
+        f"with spark-submit, or say master='spark://...', 'yarn' or 'k8s://...'"
+    )
+    raise EngineError(msg)
 
 
 def choose_settings(
