@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 
 import pytest
 
@@ -86,6 +86,25 @@ def make_counter():
     return count
 
 
+def make_window():
+    window = []
+
+    def add(item):
+        window.append(item)
+        return sum(window[-3:])
+
+    return add
+
+
+def make_numbers():
+    numbers = defaultdict(int)
+
+    def number(item):
+        return numbers[item]
+
+    return number
+
+
 def nested():
     n = 0
     inner = make_counter()
@@ -112,6 +131,8 @@ LIFTED = {
     "a container in a global": (mean, "global WINDOW"),
     "an object in a global": (tally, "global TALLY"),
     "an outer variable": (make_counter(), "outer variable n"),
+    "a container in an outer variable": (make_window(), "outer variable window"),
+    "a table that grows when it is read": (make_numbers(), "outer variable numbers"),
 }
 
 

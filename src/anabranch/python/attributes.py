@@ -525,8 +525,9 @@ class Changes(Attributes):
             case Input():
                 at = self.at(node, frame)
                 self.found.effect("changes", f"{what} {CHANGES_INPUT}", at)
-            case Known(obj=obj, text=text):
-                self.found.change(obj, f"{what} changes {text}", self.at(node, frame))
+            case Known(obj=obj, text=text, variable=variable):
+                at = self.at(node, frame)
+                self.found.change(obj, f"{what} changes {text}", at, variable)
             case Shared(text, target):
                 self.found.change_inside(
                     target, f"{what} changes {text}", self.at(node, frame)

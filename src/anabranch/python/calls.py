@@ -12,6 +12,7 @@ import typing
 from typing import Any
 
 from anabranch.operators.custom import Operator
+from anabranch.operators.lifted import StatePlace
 from anabranch.python.attributes import Entry
 from anabranch.python.caches import used_up, why_not_alike
 from anabranch.python.classes import class_of, classes_of, member_of
@@ -318,7 +319,8 @@ class Names(Calls):
         if name in function.__globals__:
             value = function.__globals__[name]
             self.found.read(name, function.__globals__, value, self.at(node, frame))
-            return self.existing(value, f"the global {name}", node, frame)
+            found = self.existing(value, f"the global {name}", node, frame)
+            return _read_from(StatePlace("global", name), found)
         if getattr(function, "__builtins__", None) is not vars(builtins):
             text = f"{name} is looked up in builtins of the program's own"
             return self.unknown(text, node, frame)
@@ -347,7 +349,8 @@ class Names(Calls):
         if name != "__class__":
             scope = self.enclosing(function)
             self.found.read(name, scope, value, self.at(node, frame))
-        return self.existing(value, f"the captured variable {name}", node, frame)
+        found = self.existing(value, f"the captured variable {name}", node, frame)
+        return _read_from(StatePlace("outer variable", name), found)
 
     def enclosing(self, function: types.FunctionType) -> Any:
         """Return the file and the outermost function around a function."""
@@ -408,6 +411,14 @@ class Names(Calls):
             return frozenset([Method(owner, node.attr)])
         entry = Entry(raw, kind, node.attr)
         return self.unwrapped(entry, owner, node, frame)
+
+
+def _read_from(variable: StatePlace, value: Value) -> Value:
+    """Return the value of a variable, with a note of where it was read."""
+    return frozenset(
+        Known(root.obj, root.text, variable) if isinstance(root, Known) else root
+        for root in value
+    )
 
 
 def _is_harmless(raw: Any) -> bool:

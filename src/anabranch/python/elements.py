@@ -217,9 +217,8 @@ class Elements(ABC):
     ) -> Value:
         inside = f"what lies in {text}"
         if isinstance(obj, collections.defaultdict):
-            self.found.change(
-                obj, f"reading {text} may add a key to it", self.at(node, frame)
-            )
+            what = f"reading {text} may add a key to it"
+            self.found.change(obj, what, self.at(node, frame), root.variable)
         ran = self._run_access(root, node, frame)
         if isinstance(obj, type) and issubclass(obj, enum.Enum):
             return ran | frozenset([member_of(obj)])

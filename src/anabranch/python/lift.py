@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import pickle
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -24,7 +23,6 @@ from anabranch.python.objects import CALLABLES, is_scalar
 from anabranch.python.sharing import ATTRIBUTE, Sharing
 from anabranch.python.values import Findings
 
-_PLACE = re.compile(r"(?:assigns|changes) the (global|outer variable) (\w+)")
 _OTHERS = (*CALLABLES, ModuleType)  # code is the same in every process
 _MOST = 100_000  # objects that are followed; who holds more is not lifted
 
@@ -53,14 +51,9 @@ def find_lift(op: Op, findings: Sequence[Findings], sharing: Sequence[Sharing]) 
         if why is not None:
             return Lift(why_not=why)
         for effect in found.effects:
-            match = _PLACE.search(effect.text)
-            if match is None or match.end() != len(effect.text):
+            if effect.variable is None:
                 return Lift(why_not=f"it is not in a variable: {effect.text}")
-            scope, name = match.groups()
-            place = StatePlace(
-                "global" if scope == "global" else "outer variable", name
-            )
-            places[place] = None
+            places[effect.variable] = None
     state = _HeldState(function, tuple(places))
     why_not = next(state.why_not_lifted(findings), None)
     return Lift(state.places) if why_not is None else Lift(why_not=why_not)

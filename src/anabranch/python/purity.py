@@ -49,7 +49,6 @@ from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
     NOTHING,
-    SCOPES,
     Arguments,
     Change,
     Effect,
@@ -411,7 +410,9 @@ class Verdicts:
         return any(
             effect.kind == "changes"
             and effect.file == place.file
-            and effect.text in (f"assigns the {where} {name}" for where in SCOPES)
+            and effect.text == f"assigns the {effect.variable}"
+            and effect.variable is not None
+            and effect.variable.name == name
             for each in self.findings.values()
             for found in each
             for effect in found.effects

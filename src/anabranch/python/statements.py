@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.graph.site import is_users_file
+from anabranch.operators.lifted import StatePlace
 from anabranch.python.classes import class_of
 from anabranch.python.expressions import Expressions
 from anabranch.python.local_classes import (
@@ -193,10 +194,11 @@ class Statements(Definitions):
             scope = scope.parent
         if scope is None or name in scope.declared_global:
             names = frame.function.__globals__
-            where = "global" if name in names else "outer variable"
-            text = f"assigns the {where} {name}"
-            self.found.change(names.get(name, names), text, self.at(node, frame))
-            outer = names if where == "global" else self.enclosing(frame.function)
+            variable = StatePlace("global" if name in names else "outer variable", name)
+            text, at = f"assigns the {variable}", self.at(node, frame)
+            self.found.change(names.get(name, names), text, at, variable)
+            is_global = variable.scope == "global"
+            outer = names if is_global else self.enclosing(frame.function)
             self.found.rebind(name, outer, self.at(node, frame))
             return
         anew = anew and scope is frame

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from anabranch.operators.lifted import StatePlace
 from anabranch.python.arrivals import NOBODY, Arrival
 from anabranch.python.source import FunctionNode
 
@@ -63,13 +64,17 @@ class Shared:
 
 
 class Known:
-    """An object that exists already: a global, a captured variable, a default."""
+    """An object that exists already: a global, a captured variable, a default.
 
-    __slots__ = ("obj", "text")
+    `variable` is the one that it was read from, if it was.
+    """
 
-    def __init__(self, obj: Any, text: str) -> None:
+    __slots__ = ("obj", "text", "variable")
+
+    def __init__(self, obj: Any, text: str, variable: StatePlace | None = None) -> None:
         self.obj = obj
         self.text = text
+        self.variable = variable
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Known) and self.obj is other.obj
@@ -185,7 +190,6 @@ class Heap:
 
 
 CHANGES_INPUT = "changes the input item"
-SCOPES = ("global", "outer variable")  # in "assigns the global total"
 ANY_NAME = "*"  # of an attribute that is named while the program runs
 
 
@@ -201,13 +205,15 @@ class Effect(NamedTuple):
 
     `changes`: it changes an object that outlives the call. `impure`: it depends on, or
     touches, the world outside. `shared`: it reads what the code of an operator changes.
-    `unknown`: it cannot be followed.
+    `unknown`: it cannot be followed. `variable` is what is changed, where that is a
+    variable outside the function or the object that it stands for.
     """
 
     kind: Literal["changes", "impure", "shared", "unknown"]
     text: str
     file: str
     line: int
+    variable: StatePlace | None = None
 
 
 class Read(NamedTuple):
@@ -308,17 +314,23 @@ class Findings:
     connector: bool = False  # of an own source or sink: only what it shares counts
 
     def effect(
-        self, kind: Literal["changes", "impure", "unknown"], text: str, at: Place
+        self,
+        kind: Literal["changes", "impure", "unknown"],
+        text: str,
+        at: Place,
+        variable: StatePlace | None = None,
     ) -> None:
         """Record an effect."""
-        self.effects.setdefault(Effect(kind, text, at.file, at.line))
+        self.effects.setdefault(Effect(kind, text, at.file, at.line, variable))
 
-    def change(self, target: Any, text: str, at: Place) -> None:
+    def change(
+        self, target: Any, text: str, at: Place, variable: StatePlace | None = None
+    ) -> None:
         """Record that an object which outlives the call is changed."""
         old = self.changes.get(id(target))
         if old is None or old.target is None:
             self.changes[id(target)] = Change(target, at.file, at.line)
-        self.effect("changes", text, at)
+        self.effect("changes", text, at, variable)
 
     def change_inside(self, target: int, text: str, at: Place) -> None:
         """Record that something in an object, known by its id, is changed."""
