@@ -40,7 +40,7 @@ from anabranch.python.objects import (
     is_users_code,
     is_users_descriptor,
 )
-from anabranch.python.packages import facts_about, implementations
+from anabranch.python.packages import ELEMENT, facts_about, implementations
 from anabranch.python.values import (
     ANY_NAME,
     CHANGES_INPUT,
@@ -65,6 +65,7 @@ from anabranch.python.values import (
 )
 
 _WITHOUT_FIELDS = (list, dict, set, frozenset, tuple, bytearray)
+_TEXTS_OF_XML = ("tag", "text", "tail")
 _NAMED_TUPLE_METHODS = ("_replace", "_asdict", "_make")
 _UNBOUND_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _BUILTIN_METHODS = (
@@ -90,12 +91,16 @@ class Entry(NamedTuple):
 class Entries(Identity):
     """The part of the interpreter that reads entries of classes, and fields."""
 
-    def field(self, root: Fresh | Input | Shared, name: str) -> Value:
+    def field(  # noqa: PLR0911 - one return for each kind of value
+        self, root: Fresh | Input | Shared, name: str
+    ) -> Value:
         match root:
             case Fresh(_, kind) if kind in (np.ndarray, collections.ChainMap):
                 return frozenset([root])  # .T, .real, .maps and so on
             case Fresh(_, kind) if kind in CONTAINERS:
                 return PLAIN
+            case Fresh(site, kind) if kind is ELEMENT and name in _TEXTS_OF_XML:
+                return self.heap.get(site, name) | PLAIN
             case Fresh(site):
                 return self.heap.get(site, name) | self.heap.get(site, ELEMENTS)
             case Input(kind):

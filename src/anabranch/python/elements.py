@@ -28,6 +28,7 @@ import enum
 import functools
 import math
 import pickle
+import pprint
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -56,7 +57,7 @@ from anabranch.python.objects import (
     parts_of_object,
     types_in,
 )
-from anabranch.python.packages import facts_of
+from anabranch.python.packages import can_be_shared, facts_of
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     LOST,
@@ -167,7 +168,7 @@ class Elements(ABC):
         ):
             if not isinstance(obj, (*CALLABLES, types.ModuleType)):
                 self.found.touch(text, obj, self.at(node, frame))
-            foreign = self.universe.foreign_part(obj)
+            foreign = self.universe.foreign_part(obj, can_be_shared)
             if foreign is not None:
                 return self._foreign(obj, f"{text} holds a {foreign}", node, frame)
             return frozenset([Known(obj, text)])
@@ -354,7 +355,7 @@ _GO_THROUGH = frozenset(
     )
 )
 _GO_THROUGH_MODULES = ("itertools", "collections", "heapq", "statistics", "numpy")
-_SHOWING = frozenset(map(id, (str, repr, ascii, format)))
+_SHOWING = frozenset(map(id, (str, repr, ascii, format, pprint.pformat)))
 _COMPARING = frozenset(map(id, (sorted, min, max)))
 _TEXTS = ("__repr__", "__str__", "__format__")
 # Methods that go through what they are given, or take what comes first.

@@ -214,6 +214,16 @@ def _leaves_traces(node: ast.AST) -> bool:
     )
 
 
+def _has_at(root: Root, key: Any) -> bool:
+    """Tell whether a table that exists already, of Python's own, has an entry."""
+    match root:
+        case Known(obj=dict() as obj) if type(obj) is dict:
+            return type(key) in (str, int, bytes) and key in obj
+        case Known(obj=list() | tuple() as obj) if type(obj) in (list, tuple):
+            return type(key) is int and -len(obj) <= key < len(obj)
+    return False
+
+
 def _is_number(root: Root) -> bool:
     """Tell whether a value is a captured NaN: `==` to it is false wherever it runs."""
     return isinstance(root, Known) and isinstance(root.obj, float)
@@ -342,6 +352,10 @@ class Expressions(Operators):
         self.run_hashing(index | captured, node, frame)
         self.watch_equality(index | captured, node, frame)
         match node.slice:
+            case ast.Constant(value=key) if all(_has_at(r, key) for r in value):
+                text = f"what lies in {shown(node.value)}"
+                held = (r.obj[key] for r in value if isinstance(r, Known))
+                return join(self.existing(each, text, node, frame) for each in held)
             case ast.Constant(value=int(position)) if position >= 0:
                 return join(self._at_position(r, position, node, frame) for r in value)
         if isinstance(node.slice, ast.Slice):

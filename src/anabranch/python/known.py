@@ -75,6 +75,7 @@ _FUNCTIONS: Mapping[str, str] = {
     "fnmatch": "fnmatch fnmatchcase filter translate",
     "ast": "literal_eval",
     "tomllib": "loads",
+    "pprint": "pformat",
     "http": "HTTPStatus HTTPMethod",
     "array": "array",
     "json.decoder": "JSONDecodeError",

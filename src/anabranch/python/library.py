@@ -15,6 +15,7 @@ import itertools
 import json
 import logging
 import operator
+import pprint
 import re
 import tomllib
 import types
@@ -45,6 +46,7 @@ from anabranch.python.known import (
 from anabranch.python.methods import ADVICE, Methods, called, is_callable
 from anabranch.python.objects import (
     CALLABLES,
+    CONTAINERS,
     class_attribute,
     field_names,
     function_in,
@@ -96,7 +98,7 @@ _PLAIN_RESULTS: dict[int, type | None] = {
     **{id(each): str for each in (repr, ascii, format, chr, bin, oct, hex)},
     **{id(each): int for each in (len, ord)},
     **{id(each): bool for each in (isinstance, issubclass, callable, all, any)},
-    **{id(each): str for each in (json.dumps, re.sub, re.escape)},
+    **{id(each): str for each in (json.dumps, re.sub, re.escape, pprint.pformat)},
     id(re.compile): re.Pattern,
     id(ET.tostring): None,
 }
@@ -160,10 +162,14 @@ class Results(Methods):
             return frozenset([Plain(obj)])
         if obj is min or obj is max:
             return self._extreme(args, node, frame)
-        if (obj is json.loads and not args.keywords) or obj in _DOCUMENTS:
+        if (obj is json.loads and not args.keywords) or any(
+            obj is each for each in _DOCUMENTS
+        ):
             return self._document(node)
         if obj is copy.deepcopy:
             return self._deep_copy(args, node)
+        if obj is copy.copy and (made_here := self._shallow_copy(args, node, frame)):
+            return made_here
         if obj is itertools.tee:
             branch = self.made_at((node, "branch"), LibraryObject)
             held = self.elements(args.all(), node, frame)
@@ -257,6 +263,20 @@ class Results(Methods):
             return found | self.elements(args.positional[0], node, frame)
         return found | join(args.positional)
 
+    def _shallow_copy(self, args: Arguments, node: ast.AST, frame: Frame) -> Value:
+        """Return a copy of instances of the user's that copy themselves as all do."""
+        found: set[Root] = set()
+        for root in args.positional[0] if len(args.positional) == 1 else NOTHING:
+            cls = class_of(root)
+            if cls is None or not isinstance(root, Known) or _copies_itself(cls):
+                return NOTHING
+            made = self.made_at((node, cls), cls)
+            for name in getattr(root.obj, "__dict__", ()):
+                held = self.attribute(frozenset([root]), name, node, frame)
+                self.heap.put(made.site, name, held)
+            found.add(made)
+        return frozenset(found)
+
     def _deep_copy(self, args: Arguments, node: ast.AST) -> Value:
         """Return a copy that shares nothing with what was copied."""
         given = join(args.positional[:1]) | args.rest | args.keywords.get("x", NOTHING)
@@ -281,6 +301,15 @@ class Results(Methods):
         for root in made:
             self.heap.put(root.site, ELEMENTS, made | PLAIN)
         return made | PLAIN
+
+
+def _copies_itself(cls: type) -> bool:
+    """Tell whether copying an instance runs code, or leaves attributes out."""
+    hooks = ("__copy__", "__getstate__", "__setstate__", "__getnewargs__", "__slots__")
+    own = (name for base in cls.__mro__[:-1] for name in vars(base))
+    return any(n.startswith("__reduce") or n in hooks for n in own) or issubclass(
+        cls, CONTAINERS
+    )
 
 
 def _is_numeric(dtype: Value) -> bool:
@@ -498,7 +527,7 @@ class Library(Results):
         generator = seeded_generator(obj, args)
         if generator is not None:
             return self.holding(generator, PLAIN, node, frame)
-        if obj in _TABLES:
+        if any(obj is each for each in _TABLES):
             return self._make_table(obj, args, node, frame)
         wrapped = generator_of_context(obj)
         if wrapped is not None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import datetime as dt
+import decimal
+import fractions
 import functools
 import itertools
 import logging
 import pathlib
 import re
 import types
+import uuid
 from abc import abstractmethod
 from typing import Any
 
@@ -221,9 +225,20 @@ class Methods(Changes):
         kind = type_of(owner) if facts.open else LibraryObject
         flat = all(isinstance(root, Plain) for root in self.reachable(held | given))
         fresh = self.fresh(node, frame, kind if flat or facts.open else None)
+        # a table takes in what it is given, and copies lists
+        kept = frozenset(root for root in held if not self._is_copied(root))
         held |= given | made | PLAIN
         self.heap.put(fresh.site, ELEMENTS, held | ({fresh} if facts.open else NOTHING))
+        if facts.open and name not in _GIVES_ELEMENTS:
+            return frozenset([fresh]) | kept | made | PLAIN
         return frozenset([fresh]) | held
+
+    def _is_copied(self, root: Root) -> bool:
+        """Tell whether a table that is made of a value shares nothing with it."""
+        classes = classes_of(root, self.universe)
+        return classes is not None and all(
+            each in _COPIED or is_scalar_type(each) for each in classes
+        )
 
     def _unknown_method(self, name: str, node: ast.AST, frame: Frame) -> Value:
         if name in _CLOCKS:
@@ -317,7 +332,7 @@ class Methods(Changes):
                     self.call(callee, Arguments(), node, frame)
         known = name in PURE_METHODS or name in TEXT_METHODS
         if not known and owner.type is not None:
-            known = owner.type in (int, float, bool, complex, str, bytes, range)
+            known = owner.type in _VALUES_ONLY and name not in _CLOCKS
         if owner.type in (pathlib.Path, pathlib.PosixPath) and name == "replace":
             known = False  # it renames a file
         if not known:
@@ -357,6 +372,14 @@ class Methods(Changes):
         return self.made_at(node, kind)
 
 
+_COPIED = (list, tuple, dict, range)
+_GIVES_ELEMENTS = ("get", "item", "max", "min", "pop", "squeeze", "mode", "agg", "at")
+_VALUES_ONLY = frozenset(  # no method of theirs changes anything
+    [
+        *(int, float, bool, complex, str, bytes, range, uuid.UUID, decimal.Decimal),
+        *(dt.date, dt.datetime, dt.time, dt.timedelta, dt.timezone, fractions.Fraction),
+    ]
+)
 LOGGERS: tuple[type, ...] = (logging.Logger, logging.RootLogger)
 
 

@@ -23,7 +23,7 @@ import re
 import types
 import uuid
 import zoneinfo
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from typing import Any, Final, List, NewType, ParamSpec, TypeVar, Union  # noqa: UP035
 
 import numpy as np
@@ -323,7 +323,9 @@ def holds_nan(obj: Any) -> bool:
     return isinstance(obj, float) and obj != obj  # noqa: PLR0124 - the test for NaN
 
 
-def foreign_part(obj: Any) -> str | None:
+def foreign_part(
+    obj: Any, is_known: Callable[[type], bool] = lambda _: False
+) -> str | None:
     """Return the type of something in a container that analysis cannot follow, if any.
 
     >>> foreign_part([1, (2, iter([]))]), foreign_part({"a": [len]})
@@ -342,6 +344,7 @@ def foreign_part(obj: Any) -> str | None:
             or is_instance_of_users(each)
             or hasattr(type(each), "__anabranch__")
             or is_trusted(type(each).__module__)
+            or is_known(type(each))
         ):
             return type(each).__name__
     return None

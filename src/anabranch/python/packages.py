@@ -184,6 +184,12 @@ def _facts_of(cls: Any) -> Facts | None:
     return listed or _PACKAGES.get(package)
 
 
+def can_be_shared(cls: type) -> bool:
+    """Tell whether an object of a class may outlive the call: its methods are known."""
+    facts = facts_of(cls)
+    return facts is not None and facts.can_be_shared
+
+
 def facts_about(root: Root) -> Facts | None:
     """Return what is known of the methods of a value, or None."""
     match root:

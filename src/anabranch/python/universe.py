@@ -11,7 +11,7 @@ import copy
 import functools
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,12 +175,13 @@ class Universe:
             )
         return self._below[cls]
 
-    def foreign_part(self, obj: Any) -> str | None:
+    def foreign_part(self, obj: Any, is_known: Callable[[type], bool]) -> str | None:
         """Return the type of something in an object that cannot be followed, if any."""
         if not isinstance(obj, CONTAINERS):
             return None
         if id(obj) not in self._foreign:
-            self._foreign[id(obj)] = (obj, foreign_part(obj))  # keeps the id its own
+            found = foreign_part(obj, is_known)
+            self._foreign[id(obj)] = (obj, found)  # keeps the id its own
         return self._foreign[id(obj)][1]
 
     def why_patched(self, module: str) -> str | None:

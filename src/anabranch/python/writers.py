@@ -15,7 +15,7 @@ import ast
 import builtins
 import functools
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.python.known import CHANGING_METHODS, PURE_METHODS, is_pure
@@ -47,8 +47,8 @@ class Writers:
     @functools.cached_property
     def _handed_on(self) -> frozenset[str]:
         """The names that stand somewhere in the program without being called."""
-        files = (f for names in self.modules.values() for f in files_of_globals(names))
-        return frozenset[str]().union(*map(_names_handed_on, files))
+        files = [f for names in self.modules.values() for f in files_of_globals(names)]
+        return find_handed_on(files)
 
     def _may_run(self, function: FunctionNode, *, anybody: bool) -> bool:
         """Tell whether a function that was not analysed may run beside operators."""
@@ -194,16 +194,75 @@ def _assigned(
 @functools.lru_cache(maxsize=512)
 def _names_handed_on(parsed: SourceFile) -> frozenset[str]:
     """Return the names and attributes that a file reads without calling them."""
+    return frozenset(_name_of(node) for node in _nodes_handed_on(parsed))
+
+
+def _nodes_handed_on(parsed: SourceFile) -> list[ast.Name | ast.Attribute]:
     nodes = list(ast.walk(parsed.tree))
     called = {node.func for node in nodes if isinstance(node, ast.Call)}
     called |= {each for n in nodes for each in getattr(n, "decorator_list", ())}
-    return frozenset(
-        node.id if isinstance(node, ast.Name) else node.attr
+    return [
+        node
         for node in nodes
         if isinstance(node, ast.Name | ast.Attribute)
         and isinstance(node.ctx, ast.Load)
         and node not in called
+    ]
+
+
+def _name_of(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr
+
+
+@functools.lru_cache(maxsize=512)
+def _names_used(parsed: SourceFile) -> frozenset[str]:
+    """Return the names that a file uses other than in `@name(...)`, at its top."""
+    decorating = {
+        decorator.func
+        for node, outer in parsed.enclosing.items()
+        if outer is None or isinstance(outer, ast.Module | ast.ClassDef)
+        for decorator in getattr(node, "decorator_list", ())
+        if isinstance(decorator, ast.Call)
+    }
+    return frozenset(
+        _name_of(node)
+        for node in ast.walk(parsed.tree)
+        if isinstance(node, ast.Name | ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and node not in decorating
     )
+
+
+@functools.lru_cache(maxsize=512)
+def _names_returned(parsed: SourceFile) -> dict[str, str]:
+    """Return the inner functions that are only returned, with the function that does."""
+    found: dict[str, str] = {}
+    returned: set[ast.AST | None] = set()
+    for outer in parsed.tree.body:
+        if not isinstance(outer, ast.FunctionDef):
+            continue
+        inner = {n.name for n in outer.body if isinstance(n, ast.FunctionDef)}
+        for node in outer.body:
+            match node:
+                case ast.Return(value=ast.Name(id=name)) if name in inner:
+                    found[name] = outer.name
+                    returned.add(node.value)
+    others = {_name_of(n) for n in _nodes_handed_on(parsed) if n not in returned}
+    return {name: outer for name, outer in found.items() if name not in others}
+
+
+def find_handed_on(files: Sequence[SourceFile]) -> frozenset[str]:
+    """Return the names of functions that somebody may keep and call at any time.
+
+    What `register` in `@register(...)` at the top of a module returns was called there,
+    once.
+    """
+    used = frozenset[str]().union(*map(_names_used, files))
+    found: set[str] = set()
+    for parsed in files:
+        returned = _names_returned(parsed).items()
+        found |= _names_handed_on(parsed) - {n for n, by in returned if by not in used}
+    return frozenset(found)
 
 
 class _Use(NamedTuple):
