@@ -299,3 +299,16 @@ def test_code_that_is_nested_too_deeply_is_not_called_safe():
     exec("f = lambda x: " + "(" * depth + "x" + ")" * depth, scope)
 
     assert traits_of(trades().map(scope["f"], name="it")).state == "global"
+
+
+def test_a_table_in_a_global_is_no_obstacle():
+    pandas = pytest.importorskip("pandas")
+    rates = pandas.DataFrame({"currency": ["EUR"], "rate": [1.1]})
+
+    def convert(rows):
+        table = pandas.DataFrame(rows, columns=["currency", "amount"])
+        return table.merge(rates, on="currency").shape
+
+    out = from_iterable([[("EUR", 2.0)]]).map(convert, name="it").to_list()
+
+    assert not analyze(build_graph([out]))["it"].effects

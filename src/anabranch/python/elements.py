@@ -264,7 +264,10 @@ class Elements(ABC):
         listed = contents(obj) if isinstance(obj, CONTAINERS) else None
         if listed is not None and all(map(is_scalar, listed)):
             return frozenset(Plain(type(each)) for each in listed)
-        return frozenset([Shared(text, id(obj))])
+        kinds = None
+        if isinstance(obj, CONTAINERS) or is_instance_of_users(obj):
+            kinds = self.universe.kinds_within(obj)
+        return frozenset([Shared(text, id(obj), kinds)])
 
     def reachable(self, value: Value) -> Value:
         """Return a value with all that can be reached from it, running nothing."""
