@@ -175,7 +175,9 @@ class Universe:
             )
         return self._below[cls]
 
-    def foreign_part(self, obj: Any, is_known: Callable[[type], bool]) -> str | None:
+    def foreign_part(
+        self, obj: Any, is_known: Callable[[type], bool] = lambda _: False
+    ) -> str | None:
         """Return the type of something in an object that cannot be followed, if any."""
         if not isinstance(obj, CONTAINERS):
             return None
