@@ -161,7 +161,7 @@ def _on(
                 yield from is_time(op, tuple_type, window.on, f"on of {use}")
                 yield from _length(op, window, use, tuple_type)
         if not any(attribute_type(one, window.on) for one in types):
-            yield from _mixed_lengths(op, window, use)
+            yield from _find_mixed_lengths(op, window, use)
 
 
 def _late(op: Op, window: Window, use: str, kind: str) -> Iterator[Fault]:
@@ -283,7 +283,7 @@ def _length(op: Op, window: Window, use: str, item: Any) -> Iterator[Fault]:
             )
 
 
-def _mixed_lengths(op: Op, window: Window, use: str) -> Iterator[Fault]:
+def _find_mixed_lengths(op: Op, window: Window, use: str) -> Iterator[Fault]:
     """Yield a fault if one length has a unit and the other has none, whatever comes."""
     if window.time is None or window.every is None or window.unit is not None:
         return
