@@ -24,6 +24,7 @@ from anabranch.runtime.interpreter import kernel_of
 
 # Parameters that only matter for what is to come, or are none of a file's business.
 _FREE = (
+    "default",
     "mode",
     "roll_s",
     "roll_items",
