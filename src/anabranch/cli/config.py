@@ -38,7 +38,7 @@ def long_options(parser: argparse.ArgumentParser) -> Options:
     }
 
 
-def configured_words(
+def list_configured(
     options: Options, folder: Path, environment: Mapping[str, str]
 ) -> list[str]:
     """Return the words that stand for what file and environment say, the file first."""

@@ -29,7 +29,7 @@ from anabranch.cli import (
     simulate,
     verify,
 )
-from anabranch.cli.config import configured_words, long_options
+from anabranch.cli.config import list_configured, long_options
 from anabranch.cli.console import words
 from anabranch.errors import AnabranchError
 
@@ -96,7 +96,7 @@ def with_config(typed: list[str]) -> list[str]:
     commands = argparse.ArgumentParser().add_subparsers()
     run.add(commands)
     options = long_options(commands.choices["run"])
-    return ["run", *configured_words(options, Path(), os.environ), *typed[1:]]
+    return ["run", *list_configured(options, Path(), os.environ), *typed[1:]]
 
 
 def _give_up_stdout() -> None:

@@ -328,13 +328,15 @@ class Arithmetic:
         if "float" in kinds or negative:
             self.module.helper(FLOAT_POWER)
             a, b = self.as_float(one), self.as_float(two)
-            return self.helped("float", f"float_power({a}, {b}, float(C[0]) * 0.0)")
+            return self.call_helper(
+                "float", f"float_power({a}, {b}, float(C[0]) * 0.0)"
+            )
         self.module.helper(INT_POWER)
         a, b = self.text(self.whole(one)), self.text(self.whole(two))
         self.check(f"{b} < 0")
-        return self.helped("int", f"int_power({a}, {b})")
+        return self.call_helper("int", f"int_power({a}, {b})")
 
-    def helped(self, kind: Kind, call: str) -> Value:
+    def call_helper(self, kind: Kind, call: str) -> Value:
         """Return the result of a helper, which tells whether it gave up."""
         pair = self.module.new("r")
         self.emit(f"{pair} = {call}")

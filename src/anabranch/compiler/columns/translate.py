@@ -31,7 +31,7 @@ from anabranch.compiler.columns.arithmetic import (
     ReturnLine,
     kinds_in,
 )
-from anabranch.compiler.columns.functions import (
+from anabranch.compiler.columns.builtin_functions import (
     FUNCTIONS,
     STRING_METHODS,
     call_math,
@@ -321,7 +321,9 @@ class FunctionText(Arithmetic):
                     self.give_up()
                 names.update(zip(targets, parts, strict=True))
             case ir.Call(target=target, function=function, arguments=arguments):
-                names[target] = self._call(self._get(function), *self._given(arguments))
+                names[target] = self._call(
+                    self._get(function), *self._read_arguments(arguments)
+                )
             case ir.MakeFunction(target=target, function=made) if not one.decorators:
                 names[target] = Made(made, {**self.frame.cells, **names})
             case ir.Yield(value=value, delegates=False) if self.frame.on_yield:
@@ -350,7 +352,7 @@ class FunctionText(Arithmetic):
                     what = f"new {one.kind}"
                 self.refuse(f"has a {what}")
 
-    def _given(
+    def _read_arguments(
         self, arguments: Sequence[ir.Argument]
     ) -> tuple[list[Value], dict[str, Value]]:
         """Return the arguments of a call, by place and by name."""

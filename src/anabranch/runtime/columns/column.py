@@ -154,7 +154,7 @@ class BatchColumn:
                 return len(found)
         return 0
 
-    def _checked(self) -> Sequence[Any]:
+    def _check_values(self) -> Sequence[Any]:
         """Return listed values; refuse those of another type."""
         assert self._listed is not None  # noqa: S101
         if set(map(type, self._listed)) - {PYTHON_TYPES[self.kind]}:
@@ -166,7 +166,7 @@ class BatchColumn:
     def arrow(self) -> pa.Array:
         """The values as Arrow holds them."""
         if self._arrow is None and self._numbers is None:
-            self._arrow = values_array(self._checked(), self.kind)
+            self._arrow = values_array(self._check_values(), self.kind)
         if self._arrow is None:
             assert self._numbers is not None  # noqa: S101
             if self.kind == "str":
@@ -181,7 +181,7 @@ class BatchColumn:
     def numbers(self) -> Numpy:
         """The values, or the numbers of strings, as NumPy holds them."""
         if self._numbers is None and self._listed is not None:
-            values = self._checked()
+            values = self._check_values()
             if self.kind == "str":
                 words, codes = self.encode()
                 numbers = np.array([self._pool.add(word) for word in words], np.int64)
@@ -211,7 +211,7 @@ class BatchColumn:
     def encode(self) -> tuple[list[Any], Numpy]:
         """Return the distinct values, and for each place which of them is there."""
         if self._encoded is None and self._listed is not None:
-            values = self._checked()
+            values = self._check_values()
             places = {word: n for n, word in enumerate(dict.fromkeys(values))}
             found = np.array(list(map(places.__getitem__, values)), np.int64)
             self._encoded = list(places), found

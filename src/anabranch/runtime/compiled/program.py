@@ -23,7 +23,7 @@ from anabranch.graph.kind import SourceKind
 from anabranch.plan.column_kernels import ColumnKernel
 from anabranch.plan.plan import ArrayKernel, Plan
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
-from anabranch.runtime.columns.part import ColumnPart
+from anabranch.runtime.columns.column_part import ColumnPart
 from anabranch.runtime.compiled.build import (
     CompilationError,
     has_compiled_columns,

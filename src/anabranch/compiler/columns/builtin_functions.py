@@ -222,7 +222,7 @@ def _round_digits(this: FunctionText, number: Value, digits: Value) -> Value:
         return this.whole(number)
     this.module.helper(ROUND_DIGITS)
     scale = float_text(float(10**known))
-    return this.helped("float", f"round_digits({this.text(number)}, {scale})")
+    return this.call_helper("float", f"round_digits({this.text(number)}, {scale})")
 
 
 def _divmod(this: FunctionText, args: list[Value]) -> Value:
