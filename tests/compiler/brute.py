@@ -25,7 +25,7 @@ def violations(graph, traits, plan, target=None):
     found = []
     for region in plan.regions:
         found += _of_region(graph, traits, net, region)
-        found += _of_keys(graph, traits, region)
+        found += _of_keys(graph, traits, net, region)
         found += _of_numbers(plan, net, region)
     found += _of_fusion(graph, net, plan, region_of)
     found += _of_punctuation(graph, traits, net, region_of)
@@ -33,17 +33,37 @@ def violations(graph, traits, plan, target=None):
     return found
 
 
+def unchained(graph, plan):
+    """Return every region that is no chain of operators with one stream in and out."""
+    net = nx.MultiDiGraph(
+        [(e.producer.operator, e.consumer.operator) for e in graph.edges]
+    )
+    net.add_nodes_from(graph.names)
+    found = []
+    for region in plan.regions:
+        for one, two in itertools.pairwise(region.operators):
+            if not net.has_edge(one, two):
+                found.append(f"{one} and {two} are not connected")
+        for name in region.operators:
+            degrees = net.in_degree(name), net.out_degree(name)
+            if max(*degrees, graph[name].kind.outputs) > 1:
+                found.append(f"{name} has more than one neighbour on a side")
+    return found
+
+
 def _of_region(graph, traits, net, region):
     members = region.operators
-    for one, two in itertools.pairwise(members):
-        if not net.has_edge(one, two):
-            yield f"{one} and {two} are not connected"
+    if not nx.is_connected(nx.Graph(net.subgraph(members))):
+        yield f"{region.name} is not connected"
+    outside = nx.DiGraph(net)
+    outside.remove_edges_from(list(net.subgraph(members).edges()))
+    for one, two in itertools.product(members, repeat=2):
+        if one != two and nx.has_path(outside, one, two):
+            yield f"something outside lies between {one} and {two}"
     for name in members:
         op, of_op = graph[name], traits[name]
         if of_op.state not in {"stateless", "keyed"}:
             yield f"{name} has global state"
-        if net.in_degree(name) > 1 or net.out_degree(name) > 1 or op.kind.outputs > 1:
-            yield f"{name} has more than one neighbour on a side"
         if isinstance(op.kind, SourceKind | SinkKind):
             if not of_op.in_parallel:
                 yield f"{name} is for one worker"
@@ -51,19 +71,32 @@ def _of_region(graph, traits, net, region):
             yield f"{name} takes {of_op.pop} items"
         if isinstance(op.kind, Block) and (op.kind.pop > 1 or op.kind.peek > 1):
             yield f"{name} is a block of several items"
+        if isinstance(op.kind, SourceKind) and _entries(graph, members) != {name}:
+            yield f"{name} is read by range, but other items come in beside it"
 
 
-def _of_keys(graph, traits, region):
+def _entries(graph, members):
+    """The operators of a region that get items from elsewhere."""
+    return {
+        name
+        for name in members
+        if not graph[name].inputs
+        or any(output.operator not in members for output in graph[name].inputs)
+    }
+
+
+def _of_keys(graph, traits, net, region):
     members = region.operators
     keyed = [name for name in members if traits[name].state == "keyed"]
     if keyed and not region.key:
         yield f"{region.name} has keyed operators but no key"
     if region.key and not keyed:
         yield f"{region.name} has a key but nothing is keyed"
+    inside = nx.DiGraph(net.subgraph(members))
     for name in keyed:
         if not set(region.key) <= set(traits[name].key):
             yield f"{region.key} is not in the key of {name}"
-        for earlier in members[: members.index(name)]:
+        for earlier in nx.ancestors(inside, name):
             if isinstance(graph[earlier].kind, SourceKind):
                 if traits[earlier].state != "keyed":
                     yield f"{name} is keyed below a source that is not"
@@ -71,15 +104,20 @@ def _of_keys(graph, traits, region):
             forwards = traits[earlier].forwards
             if forwards is not None and not set(region.key) <= forwards:
                 yield f"{earlier} does not forward {region.key} to {name}"
+    for entry in _entries(graph, members) if region.key else ():
+        if not ({entry} | nx.descendants(inside, entry)) & set(keyed):
+            yield f"what comes in at {entry} need not have {region.key}"
 
 
 def _of_numbers(plan, net, region):
     """What numbers can be seen at the end of a region, by listing them."""
     regions = {name: r for r in plan.regions for name in r.operators}
     chain = [region]
-    while chain[0].first_joint == "shuffle":
-        [before] = net.predecessors(chain[0].operators[0])
-        chain.insert(0, regions[before])
+    for one in chain:
+        if one.first_joint == "shuffle":
+            before = {n for name in one.operators for n in net.predecessors(name)}
+            chain += {id(r): r for n in before if (r := regions.get(n))}.values()
+            chain = list({r.name: r for r in chain}.values())
     gaps = any(r.push.least == 0 for r in chain) or region.last_joint == "shuffle"
     repeats = any(r.push.most is None or r.push.most > 1 for r in chain) and not any(
         r.push.most == 0 for r in chain

@@ -59,9 +59,6 @@ def test_advice(text, operator, declaration, effect):
 
 SILENT = {
     "nothing to gain": "src -> a -> sink",
-    "a fan-out keeps the operator sequential anyway": (
-        "src -> x[global]; x -> one; x -> two"
-    ),
     "keys that are simply different": "src -> a[key=k] -> b[key=l] -> sink",
     "several operators that lose the key": (
         "src -> a[key=k] -> m[forwards=] -> n[forwards=] -> b[key=k] -> sink"

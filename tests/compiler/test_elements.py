@@ -20,11 +20,11 @@ CASES = {
         "src | a | b | sink",
     ),
     "a diamond of regions is one level": (
-        "src -> x[global]; x -> a -> u; x -> b -> u -> sink",
+        "src -> x[global]; x -> a -> u[global]; x -> b -> u -> sink",
         "src x | a | b | u sink",
     ),
     "a detour through a region raises the level of a direct neighbour": (
-        "src -> x[global]; x -> a -> u; x -> u -> sink",
+        "src -> x[global]; x -> a -> u[global]; x -> u -> sink",
         "src x | a | u sink",
     ),
     "a direct branch stays with its producer": (
@@ -62,7 +62,7 @@ def test_elements_are_named_by_level_and_know_their_region():
 
 
 def test_forming_elements_again_changes_nothing():
-    graph, traits = program("src -> x[global]; x -> a -> u; x -> b -> u -> sink")
+    graph, traits = program("src -> x[global]; x -> a -> u[global]; x -> b -> u -> sink")
     plan = make_plan(graph, traits)
 
     assert plan.elements == form_elements(graph, plan.regions)

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from anabranch.compiler.elements import form_elements
 from anabranch.compiler.make_plan import make_plan
-from anabranch.compiler.options import Target
+from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import order_regions
-from anabranch.compiler.regions import Chain, find_regions
+from anabranch.compiler.regions import Formed, find_regions
 from anabranch.plan.integrity import check
-from tests.compiler.brute import violations
+from tests.compiler.brute import unchained, violations
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
 
@@ -32,14 +32,26 @@ def test_every_plan_is_whole_and_safe(made, target):
 
 @THOROUGH
 @given(programs(), TARGETS)
+def test_by_the_rule_of_the_paper_regions_are_chains(made, target):
+    graph, traits = made
+
+    plan = make_plan(graph, traits, target, Rules(chains=True))
+
+    check(graph, plan)
+    assert [] == violations(graph, traits, plan, target)
+    assert [] == unchained(graph, plan)
+
+
+@THOROUGH
+@given(programs(), TARGETS)
 def test_a_pass_run_on_its_own_result_changes_nothing(made, target):
     graph, traits = made
     plan = make_plan(graph, traits, target)
-    chains = [Chain(r.operators, r.key, r.ends) for r in plan.regions]
+    formed = [Formed(r.operators, r.key, r.ends) for r in plan.regions]
 
     assert plan == make_plan(graph, traits, target)
-    assert set(chains) <= set(find_regions(graph, traits, target).chains)
-    assert plan.regions == order_regions(graph, traits, chains, target)
+    assert set(formed) <= set(find_regions(graph, traits, target).regions)
+    assert plan.regions == order_regions(graph, traits, formed, target)
     assert plan.elements == form_elements(graph, plan.regions)
 
 

@@ -47,12 +47,28 @@ BEYOND = {
         "split strict merge",
     ),
     "streams of several threads meet by position": (
-        "src -> x[global]; x -> a -> u; x -> b[key=k] -> u -> c -> sink",
+        "src -> x[global]; x -> a -> u[global]; x -> b[key=k] -> u -> c -> sink",
         "split position merge | split position merge | split round_robin merge",
     ),
     "so does whatever leads there": (
-        "src -> a -> x[global]; x -> b -> u; x -> c -> u -> sink",
+        "src -> a -> x[global]; x -> b -> u[global]; x -> c -> u -> sink",
         "split position merge | split position merge | split position merge",
+    ),
+    "streams of several threads meet in a region": (
+        "src -> x[global]; x -> a -> u; x -> b -> u -> c -> sink",
+        "split position merge",
+    ),
+    "so does a region that it shuffles to": (
+        "one -> a -> u; two -> b -> u -> c[forwards=] -> d[key=k] -> sink",
+        "split position shuffle | shuffle position merge",
+    ),
+    "a fan-out needs no positions": (
+        "src -> a; a -> b[push=0..1] -> one; a -> c -> two",
+        "split strict merge",
+    ),
+    "nor does a fan-in in one thread, but numbers repeat": (
+        "src -> a; a -> b -> u; a -> c -> u -> sink",
+        "split relaxed merge",
     ),
     "incompatible keys meet in a shuffle, whose receivers see gaps": (
         "src -> a[key=k] -> b[key=l] -> sink",
@@ -133,6 +149,6 @@ def test_one_thread_has_no_regions():
 
 def test_why_names_the_rate():
     graph, traits = program("src -> a[push=0..3] -> sink")
-    [region] = order_regions(graph, traits, find_regions(graph, traits).chains)
+    [region] = order_regions(graph, traits, find_regions(graph, traits).regions)
 
     assert "0 to 3 outputs for each item, so numbers repeat and have gaps" == region.why

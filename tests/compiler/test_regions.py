@@ -2,17 +2,20 @@
 
 import pytest
 
-from anabranch.compiler.options import Target
+from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.regions import find_regions
 from tests.compiler.notation import program
 
 
-def regions_of(text, target=None):
+PAPER = Rules(chains=True)
+
+
+def regions_of(text, target=None, rules=None):
     """The regions as text: operators, then the key after a colon."""
-    found = find_regions(*program(text), target or Target())
+    found = find_regions(*program(text), target, rules)
     return " | ".join(
-        " ".join(chain.operators) + (f": {' '.join(chain.key)}" if chain.key else "")
-        for chain in found.chains
+        " ".join(one.operators) + (f": {' '.join(one.key)}" if one.key else "")
+        for one in found.regions
     )
 
 
@@ -70,13 +73,85 @@ FORMED = {
     ),
 }
 
+GRAPHS = {
+    "a fan-out": ("src -> a; a -> b -> one; a -> c -> two", "a b c"),
+    "a fan-in of one region": ("src -> a; a -> b -> u; a -> c -> u -> sink", "a b c u"),
+    "the same stream twice": ("src -> a -> u; a -> u -> sink", "a u"),
+    "several outputs": ("src -> s[split=2]; s.0 -> a -> one; s.1 -> b -> two", "s a b"),
+    "several outputs of which one is used": ("src -> s[split=2]; s.1 -> one", "s"),
+    "a fan-in of several sources": ("one -> a -> u; two -> b -> u -> sink", "a b u"),
+    "a fan-in of a region and something else": (
+        "one -> a -> u; two -> x[global] -> u -> sink",
+        "a u",
+    ),
+    "a key on every branch": (
+        "src -> a; a -> b[key=k] -> one; a -> c[key=k+l] -> two",
+        "a b c: k",
+    ),
+    "a key of one branch, where others go on without": (
+        "src -> a; a -> b[key=k] -> one; a -> c -> two",
+        "a b c: k",
+    ),
+    "operators with a key that meet": (
+        "one -> a[key=k] -> u; two -> b[key=k+l] -> u -> sink",
+        "a b u: k",
+    ),
+    "both sides of a join by key": (
+        "one -> a -> j[key=k]; two -> b -> j -> sink",
+        "a b j: k",
+    ),
+    "a join by key of what is not in a region": (
+        "one -> x[global] -> j[key=k]; two -> y[global] -> j -> sink",
+        "j: k",
+    ),
+}
+
+NOT_GRAPHS = {
+    "a key that one of two ways changes": (
+        "src -> a; a -> b -> u; a -> c[forwards=] -> u -> d[key=k] -> sink",
+        "a b c u | d: k",
+    ),
+    "a join of which one side changes the key": (
+        "one -> a[forwards=] -> j[key=k]; two -> b -> j -> sink",
+        "a | b j: k",
+    ),
+    "a way back by something outside": (
+        "src -> a; a -> x[global] -> u; a -> u -> sink",
+        "a | u",
+    ),
+    "two ways that cross outside": (
+        "one -> a; two -> b; a -> x[global] -> c; b -> y[global] -> d; "
+        "b -> c -> u; a -> d -> u -> sink",
+        "a | b c | d u",
+    ),
+    "keys with nothing in common that meet": (
+        "one -> a[key=k] -> u; two -> b[key=l] -> u -> sink",
+        "a: k | b: l | u",
+    ),
+    "items that may have no such key": (
+        "one -> a[key=k] -> u; two -> b -> u -> sink",
+        "a: k | b u",
+    ),
+    "a key beside a branch that is entered elsewhere": (
+        "one -> a; two -> b; a -> u; b -> u -> o1; a -> c[key=k] -> o2",
+        "a b u | c: k",
+    ),
+    "sources that are read by range": (
+        "one[parallel] -> a -> u; two[parallel] -> b -> u -> sink",
+        "one a | two b | u",
+    ),
+    "punctuations awaited behind one of its branches": (
+        "src -> a -> g[marks]; g -> b -> x[global, expects] -> o1; g -> c -> o2",
+        "a | b | c",
+    ),
+    "punctuations from outside on one of its inputs": (
+        "src -> x[global, marks] -> a; a -> b -> o1; a -> c[expects, free] -> o2",
+        "a b",
+    ),
+}
+
 REFUSED = {
     "one state for all items": ("src -> a[global] -> sink", ""),
-    "a fan-in": ("one -> a; two -> a -> sink", ""),
-    "the same stream twice": ("src -> x -> a; x -> a -> sink", ""),
-    "a fan-out": ("src -> a; a -> one; a -> two", ""),
-    "several outputs": ("src -> s[split=2]; s.0 -> one; s.1 -> two", ""),
-    "several outputs of which one is used": ("src -> s[split=2]; s.1 -> one", ""),
     "several items at a time": ("src -> a[pop=2] -> sink", ""),
     "a varying number of items": ("src -> a[pop=*] -> sink", ""),
     "a block of several items": ("src -> a[block=2>1] -> sink", ""),
@@ -114,6 +189,10 @@ REFUSED = {
         "src -> a -> x[global] -> b[fuse=a] -> c -> sink",
         "c",
     ),
+    "fusion that the region before would tear, of operators that go together": (
+        "src -> x[global] -> a[key=k] -> b[key=k+l] -> c[key=l, fuse=b] -> sink",
+        "a: k | b c: l",
+    ),
     "fusion across two regions": (
         "src -> a[key=k] -> b[key=l, fuse=a] -> c -> sink",
         "c",
@@ -146,8 +225,27 @@ REFUSED = {
     [*FORMED.values(), *REFUSED.values()],
     ids=[*FORMED, *(f"refuses {title}" for title in REFUSED)],
 )
-def test_find_regions(text, expected):
+@pytest.mark.parametrize("rules", [Rules(), PAPER], ids=["graphs", "chains"])
+def test_find_regions(text, expected, rules):
+    assert expected == regions_of(text, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [*GRAPHS.values(), *NOT_GRAPHS.values()],
+    ids=[*GRAPHS, *(f"refuses {title}" for title in NOT_GRAPHS)],
+)
+def test_regions_are_parts_of_the_graph(text, expected):
     assert expected == regions_of(text)
+
+
+@pytest.mark.parametrize("text", [text for text, _ in GRAPHS.values()], ids=GRAPHS)
+def test_by_the_rule_of_the_paper_no_region_has_several_streams(text):
+    graph, traits = program(text)
+
+    for region in find_regions(graph, traits, rules=PAPER).regions:
+        for name in region.operators:
+            assert len(graph[name].inputs) == len(graph.out_edges(name)) == 1
 
 
 BATCHED = {
@@ -200,14 +298,14 @@ REASONS = {
     ("text", "operator", "why"), [(t, *rest) for t, rest in REASONS.items()]
 )
 def test_refusal_says_why(text, operator, why):
-    assert why == find_regions(*program(text)).refused[operator].text
+    assert why == find_regions(*program(text), rules=PAPER).refused[operator].text
 
 
 def test_region_says_why_it_goes_no_further():
     found = find_regions(*program("src -> a[key=k] -> b[key=l] -> sink"))
 
     assert "b: keeps state by l, which has nothing in common with k" == (
-        found.chains[0].ends
+        found.regions[0].ends
     )
 
 
@@ -243,11 +341,13 @@ def test_figure_4():
     with o12 although o13 lies between. o4 and o7 are taken to be n.p., and s1 to s3
     and `end` stand for the sources and the sink outside of the text.
     """
-    assert "o1 | o2 | o5 o6: k | o9 o10: k | o11: l" == regions_of(FIGURE_4)
+    by_paper = regions_of(FIGURE_4, rules=PAPER)
+
+    assert "o1 | o2 | o5 o6: k | o9 o10: k | o11: l" == by_paper
 
 
 def test_figure_4_says_what_is_in_the_way_of_the_fusion():
-    refused = find_regions(*program(FIGURE_4)).refused
+    refused = find_regions(*program(FIGURE_4), rules=PAPER).refused
 
     expected = "must be fused with o13: brings 2 streams together"
 

@@ -156,6 +156,8 @@ CHANGES = {
         trades,
         lambda p: with_first(Region, p, last_joint="merge"),
     ),
+    (Region, "inputs"): (trades, lambda p: with_first(Region, p, inputs=("x",))),
+    (Region, "outputs"): (trades, lambda p: with_first(Region, p, outputs=("x",))),
     (Region, "period"): (numbers, lambda p: with_first(Region, p, period=4)),
     (Element, "name"): None,  # a name to be shown
     (Element, "operators"): (

@@ -55,9 +55,21 @@ FAULTS = {
         lambda p: replace(p, sequential=p.sequential[1:]),
         "src must be either in a region or sequential",
     ),
-    "a region with a hole": (
+    "a region in disorder": (
         lambda p: with_region(p, 0, operators=("b", "a")),
-        "b does not lead to a",
+        "r0 does not name its operators in the order",
+    ),
+    "a region of two parts": (
+        lambda p: with_region(p, 0, operators=("a", "sink")),
+        "sink is not connected with the rest of r0",
+    ),
+    "a region that does not know its streams": (
+        lambda p: with_region(p, 0, inputs=("src",)),
+        "the inputs of r0 are",
+    ),
+    "a key of which an entry knows nothing": (
+        lambda p: with_operator(p, "a", state="stateless"),
+        "what enters r0 at a may not have its key",
     ),
     "a region with global state": (
         lambda p: with_operator(p, "a", state="global"),

@@ -261,7 +261,10 @@ def _forwarding_trials(
     """Yield the one operator that keeps the next key from reaching a region's end."""
     if region.last_joint != "shuffle":
         return
-    (follower,) = graph.consumers(region.operators[-1])
+    followers = graph.consumers(region.operators[-1])
+    if len(followers) != 1:
+        return
+    (follower,) = followers
     wanted = frozenset(traits[follower].key)
     if region.key:
         wanted &= frozenset(region.key)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from anabranch.compiler.fusion import find_fused_sets
-from anabranch.compiler.regions import Chain
+from anabranch.compiler.regions import Formed
 from anabranch.graph.graph import Graph
 from anabranch.plan.plan import Element, Region
 
@@ -21,7 +21,7 @@ Group = str  # a chain, or the first operator of a fused set, or an operator
 
 
 def form_elements(
-    graph: Graph, regions: Sequence[Region], apart: Sequence[Chain] = ()
+    graph: Graph, regions: Sequence[Region], apart: Sequence[Formed] = ()
 ) -> tuple[Element, ...]:
     """Return the elements, each behind those that it reads from.
 

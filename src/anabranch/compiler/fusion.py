@@ -88,28 +88,24 @@ def passes_marks(traits: Traits) -> bool:
     return traits.punctuation != "free"
 
 
-def find_marked(graph: Graph, traits: Mapping[str, Traits]) -> frozenset[str]:
-    """Return the operators whose input has punctuations.
+def find_giving(graph: Graph, traits: Mapping[str, Traits]) -> frozenset[str]:
+    """Return the operators whose output has punctuations.
 
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind
     >>> a, b = Op("a", Kind()), Op("b", Kind(), (Output("a"),))
     >>> made = {"a": Traits("stateless", punctuation="generating"),
     ...         "b": Traits("stateless")}
-    >>> find_marked(Graph((a, b)), made)
-    frozenset({'b'})
+    >>> find_giving(Graph((a, b)), made)
+    frozenset({'a'})
     """
-    marked: set[str] = set()
     giving: set[str] = set()
     for op in graph:
-        if not giving.isdisjoint(graph.producers(op.name)):
-            marked.add(op.name)
         punctuation = traits[op.name].punctuation
-        if punctuation == "generating" or (
-            punctuation == "preserving" and op.name in marked
-        ):
+        marked = not giving.isdisjoint(graph.producers(op.name))
+        if punctuation == "generating" or (punctuation == "preserving" and marked):
             giving.add(op.name)
-    return frozenset(marked)
+    return frozenset(giving)
 
 
 def find_awaited(graph: Graph, traits: Mapping[str, Traits]) -> frozenset[str]:

@@ -10,7 +10,8 @@ from anabranch.compiler.elements import form_elements
 from anabranch.compiler.one_thread import OneThread, find_together, why_one_thread
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import order_regions
-from anabranch.compiler.regions import Found, Refusal, Refusals, find_regions
+from anabranch.compiler.regions import Found, Refusals, find_regions
+from anabranch.compiler.replicable import Refusal
 from anabranch.compiler.static import find_subgraphs, refuse_dynamic_inside
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind
@@ -49,10 +50,10 @@ def make_plan(
     if not rules.dynamic_inside_static:
         refuse_dynamic_inside(graph, traits)
     subgraphs = find_subgraphs(graph, traits)
-    found = find_regions(graph, traits, target)
+    found = find_regions(graph, traits, target, rules)
     if target.batched:
         found = _leave_out_sinks(graph, traits, found)
-    regions = order_regions(graph, traits, found.chains, target)
+    regions = order_regions(graph, traits, found.regions, target)
     elements = form_elements(graph, regions, found.apart)
     alone = why_one_thread(graph, elements, sharing)
     if alone is not None:
@@ -75,16 +76,16 @@ def _leave_out_sinks(graph: Graph, traits: Mapping[str, Traits], found: Found) -
 
     Unless it runs in the driver, which hands its items on to be written.
     """
-    inside = {name for chain in found.chains for name in chain.operators}
+    inside = {name for formed in found.regions for name in formed.operators}
     alone = {
-        chain.operators[0]: chain
-        for chain in found.chains
-        if isinstance(graph[chain.operators[0]].kind, SinkKind)
-        and inside.isdisjoint(graph.producers(chain.operators[0]))
+        formed.operators[0]: formed
+        for formed in found.regions
+        if isinstance(graph[formed.operators[0]].kind, SinkKind)
+        and inside.isdisjoint(graph.producers(formed.operators[0]))
     }
     if not alone:
         return found
-    others = [chain for chain in found.chains if chain not in alone.values()]
+    others = [formed for formed in found.regions if formed not in alone.values()]
     regions = order_regions(graph, traits, others)
     elements = form_elements(graph, regions, found.apart)
     refused = {
@@ -94,8 +95,8 @@ def _leave_out_sinks(graph: Graph, traits: Mapping[str, Traits], found: Found) -
         if sink in element.operators
         and not any(_in_driver(graph[n], traits[n]) for n in element.operators)
     }
-    chains = tuple(c for c in found.chains if c.operators[0] not in refused)
-    return found._replace(chains=chains, refused={**found.refused, **refused})
+    kept = tuple(one for one in found.regions if one.operators[0] not in refused)
+    return found._replace(regions=kept, refused={**found.refused, **refused})
 
 
 def _in_driver(op: Op, traits: Traits) -> bool:

@@ -3,15 +3,15 @@
 Where the replicas of one region come together, the numbers that its splitter gave tell
 the order. They do not where streams of other threads arrive too, nor behind a shuffle
 that follows a region with several outputs for one item: these share a number, and the
-shuffle deals them to different replicas. Every region whose items lead to such a place
-needs positions, which tell the order of any two items.
+shuffle deals them to different replicas. Every region whose items lead to such a place,
+or in which there is one, needs positions, which tell the order of any two items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anabranch.graph.graph import Graph
+from anabranch.graph.graph import Graph, streams_into
 from anabranch.plan.plan import Region
 
 
@@ -43,19 +43,42 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
     repeated = _find_repeated(graph, regions, region_of)
     pending: list[tuple[str, str]] = []
     for producer, consumer in streams:
+        within = region_of.get(producer) == region_of.get(consumer)
         if len(feeding[consumer]) > 1:
             why = f"its items meet those of other threads at {consumer}"
             pending.append((producer, why))
-        elif region_of.get(producer) in repeated:
+            if consumer in region_of:
+                pending.append((consumer, f"its items meet at {consumer}"))
+        elif region_of.get(producer) in repeated and not within:
             why = "its items have been shuffled though several share a number"
             pending.append((producer, why))
+    beside = _find_beside(streams, region_of, set(first_of.values()))
     reasons: dict[str, str] = {}
     while pending:
         name, why = pending.pop()
         if name not in reasons:
             reasons[name] = why
             pending += [(producer, why) for producer in feeding.get(name, ())]
+            pending += [(other, why) for other in beside.get(name, ())]
     return {region_of[n]: why for n, why in reasons.items() if n in region_of}
+
+
+def _find_beside(
+    streams: Sequence[tuple[str, str]], region_of: Mapping[str, str], heads: set[str]
+) -> dict[str, list[str]]:
+    """Return what carries positions if an operator of a region does.
+
+    All of its region, which has one way to keep its order, and the regions that it
+    shuffles to: what was numbered otherwise is not numbered anew.
+    """
+    inside: dict[str, list[str]] = {}
+    for name in heads & region_of.keys():
+        inside.setdefault(region_of[name], []).append(name)
+    beside = {name: list(names) for names in inside.values() for name in names}
+    for producer, consumer in streams:
+        if producer in region_of and consumer in region_of:
+            beside[producer].append(consumer)
+    return beside
 
 
 def _first_operators(graph: Graph, region_of: Mapping[str, str]) -> dict[str, str]:
@@ -76,7 +99,8 @@ def _find_repeated(
     sharing = {r.name for r in regions if r.push.most is None or r.push.most > 1}
     repeated: set[str] = set()
     for region in regions:  # left to right, so what comes before is known
-        before = {region_of.get(n) for n in graph.producers(region.operators[0])}
+        producers = (e.producer.operator for e in streams_into(graph, region.operators))
+        before = {region_of.get(name) for name in producers}
         if before & (sharing | repeated):
             repeated.add(region.name)
     return frozenset(repeated)

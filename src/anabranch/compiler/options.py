@@ -37,6 +37,11 @@ class Rules:
     The paper on hybrid scheduling forbids a stream of dynamic rate between two
     operators that fixed rates connect some other way. Items find their place by
     position here, so it is allowed unless `dynamic_inside_static` is False.
+
+    The paper on safe data parallelism gives a region one stream in and one stream out.
+    Positions tell the order at any fan-in, so regions are graphs here unless they must
+    be `chains`.
     """
 
     dynamic_inside_static: bool = True
+    chains: bool = False

@@ -21,11 +21,18 @@ from typing import NamedTuple
 
 from anabranch.compiler.meetings import find_meetings
 from anabranch.compiler.options import Target
-from anabranch.compiler.regions import Chain
-from anabranch.graph.graph import Graph, Op
+from anabranch.compiler.regions import Formed
+from anabranch.graph.graph import (
+    Edge,
+    Graph,
+    Op,
+    name_stream,
+    streams_into,
+    streams_out_of,
+)
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block
-from anabranch.operators.stateless import Map
+from anabranch.operators.stateless import Map, Split
 from anabranch.plan import plan
 from anabranch.python.traits import Push, Traits
 
@@ -50,7 +57,7 @@ class Strategy(NamedTuple):
 def order_regions(
     graph: Graph,
     traits: Mapping[str, Traits],
-    chains: Sequence[Chain],
+    formed: Sequence[Formed],
     target: Target | None = None,
 ) -> tuple[plan.Region, ...]:
     """Return the regions of a plan, with their joints and orderings.
@@ -59,45 +66,57 @@ def order_regions(
     >>> from anabranch.graph.kind import Kind
     >>> g = Graph((Op("a", Kind()), Op("b", Kind(), (Output("a"),))))
     >>> known = {"a": Traits("global"), "b": Traits("stateless", push=Push(0, 1))}
-    >>> [region] = order_regions(g, known, [Chain(("b",), (), "")])
+    >>> [region] = order_regions(g, known, [Formed(("b",), (), "")])
     >>> region.first_joint, region.ordering, region.last_joint
     ('split', 'strict', 'merge')
     """
     target = target or Target()
-    heads = frozenset(c.operators[0] for c in chains if _may_be_shuffled_to(c, target))
+    reached = frozenset(
+        name
+        for one in formed
+        if _may_be_shuffled_to(one, target)
+        for name in one.operators
+    )
     waiting: set[str] = set()  # regions of one replica, while all have several
-    carried: dict[str, Push] = {}  # last operator of a region -> push since numbered
+    carried: dict[str, Push] = {}  # operator of a region -> push since numbered
     regions: list[plan.Region] = []
-    for serial, chain in enumerate(chains):
-        head, tail = chain.operators[0], chain.operators[-1]
-        push = push_of(graph, traits, chain)
+    for serial, one in enumerate(formed):
+        inside = frozenset(one.operators)
+        entering = streams_into(graph, one.operators)
+        leaving = streams_out_of(graph, one.operators)
+        push = push_of(graph, traits, one)
         name, numbered, note = f"r{serial}", push, ""
         joints = Joints(
-            _first_joint(graph, head, carried), _last_joint(graph, tail, heads)
+            _first_joint(graph, one, entering, carried),
+            _last_joint(graph, one, leaving, reached - inside),
         )
-        if joints.first == "shuffle" and not _may_be_shuffled_to(chain, target):
+        if joints.first == "shuffle" and not _may_be_shuffled_to(one, target):
             waiting.add(name)
             joints = Joints("split", "merge")
             note = "; it has several replicas only while the region before it has one"
         if joints.first == "shuffle":
-            numbered = carried[graph.producers(head)[0]].then(push)
+            before = [e.producer.operator for e in entering]
+            shuffled = [carried[n] for n in before if n in carried]
+            numbered = _at_most(shuffled).then(push)
         if name not in waiting:
-            carried[tail] = numbered
+            carried |= dict.fromkeys(one.operators, numbered)
         chosen = choose_ordering(
-            chain.key, numbered, joints, target, marks=_marks(graph, traits, chain)
+            one.key, numbered, joints, target, marks=_marks(graph, traits, one)
         )
         regions.append(
             plan.Region(
                 name=name,
-                operators=chain.operators,
-                key=chain.key,
+                operators=one.operators,
+                key=one.key,
                 push=plan.Push(*push),
                 ordering=chosen.ordering,
                 first_joint=joints.first,
                 last_joint=joints.last,
                 why=chosen.why + note,
-                ends=chain.ends,
-                period=chain.period,
+                ends=one.ends,
+                period=one.period,
+                inputs=tuple(dict.fromkeys(name_stream(e.producer) for e in entering)),
+                outputs=tuple(dict.fromkeys(name_stream(e.producer) for e in leaving)),
             )
         )
     if target.batched:
@@ -112,11 +131,11 @@ def order_regions(
     )
 
 
-def _marks(graph: Graph, traits: Mapping[str, Traits], chain: Chain) -> bool:
+def _marks(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:
     """Tell whether the punctuations that leave a region are not those that enter it."""
     return any(
         traits[name].punctuation != "preserving"
-        for name in chain.operators
+        for name in formed.operators
         if not _is_end(graph[name])
     )
 
@@ -178,13 +197,60 @@ def _why_gaps(push: Push, joints: Joints, target: Target, *, marks: bool) -> str
     return None
 
 
-def push_of(graph: Graph, traits: Mapping[str, Traits], chain: Chain) -> Push:
-    """Return how many items leave a region for one that enters it."""
-    inner = [n for n in chain.operators if not _is_end(graph[n])]
+def push_of(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> Push:
+    """Return how many items leave a region on a stream for one that enters it.
+
+    Where streams meet in the region, an item may come out once for each way.
+    """
+    if formed.period > 1:
+        return _push_of_chain(graph, traits, formed)
+    behind: dict[str, dict[str, Push]] = {}  # by the entry that an item came in by
+    ends: list[Push] = []
+    entries: list[str] = []
+    inside = frozenset(formed.operators)
+    for name in formed.operators:
+        op = graph[name]
+        before = [behind[o.operator] for o in op.inputs if o.operator in inside]
+        if len(before) < max(len(op.inputs), 1):
+            entries.append(name)
+            before.append({name: ONE_TO_ONE})
+        own = Push(0, 1) if isinstance(op.kind, Split) else traits[name].push
+        behind[name] = {
+            entry: (push if _is_end(op) else push.then(own))
+            for entry in dict.fromkeys(entry for one in before for entry in one)
+            if (push := _sum([one[entry] for one in before if entry in one]))
+        }
+        consumers = graph.consumers(name)
+        if not consumers or not inside.issuperset(consumers):
+            ends += [behind[name].get(entry, Push(0, 0)) for entry in entries]
+    return _at_most(ends)
+
+
+def _sum(pushes: Sequence[Push]) -> Push:
+    """Return how many items come in on several streams.
+
+    >>> _sum([Push(0, 1), Push(1, 2)])
+    Push(least=1, most=3)
+    """
+    most = [push.most for push in pushes]
+    bounded = [count for count in most if count is not None]
+    total = sum(bounded) if len(bounded) == len(most) else None
+    return Push(sum(push.least for push in pushes), total)
+
+
+def _at_most(pushes: Sequence[Push]) -> Push:
+    """Return the rates of all of several streams: the least and the most of them."""
+    bounded = [push.most for push in pushes if push.most is not None]
+    most = max(bounded) if len(bounded) == len(pushes) else None
+    return Push(min(push.least for push in pushes), most)
+
+
+def _push_of_chain(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> Push:
+    inner = [n for n in formed.operators if not _is_end(graph[n])]
     paced = list(takewhile(lambda n: isinstance(graph[n].kind, Map | Block), inner))
     kinds = [graph[name].kind for name in paced]
     blocks = [kind for kind in kinds if isinstance(kind, Block)]
-    push = _push_in_groups(blocks, chain.period)
+    push = _push_in_groups(blocks, formed.period)
     for name in inner[len(paced) :]:
         push = push.then(traits[name].push)
     return push
@@ -218,26 +284,34 @@ def is_prolific(push: Push) -> bool:
 
 
 def _first_joint(
-    graph: Graph, head: str, carried: Mapping[str, Push]
+    graph: Graph,
+    formed: Formed,
+    entering: Sequence[Edge],
+    carried: Mapping[str, Push],
 ) -> plan.FirstJoint:
-    if isinstance(graph[head].kind, SourceKind):
+    if any(isinstance(graph[n].kind, SourceKind) for n in formed.operators):
         return "parallel_source"
-    return "split" if carried.keys().isdisjoint(graph.producers(head)) else "shuffle"
+    before = (edge.producer.operator for edge in entering)
+    return "split" if carried.keys().isdisjoint(before) else "shuffle"
 
 
-def _last_joint(graph: Graph, tail: str, heads: frozenset[str]) -> plan.LastJoint:
-    if isinstance(graph[tail].kind, SinkKind):
+def _last_joint(
+    graph: Graph, formed: Formed, leaving: Sequence[Edge], reached: frozenset[str]
+) -> plan.LastJoint:
+    writes = any(isinstance(graph[n].kind, SinkKind) for n in formed.operators)
+    if writes and not leaving:
         return "parallel_sink"
-    return "merge" if heads.isdisjoint(graph.consumers(tail)) else "shuffle"
+    behind = (edge.consumer.operator for edge in leaving)
+    return "merge" if reached.isdisjoint(behind) else "shuffle"
 
 
-def _may_be_shuffled_to(chain: Chain, target: Target) -> bool:
+def _may_be_shuffled_to(formed: Formed, target: Target) -> bool:
     """Tell whether replicas of another region may send to a region.
 
     Groups are dealt out by one splitter, unless there is an epoch to count them in.
     So such a region has one replica while the region before it has several.
     """
-    return chain.period == 1 or target.batched
+    return formed.period == 1 or target.batched
 
 
 def _format_push(push: Push) -> str:

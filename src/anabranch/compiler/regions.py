@@ -1,29 +1,27 @@
-"""Find the parallel regions: chains of operators that may be replicated, and why others may not.
-
-The conditions for replicating one operator, whatever its neighbours are.
-
-Section 3.1 of the paper: no state or state per key, one stream in and one stream out;
-and, for now, one item at a time.
+"""Find the parallel regions: parts of the graph that may be replicated as a whole.
 
 Whether a growing region may take in the next operator.
 
 Section 3.1 of the paper: the keys must be compatible, the region key being what they
-have in common, and it must reach every keyed operator as it was at the entry.
+have in common, and it must reach every keyed operator as it was at the entry, whichever
+way an item takes.
 
-Find the parallel regions: chains of operators that may be replicated.
+Find the parallel regions: parts of the graph that may be replicated as a whole.
 
 Regions are formed left to right, as in section 3.3 of the paper: each starts as close
 to the sources as it can and takes in operators for as long as every safety condition
-holds. A finished region is cut short where something that must be in it stayed outside
-(an operator that is fused with one of its own, or that awaits its punctuations), and
-keeps only what the engine replicates.
+holds. An operator with several inputs brings the regions before it together if it can.
+What must be in a region and stayed outside (an operator that is fused with one of its
+own, or that awaits its punctuations) is refused, and they are formed again. A finished
+region keeps only what the engine replicates.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import gcd
 from typing import NamedTuple
@@ -32,144 +30,30 @@ from anabranch.compiler.fusion import (
     FusedSets,
     find_awaited,
     find_fused_sets,
-    find_marked,
+    find_giving,
     passes_marks,
 )
-from anabranch.compiler.options import Target
+from anabranch.compiler.options import Rules, Target
+from anabranch.compiler.replicable import (
+    Refusal,
+    is_whole_block,
+    refusal_of,
+    why_not_one_stream,
+)
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block
-from anabranch.operators.stateless import Map
-from anabranch.python.traits import Evidence, Trait, Traits
-
-ONE_THREAD = "runs once: the sequential engine has one thread"
-
-
-class Refusal(NamedTuple):
-    """Why an operator is not in a region, and the trait that this rests on, if any."""
-
-    text: str
-    trait: Trait | None = None
-
-
-def refusal_of(
-    graph: Graph, op: Op, traits: Traits, target: Target | None = None
-) -> Refusal | None:
-    """Return why an operator cannot be in any region, or None.
-
-    >>> from anabranch.graph.kind import Kind
-    >>> op = Op("count", Kind())
-    >>> refusal_of(Graph((op,)), op, Traits("global"))
-    Refusal(text='has one state for all items', trait='state')
-    """
-    target = target or Target()
-    why = why_not_an_end(op, traits) if target.replicas else ONE_THREAD
-    if why is not None:
-        return Refusal(why, "order" if _evidence(traits, "order") else None)
-    in_groups = target.aligned and is_whole_block(op, traits)
-    if target.aligned and (why := why_not_ahead(op, traits)) is not None:
-        return Refusal(why, "rate")
-    if not in_groups and (why := why_not_by_state(traits)) is not None:
-        return Refusal(why, "state")
-    if (why := why_not_one_stream(graph, op)) is not None:
-        return Refusal(why)
-    if not in_groups and (why := why_not_one_item(op, traits)) is not None:
-        return Refusal(why, "rate")
-    return None
-
-
-def is_whole_block(op: Op, traits: Traits) -> bool:
-    """Tell whether an operator takes several items and keeps nothing between firings.
-
-    Whoever gets all items of a firing can do without those of another.
-
-    >>> pairs = Op("pairs", Block(sum, pop=2, push=1, peek=2))
-    >>> is_whole_block(pairs, Traits("global", pop=2))
-    True
-    """
-    return (
-        isinstance(op.kind, Block)
-        and op.kind.pop == op.kind.peek > 1
-        and not op.state_key
-        and not traits.effects
-    )
-
-
-def why_not_ahead(op: Op, traits: Traits) -> str | None:
-    """Return why an operator that looks ahead has one worker, or None.
-
-    >>> mean = Op("mean", Block(sum, pop=1, push=1, peek=3))
-    >>> why_not_ahead(mean, Traits("global"))
-    'sees 3 items and takes 1: replicas would need the items of one another'
-    """
-    kind = op.kind
-    if not isinstance(kind, Block) or kind.peek == kind.pop:
-        return None
-    if op.state_key or traits.effects:
-        return None
-    return (
-        f"sees {kind.peek} items and takes {kind.pop}: "
-        f"replicas would need the items of one another"
-    )
-
-
-def why_not_an_end(op: Op, traits: Traits) -> str | None:
-    """Return why a source or sink cannot have several workers, or None."""
-    if not isinstance(op.kind, SourceKind | SinkKind) or traits.in_parallel:
-        return None
-    verb = "read" if isinstance(op.kind, SourceKind) else "written"
-    return f"can only be {verb} by one worker"
-
-
-def why_not_by_state(traits: Traits) -> str | None:
-    """Return why the state of an operator cannot be divided among replicas, or None.
-
-    A punctuation closes the state of every key, but a replica has only its own keys.
-    """
-    if traits.state == "global":
-        found = _evidence(traits, "state")
-        return found.text if found else "has one state for all items"
-    if traits.state == "keyed" and not traits.key:
-        return "has state per key but no key"
-    if traits.state == "keyed" and traits.expects_punctuation:
-        return "a punctuation closes its state of every key at once"
-    return None
-
-
-def why_not_one_stream(graph: Graph, op: Op) -> str | None:
-    """Return why an operator has more than one entry or exit, or None."""
-    if len(op.inputs) > 1:
-        return f"brings {len(op.inputs)} streams together"
-    if op.kind.outputs > 1:
-        return f"divides its input into {op.kind.outputs} streams"
-    consumers = len(graph.out_edges(op.name))
-    if consumers > 1:
-        return f"feeds {consumers} streams"
-    return None
-
-
-def why_not_one_item(op: Op, traits: Traits) -> str | None:
-    """Return why an operator needs more than the item at hand, or None."""
-    if isinstance(op.kind, Block) and max(op.kind.pop, op.kind.peek) > 1:
-        return f"takes {op.kind.pop} items at a time and sees {op.kind.peek}"
-    if isinstance(op.kind, SourceKind | SinkKind) or traits.pop == 1:
-        return None
-    if traits.pop is None:
-        return "takes a varying number of items at a time"
-    return f"takes {traits.pop} items at a time"
-
-
-def _evidence(traits: Traits, trait: Trait) -> Evidence | None:
-    return next((e for e in traits.evidence if e.trait == trait), None)
+from anabranch.operators.stateless import Map, Union
+from anabranch.python.traits import Trait, Traits
 
 
 @dataclass(frozen=True)
 class Front:
-    """What must be known of a region to tell which operators may join its end.
+    """What must be known of a stream of a region to tell which operators may join it.
 
     `kept` are the attributes that are still as they were at the entry (None: all),
     `by_range` holds if its source hands out ranges whatever the keys in them, and
-    `marked` if punctuations from outside reach its end. While it is `paced`, there are
+    `marked` if punctuations from outside reach it. While it is `paced`, there are
     but maps and blocks in it; every `period` items that enter, all blocks are complete
     and `gain` items have left for each.
     """
@@ -185,6 +69,25 @@ class Front:
     def contiguous(self, target: Target) -> bool:
         """Tell whether each replica has a contiguous part of the stream."""
         return not self.key and (self.by_range or target.batched)
+
+
+def meet(fronts: Sequence[Front], key: tuple[str, ...]) -> Front:
+    """Return what is known of several streams of a region with this key together.
+
+    >>> meet([Front(kept=frozenset({"k", "l"})), Front(kept=frozenset({"k"}))], ()).kept
+    frozenset({'k'})
+    """
+    if len(fronts) == 1:
+        return replace(fronts[0], key=key)
+    known = [front.kept for front in fronts if front.kept is not None]
+    return Front(
+        key,
+        kept=frozenset.intersection(*known) if known else None,
+        by_range=any(front.by_range for front in fronts),
+        marked=any(front.marked for front in fronts),
+        paced=False,
+        period=max(front.period for front in fronts),
+    )
 
 
 def join_key(front: Front, traits: Traits) -> tuple[str, ...]:
@@ -206,7 +109,7 @@ def join_key(front: Front, traits: Traits) -> tuple[str, ...]:
 
 
 def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str | None:
-    """Return why an operator cannot go on a region that ends in `front`, or None."""
+    """Return why an operator cannot go on a region whose stream is `front`, or None."""
     if traits.expects_punctuation and front.marked:
         return "acts on punctuations, of which every replica would get a copy"
     if isinstance(op.kind, SourceKind):
@@ -220,8 +123,8 @@ def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str 
     return None
 
 
-def join_front(front: Front, op: Op, traits: Traits) -> Front:
-    """Return the front of a region after an operator has joined."""
+def join_front(front: Front, op: Op, traits: Traits, *, single: bool = True) -> Front:
+    """Return the front behind an operator that has joined; a `single` stream leaves it."""
     if isinstance(op.kind, SourceKind):
         key = traits.key if traits.state == "keyed" else ()
         return Front(key=key, by_range=not key, paced=not key)
@@ -233,7 +136,7 @@ def join_front(front: Front, op: Op, traits: Traits) -> Front:
         kept,
         front.by_range,
         front.marked and passes_marks(traits),
-        front.paced and isinstance(op.kind, Map | Block),
+        front.paced and single and isinstance(op.kind, Map | Block),
         *_join_pace(front, op),
     )
 
@@ -298,7 +201,7 @@ def _list_names(names: tuple[str, ...]) -> str:
 Refusals = Mapping[str, Refusal]  # operator -> why it is in no region
 
 
-class Chain(NamedTuple):
+class Formed(NamedTuple):
     """The operators of a region, its key, before what it ends and why, its period."""
 
     operators: tuple[str, ...]
@@ -308,18 +211,21 @@ class Chain(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The regions, left to right, and why each other operator is in none.
+    """The regions, producers first, and why each other operator is in none.
 
     Chains that stay `apart` are not replicated, but are elements like regions.
     """
 
-    chains: tuple[Chain, ...]
+    regions: tuple[Formed, ...]
     refused: Refusals
-    apart: tuple[Chain, ...] = ()
+    apart: tuple[Formed, ...] = ()
 
 
 def find_regions(
-    graph: Graph, traits: Mapping[str, Traits], target: Target | None = None
+    graph: Graph,
+    traits: Mapping[str, Traits],
+    target: Target | None = None,
+    rules: Rules | None = None,
 ) -> Found:
     """Return the parallel regions of a program.
 
@@ -330,88 +236,348 @@ def find_regions(
     >>> found = find_regions(Graph(tuple(ops)), {
     ...     "a": Traits("global"), "b": Traits("stateless", forwards=None),
     ...     "c": Traits("keyed", key=("k",)), "d": Traits("global")})
-    >>> [chain.operators for chain in found.chains], sorted(found.refused)
+    >>> [region.operators for region in found.regions], sorted(found.refused)
     ([('b', 'c')], ['a', 'd'])
     """
-    former = _Former(graph, traits, target or Target())
-    return former.form()
+    return _Former(graph, traits, target or Target(), rules or Rules()).form()
+
+
+@dataclass(eq=False)
+class _Draft:
+    """A region that grows.
+
+    `fronts` are behind each of its operators, and `entries` the operators through which
+    items enter it on their way to each. Entries in `open` lead to no operator with a key.
+    """
+
+    operators: list[str]
+    key: tuple[str, ...] = ()
+    fronts: dict[str, Front] = field(default_factory=dict)
+    entries: dict[str, frozenset[str]] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+    sink: str | None = None
+    single: bool = True  # it is a chain
+    ends: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def period(self) -> int:
+        return self.fronts[self.operators[-1]].period if self.fronts else 1
 
 
 class _Former:
     """Holds the facts that are computed once, and what has been refused so far."""
 
     def __init__(
-        self, graph: Graph, traits: Mapping[str, Traits], target: Target
+        self,
+        graph: Graph,
+        traits: Mapping[str, Traits],
+        target: Target,
+        rules: Rules,
     ) -> None:
         self.graph = graph
         self.traits = traits
         self.target = target
         self.fused = find_fused_sets(graph)
-        self.marked = find_marked(graph, traits)
+        self.giving = find_giving(graph, traits)
         self.awaited = find_awaited(graph, traits)
+        self.place = {name: place for place, name in enumerate(graph.names)}
+        self.anew: set[frozenset[str]] = set()  # fused sets that begin a region
         refusals = {
-            op.name: refusal_of(graph, op, traits[op.name], target) for op in graph
+            op.name: refusal_of(graph, op, traits[op.name], target, rules)
+            for op in graph
         }
         self.refused = {name: why for name, why in refusals.items() if why is not None}
+        self.drafts: dict[str, _Draft] = {}
 
     def form(self) -> Found:
         self.refused |= refuse_by_fusion(self.graph, self.fused, self.refused)
-        taken: set[str] = set()
-        chains: list[Chain] = []
-        apart: list[Chain] = []
-        for op in self.graph:
-            if op.name in taken or op.name in self.refused:
+        while True:
+            lasting = dict(self.refused)
+            drafts = self._draft_all()
+            torn = self._torn_sets(drafts)
+            if torn.keys() - self.anew:
+                self.anew |= torn.keys()
+                self.refused = lasting
                 continue
-            chain = self._chain_from(op.name)
-            taken.update(chain.operators)
+            culprits = self._refuse_torn(torn) | self._leaking_marks(drafts)
+            if not culprits:
+                break
+            self.refused = lasting | culprits
+        regions: list[Formed] = []
+        apart: list[Formed] = []
+        for draft in self._producers_first(drafts):
+            chain = self._finish(draft)
             if self.target.resilient and chain.period > 1:
                 why = f"is part of a group of {chain.period} items, and some may fail"
                 self.refused |= dict.fromkeys(chain.operators, Refusal(why))
                 apart.append(chain)
+            else:
+                regions += self._without_ends(draft, chain)
+        return Found(tuple(regions), self.refused, tuple(apart))
+
+    def _draft_all(self) -> list[_Draft]:
+        """Put every operator that is not refused into a region, left to right."""
+        self.drafts = {}
+        for op in self.graph:
+            if op.name in self.refused:
+                self._end_before(op, self.refused[op.name].text)
+            else:
+                self._place(op)
+        found = {id(draft): draft for draft in self.drafts.values()}
+        return sorted(found.values(), key=lambda d: self.place[d.operators[0]])
+
+    def _place(self, op: Op) -> None:
+        """Add an operator to the regions before it, or to one of them, or begin one."""
+        before = self._drafts_before(op)
+        tried = [before] if before else []
+        if len(before) > 1:
+            tried += [[one] for one in before]
+        first_why = ""
+        for drafts in tried:
+            why = self._join(drafts, op)
+            if why is None:
+                kept = {id(self.drafts[op.name])}
+                for other in before:
+                    if first_why and id(other) not in kept | set(map(id, drafts)):
+                        other.ends[op.name] = first_why
+                return
+            first_why = first_why or why
+        why = self._join([], op)
+        self._end_before(op, first_why or why or "")
+        if why is not None:
+            of_op = self.traits[op.name]
+            trait: Trait = "punctuation" if of_op.expects_punctuation else "order"
+            self.refused[op.name] = Refusal(why, trait)
+
+    def _drafts_before(self, op: Op) -> list[_Draft]:
+        before = [
+            self.drafts[name]
+            for name in self.graph.producers(op.name)
+            if name in self.drafts
+        ]
+        return list({id(draft): draft for draft in before}.values())
+
+    def _end_before(self, op: Op, why: str) -> None:
+        for draft in self._drafts_before(op):
+            draft.ends[op.name] = why
+
+    def _join(self, drafts: list[_Draft], op: Op) -> str | None:
+        """Make an operator and some regions one region; return why not, or None."""
+        of_op = self.traits[op.name]
+        inside = [
+            output.operator
+            for output in op.inputs
+            if any(self.drafts.get(output.operator) is draft for draft in drafts)
+        ]
+        outside = [out.operator for out in op.inputs if out.operator not in inside]
+        key, why = _common_key(drafts)
+        if (why := why or self._why_not_whole(drafts, op)) is not None:
+            return why
+        fronts = [self.drafts[name].fronts[name] for name in dict.fromkeys(inside)]
+        if outside or not fronts:
+            marked = not self.giving.isdisjoint(outside)
+            fronts.append(Front(marked=marked))
+        front = meet(fronts, key)
+        several = len(drafts) > 1 or bool(drafts and outside)
+        why = (
+            why_not_joined(front, op, of_op, self.target)
+            or (_why_not_together(front) if several else None)
+            or (self._why_not_divided(front, op) if front.period > 1 else None)
+        )
+        if why is not None:
+            return why
+        new = frozenset({op.name} if outside or not inside else ())
+        entries = new.union(*(self.drafts[name].entries[name] for name in inside))
+        open_ones = new.union(*(draft.open for draft in drafts))
+        if of_op.state == "keyed":
+            open_ones -= entries
+        behind = join_front(front, op, of_op, single=not _has_branches(self.graph, op))
+        why = _why_not_keyed(drafts, behind.key, open_ones)
+        if why is None and self._leads_back(drafts, op, several=several):
+            why = "what leads to it comes by way of something behind the region"
+        if why is not None:
+            return why
+        self._merge(drafts, op, behind, entries, open_ones)
+        return None
+
+    def _merge(
+        self,
+        drafts: list[_Draft],
+        op: Op,
+        behind: Front,
+        entries: frozenset[str],
+        open_ones: frozenset[str],
+    ) -> None:
+        """Put an operator into the largest of some regions, and the others too."""
+        draft = max(drafts, key=lambda d: len(d.operators), default=_Draft([]))
+        for other in drafts:
+            if other is not draft:
+                draft.operators += other.operators
+                draft.fronts |= other.fronts
+                draft.entries |= other.entries
+                draft.ends |= other.ends
+                draft.sink = draft.sink or other.sink
+                self.drafts |= dict.fromkeys(other.operators, draft)
+        chain = draft.single and why_not_one_stream(self.graph, op) is None
+        draft.single = chain and len(drafts) <= 1
+        draft.operators.append(op.name)
+        if len(drafts) > 1:
+            draft.operators.sort(key=self.place.__getitem__)
+        draft.key = behind.key
+        draft.fronts[op.name] = behind
+        draft.entries[op.name] = entries
+        draft.open = open_ones
+        draft.ends.pop(op.name, None)
+        if isinstance(op.kind, SinkKind):
+            draft.sink = op.name
+        self.drafts[op.name] = draft
+
+    def _why_not_whole(self, drafts: list[_Draft], op: Op) -> str | None:
+        """Return why an operator of a fused set that begins a region must not join."""
+        ties = self.fused.get(op.name)
+        if ties is None or ties not in self.anew or not drafts:
+            return None
+        begun = [self.drafts[name] for name in ties if name in self.drafts]
+        if begun and any(begun[0] is draft for draft in drafts):
+            return None
+        others = sorted(ties - {op.name}, key=self.place.__getitem__)
+        return f"must be fused with {others[0]}, which cannot be in the same region"
+
+    def _why_not_divided(self, front: Front, op: Op) -> str | None:
+        why = why_not_one_stream(self.graph, op)
+        return why and f"{why}, but items come {front.period} at a time"
+
+    def _leads_back(self, drafts: list[_Draft], op: Op, *, several: bool) -> bool:
+        """Tell whether something outside lies between two operators of a region."""
+        chain = all(draft.single for draft in drafts)
+        if not several and (chain or not self.fused):
+            return False
+        inside = {op.name, *(name for draft in drafts for name in draft.operators)}
+        for name in tuple(inside):
+            inside |= self.fused.get(name, frozenset())
+        pending = [n for name in inside for n in self.graph.consumers(name)]
+        seen: set[str] = set()
+        while pending:
+            name = pending.pop()
+            if name in inside or name in seen:
                 continue
-            chain = self._without_ends(chain)
-            if chain.operators:
-                chains.append(chain)
-        return Found(tuple(chains), self.refused, tuple(apart))
+            seen.add(name)
+            draft = self.drafts.get(name)
+            beside = {
+                name,
+                *self.fused.get(name, ()),
+                *(draft.operators if draft else ()),
+            }
+            if not beside.isdisjoint(inside):
+                return True
+            following = [n for one in beside for n in self.graph.consumers(one)]
+            if not inside.isdisjoint(following):
+                return True
+            pending += following
+        return False
 
-    def _chain_from(self, head: str) -> Chain:
-        """Return the longest safe region that starts with `head`."""
-        operators: list[str] = []
-        fronts: list[Front] = []
-        front = Front(marked=head in self.marked)
-        name: str | None = head
-        ends = ""
-        while name is not None:
-            if name in self.refused:
-                ends = f"{name}: {self.refused[name].text}"
-                break
-            op, of_op = self.graph[name], self.traits[name]
-            why = why_not_joined(front, op, of_op, self.target)
-            if why is not None:
-                ends = f"{name}: {why}"
-                break
-            front = join_front(front, op, of_op)
-            operators.append(name)
-            fronts.append(front)
-            name = next(iter(self.graph.consumers(name)), None)
-        if not operators:
-            of_head = self.traits[head]
-            trait: Trait = "punctuation" if of_head.expects_punctuation else "order"
-            self.refused[head] = Refusal(ends.removeprefix(f"{head}: "), trait)
-            return Chain((), (), ends)
-        kept = self._cut(operators)
-        if kept < len(operators):
-            ends = f"{operators[kept]}: {self.refused[operators[kept]].text}"
-        front = fronts[kept - 1] if kept else Front()
-        return Chain(tuple(operators[:kept]), front.key, ends, front.period)
+    def _torn_sets(self, drafts: Sequence[_Draft]) -> dict[frozenset[str], str]:
+        """Return the fused sets of which a region holds only a part; with who is missing."""
+        torn: dict[frozenset[str], str] = {}
+        for draft in drafts:
+            sets = Counter(
+                self.fused[name] for name in draft.operators if name in self.fused
+            )
+            for ties, size in sets.items():
+                if size < len(ties):
+                    missing = ties.difference(draft.operators)
+                    torn.setdefault(ties, min(missing, key=self.place.__getitem__))
+        return torn
 
-    def _without_ends(self, chain: Chain) -> Chain:
+    def _refuse_torn(self, torn: Mapping[frozenset[str], str]) -> dict[str, Refusal]:
+        return {
+            name: Refusal(
+                f"must be fused with {missing if name != missing else _other(ties, name)}, "
+                "which cannot be in the same region"
+            )
+            for ties, missing in torn.items()
+            for name in ties
+        }
+
+    def _leaking_marks(self, drafts: Sequence[_Draft]) -> dict[str, Refusal]:
+        """Return the operators whose punctuations are awaited outside the region."""
+        leaking: dict[str, Refusal] = {}
+        for draft in drafts:
+            inside = frozenset(draft.operators)
+            for last in draft.operators:
+                if not any(
+                    self._awaits(name)
+                    for name in self.graph.consumers(last)
+                    if name not in inside
+                ):
+                    continue
+                text = f"makes punctuations that are awaited after {last}"
+                for name in self._makers(last, inside):
+                    leaking[name] = Refusal(text, "punctuation")
+        return leaking
+
+    def _awaits(self, name: str) -> bool:
+        of_op = self.traits[name]
+        return of_op.expects_punctuation or (
+            passes_marks(of_op) and name in self.awaited
+        )
+
+    def _makers(self, last: str, inside: frozenset[str]) -> Iterable[str]:
+        """Return the operators of a region whose punctuations leave it behind `last`."""
+        pending, seen = [last], {last}
+        while pending:
+            name = pending.pop()
+            if self.traits[name].punctuation == "generating":
+                yield name
+            if passes_marks(self.traits[name]):
+                before = inside.intersection(self.graph.producers(name)) - seen
+                seen |= before
+                pending += before
+
+    def _producers_first(self, drafts: Sequence[_Draft]) -> list[_Draft]:
+        """Return regions so that each stands behind those that lead to it."""
+        groups: dict[str, tuple[str, ...]] = {}
+        for name in self.graph.names:
+            draft = self.drafts.get(name)
+            ties = self.fused.get(name, frozenset({name}))
+            groups[name] = tuple(draft.operators) if draft else tuple(ties)
+        first = {
+            name: min(group, key=self.place.__getitem__)
+            for name, group in groups.items()
+        }
+        after: dict[str, list[str]] = {name: [] for name in first.values()}
+        waiting = dict.fromkeys(after, 0)
+        for edge in self.graph.edges:
+            one, two = first[edge.producer.operator], first[edge.consumer.operator]
+            if one != two:
+                after[one].append(two)
+                waiting[two] += 1
+        ready = [self.place[name] for name, count in waiting.items() if count == 0]
+        heapq.heapify(ready)
+        by_head = {first[draft.operators[0]]: draft for draft in drafts}
+        ordered: list[_Draft] = []
+        while ready:
+            name = self.graph.names[heapq.heappop(ready)]
+            if name in by_head:
+                ordered.append(by_head[name])
+            for following in after[name]:
+                waiting[following] -= 1
+                if waiting[following] == 0:
+                    heapq.heappush(ready, self.place[following])
+        return ordered
+
+    def _finish(self, draft: _Draft) -> Formed:
+        ends = sorted(draft.ends, key=self.place.__getitem__)
+        text = "; ".join(f"{name}: {draft.ends[name]}" for name in ends)
+        return Formed(tuple(draft.operators), draft.key, text, draft.period)
+
+    def _without_ends(self, draft: _Draft, whole: Formed) -> list[Formed]:
         """Return what the engine replicates of a region; refuse the rest."""
         if self.target.parallel_ends:
-            return chain
+            return [whole]
         ends = {
             name: Refusal(f"is {verb} by one worker on this engine")
-            for name in chain.operators
+            for name in draft.operators
             if (verb := _verb_of(self.graph[name]))
         }
         self.refused |= ends
@@ -419,54 +585,83 @@ class _Former:
         if any(not ties <= ends.keys() for ties in fused):
             end, refusal = next(iter(ends.items()))
             together = Refusal(f"must be fused with {end}, which {refusal.text}")
-            self.refused |= dict.fromkeys(chain.operators, together) | ends
-            return Chain((), (), "")
-        kept = tuple(name for name in chain.operators if name not in ends)
-        last = chain.operators[-1] if chain.operators else ""
-        why = f"{last}: {ends[last].text}" if last in ends and kept else chain.ends
-        keyed = any(self.traits[name].state == "keyed" for name in kept)
-        key = chain.key if keyed else ()
-        return chain._replace(operators=kept, key=key, ends=why)
+            self.refused |= dict.fromkeys(draft.operators, together) | ends
+            return []
+        formed = []
+        for names in self._components([n for n in draft.operators if n not in ends]):
+            if all(isinstance(self.graph[name].kind, Union) for name in names):
+                self.refused |= dict.fromkeys(names, Refusal("only passes items on"))
+                continue
+            following = {n for name in names for n in self.graph.consumers(name)}
+            stops = {
+                **{n: why for n, why in draft.ends.items() if n in following},
+                **{n: ends[n].text for n in ends.keys() & following},
+            }
+            keyed = any(self.traits[name].state == "keyed" for name in names)
+            part = replace(draft, operators=names, ends=stops)
+            formed.append(self._finish(part)._replace(key=draft.key if keyed else ()))
+        return formed
 
-    def _cut(self, operators: Sequence[str]) -> int:
-        """Return how many operators of a region may stay; refuse what may not."""
-        kept = len(operators)
-        while kept:
-            culprits = self._torn_sets(operators[:kept])
-            culprits |= self._leaking_marks(operators[:kept])
-            if not culprits:
-                break
-            self.refused |= culprits
-            kept = next(i for i, name in enumerate(operators) if name in culprits)
-        return kept
+    def _components(self, names: Sequence[str]) -> list[list[str]]:
+        """Return the operators that are still connected with each other, in order."""
+        part_of: dict[str, list[str]] = {}
+        for name in names:
+            before = [part_of[n] for n in self.graph.producers(name) if n in part_of]
+            joined = [name]
+            for part in {id(part): part for part in before}.values():
+                joined = [*part, *joined]
+            part_of |= dict.fromkeys(joined, joined)
+        found = {id(part): part for part in part_of.values()}
+        return [sorted(part, key=self.place.__getitem__) for part in found.values()]
 
-    def _torn_sets(self, operators: Sequence[str]) -> dict[str, Refusal]:
-        """Return the operators that are fused with something outside the region."""
-        sets = Counter(self.fused[name] for name in operators if name in self.fused)
-        torn = [fused for fused, size in sets.items() if size < len(fused)]
-        inside = frozenset(operators)
-        return {
-            name: Refusal(
-                f"must be fused with {min(fused - inside)}, "
-                "which cannot be in the same region"
-            )
-            for fused in torn
-            for name in fused
-        }
 
-    def _leaking_marks(self, operators: Sequence[str]) -> dict[str, Refusal]:
-        """Return the operators whose punctuations are awaited outside the region."""
-        last = operators[-1]
-        if last not in self.awaited:
-            return {}
-        leaking: dict[str, Refusal] = {}
-        for name in reversed(operators):
-            if self.traits[name].punctuation == "generating":
-                text = f"makes punctuations that are awaited after {last}"
-                leaking[name] = Refusal(text, "punctuation")
-            if not passes_marks(self.traits[name]):
-                break
-        return leaking
+def _other(ties: frozenset[str], name: str) -> str:
+    return min(ties - {name})
+
+
+def _common_key(drafts: Sequence[_Draft]) -> tuple[tuple[str, ...], str | None]:
+    """Return the key that regions have in common, or why they have none."""
+    keys = [draft.key for draft in drafts if draft.key]
+    if not keys:
+        return (), None
+    common = tuple(name for name in keys[0] if all(name in key for key in keys))
+    if common:
+        return common, None
+    listed = " and by ".join(_list_names(key) for key in keys)
+    return (), f"brings together what is divided by {listed}"
+
+
+def _why_not_together(front: Front) -> str | None:
+    """Return why a region cannot take in another stream."""
+    if front.by_range:
+        return (
+            "brings in a further stream, but the items of the region are read by range"
+        )
+    if front.period > 1:
+        return f"brings in a further stream, but items come {front.period} at a time"
+    return None
+
+
+def _why_not_keyed(
+    drafts: Sequence[_Draft], key: tuple[str, ...], open_ones: frozenset[str]
+) -> str | None:
+    """Return why what enters a region cannot be divided by a key, or None.
+
+    What enters where it leads to no operator with a key may have no such attribute.
+    """
+    if not key:
+        return None
+    names = _list_names(key)
+    sink = next((draft.sink for draft in drafts if draft.sink), None)
+    if sink is not None:
+        return f"needs its items by {names}, but {sink} is written in order"
+    if open_ones:
+        return f"the items that enter at {min(open_ones)} may have no {names}"
+    return None
+
+
+def _has_branches(graph: Graph, op: Op) -> bool:
+    return op.kind.outputs > 1 or len(graph.out_edges(op.name)) > 1
 
 
 def _verb_of(op: Op) -> str | None:

@@ -43,6 +43,8 @@ from anabranch.runtime.codegen import Entry
 from anabranch.runtime.compiled.program import NOTHING, CompileChoice, choice_of
 from anabranch.runtime.positions import Positions, positions_of
 
+_STRONGEST: tuple[LastJoint, ...] = ("shuffle", "merge", "parallel_sink")
+
 How = Literal["key", "range", "group", "one", "write", "driver"]
 
 
@@ -152,18 +154,29 @@ class SparkLayout:
         return "shuffle" if any(one.replicated for one in before) else "split"
 
     def _last(self, unit: Unit) -> LastJoint:
-        """Return what happens at the end of a region; it has one stream out at most."""
-        if unit.writes:
+        """Return what happens where streams leave a region: to replicas, or to one."""
+        if not unit.operators:
             return _end_in_files(self.graph, unit.writes[0])
-        name = unit.operators[-1]
-        for edge in self.graph.out_edges(name):
-            after = self.routes[edge].unit
-            if after < 0 or not self.units[after].replicated:
-                return "merge"
-            writes = self.units[after].writes
-            if not self.units[after].operators and writes:
-                written = _end_in_files(self.graph, writes[0])
-                return "shuffle" if written == "parallel_sink" else "merge"
+        found: set[LastJoint] = set()
+        for name in unit.operators:
+            for edge in self.graph.out_edges(name):
+                if edge in self.routes:
+                    found.add(self._joint_of(unit, edge))
+        for joint in _STRONGEST:
+            if joint in found:
+                return joint
+        return "parallel_sink"
+
+    def _joint_of(self, unit: Unit, edge: Edge) -> LastJoint:
+        sink = edge.consumer.operator
+        if sink in unit.writes:
+            return _end_in_files(self.graph, sink)
+        after = self.routes[edge].unit
+        if after < 0 or not self.units[after].replicated:
+            return "merge"
+        written = not self.units[after].operators
+        if written and _end_in_files(self.graph, sink) == "merge":
+            return "merge"
         return "shuffle"
 
     @cached_property

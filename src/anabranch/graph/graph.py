@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -150,6 +150,35 @@ class Graph:
     def sinks(self) -> tuple[Op, ...]:
         """The operators that write."""
         return tuple(op for op in self.ops if isinstance(op.kind, SinkKind))
+
+
+def name_stream(output: Output) -> str:
+    """Return the name of a stream: that of its operator, with the port if it is not 0.
+
+    >>> name_stream(Output("route")), name_stream(Output("route", 1))
+    ('route', 'route.1')
+    """
+    return f"{output.operator}.{output.port}" if output.port else output.operator
+
+
+def streams_into(graph: Graph, operators: Collection[str]) -> tuple[Edge, ...]:
+    """Return the streams that enter a part of a graph."""
+    return tuple(
+        Edge(output, Input(name, port))
+        for name in operators
+        for port, output in enumerate(graph[name].inputs)
+        if output.operator not in operators
+    )
+
+
+def streams_out_of(graph: Graph, operators: Collection[str]) -> tuple[Edge, ...]:
+    """Return the streams that leave a part of a graph."""
+    return tuple(
+        edge
+        for name in operators
+        for edge in graph.out_edges(name)
+        if edge.consumer.operator not in operators
+    )
 
 
 def ancestors(graph: Graph, name: str) -> set[str]:

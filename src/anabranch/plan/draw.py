@@ -332,7 +332,8 @@ class _Drawing:
         before = dict.fromkeys(range(layers), 0.0)  # room that joints need at its left
         after = dict.fromkeys(range(layers), 0.0)
         for region in self.plan.regions:
-            first, last = layer_of[region.operators[0]], layer_of[region.operators[-1]]
+            inside = [layer_of[name] for name in region.operators]
+            first, last = min(inside), max(inside)
             before[first] = max(before[first], _PAD + _pill_width(_first_words(region)))
             after[last] = max(after[last], _PAD + _pill_width(_last_words(region)))
         gaps = [_GAP + after[layer] + before[layer + 1] for layer in range(layers - 1)]
@@ -349,7 +350,7 @@ class _Drawing:
     def size(self) -> tuple[float, float]:
         ends = [self._find_right(name) for name in self.graph.names]
         ends += [
-            self._find_right(region.operators[-1])
+            max(map(self._find_right, region.operators))
             + _PAD
             + _pill_width(_last_words(region))
             for region in self.plan.regions
@@ -380,10 +381,11 @@ class _Drawing:
 
     def _region(self, index: int, region: Region) -> str:
         tint = _TINTS[index % len(_TINTS)]
-        left = self._find_left(region.operators[0]) - _PAD
-        right = self._find_right(region.operators[-1]) + _PAD
-        y = self._y(region.operators[0]) - _BOX / 2 - _PAD - _TITLE + 6
-        height = _BOX + 2 * _PAD + _TITLE - 6
+        left = min(map(self._find_left, region.operators)) - _PAD
+        right = max(map(self._find_right, region.operators)) + _PAD
+        heights = [self._y(name) for name in region.operators]
+        y = min(heights) - _BOX / 2 - _PAD - _TITLE + 6
+        height = max(heights) - min(heights) + _BOX + 2 * _PAD + _TITLE - 6
         key = f" by {', '.join(region.key)}" if region.key else ""
         return (
             f'<g data-region="{escape(region.name)}">'
@@ -439,14 +441,16 @@ class _Drawing:
 
     def _joints(self, index: int, region: Region) -> Iterator[str]:
         ink = _TINTS[index % len(_TINTS)].ink
-        head, tail = region.operators[0], region.operators[-1]
-        y = self._y(head)
+        heights = [self._y(name) for name in region.operators]
+        y = (min(heights) + max(heights)) / 2
         words = _first_words(region)
         if words:
-            middle = self._find_left(head) - _PAD - _pill_width(words) / 2 + _OVERLAP
+            left = min(map(self._find_left, region.operators))
+            middle = left - _PAD - _pill_width(words) / 2 + _OVERLAP
             yield _pill(middle, y, words, ink)
         words = _last_words(region)
-        middle = self._find_right(tail) + _PAD + _pill_width(words) / 2 - _OVERLAP
+        right = max(map(self._find_right, region.operators))
+        middle = right + _PAD + _pill_width(words) / 2 - _OVERLAP
         yield _pill(middle, y, words, ink)
 
     def _legend(self) -> Iterator[str]:

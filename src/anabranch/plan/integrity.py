@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from anabranch.errors import PlanError
-from anabranch.graph.graph import Graph
+from anabranch.graph.graph import Graph, name_stream, streams_into, streams_out_of
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block
 from anabranch.operators.stateless import Map
@@ -68,15 +68,19 @@ class _Look:
     def region_of(self) -> dict[str, Region]:
         return {name: r for r in self.plan.regions for name in r.operators}
 
-    def before(self, region: Region) -> Region | None:
-        """Return the region that feeds a region directly."""
-        producers = self.graph.producers(region.operators[0])
-        return self.region_of.get(producers[0]) if producers else None
+    def before(self, region: Region) -> list[Region]:
+        """Return the regions that feed a region directly."""
+        edges = streams_into(self.graph, region.operators)
+        return self._regions(e.producer.operator for e in edges)
 
-    def after(self, region: Region) -> Region | None:
-        """Return the region that a region feeds directly."""
-        consumers = self.graph.consumers(region.operators[-1])
-        return self.region_of.get(consumers[0]) if consumers else None
+    def after(self, region: Region) -> list[Region]:
+        """Return the regions that a region feeds directly."""
+        edges = streams_out_of(self.graph, region.operators)
+        return self._regions(e.consumer.operator for e in edges)
+
+    def _regions(self, names: Iterable[str]) -> list[Region]:
+        found = [self.region_of[name] for name in names if name in self.region_of]
+        return list({region.name: region for region in found}.values())
 
 
 def _operators_have_one_element(look: _Look) -> Iterator[str]:
@@ -112,39 +116,104 @@ def _regions_have_operators(look: _Look) -> Iterator[str]:
                 yield f"operator {name} of {region.name} is not in the program"
 
 
-def _regions_are_chains(look: _Look) -> Iterator[str]:
+def _regions_are_connected(look: _Look) -> Iterator[str]:
+    """Check that a region is one part of the graph, and knows its streams."""
     count = Counter(n for r in look.plan.regions for n in r.operators)
     yield from (f"operator {n} is in {c} regions" for n, c in count.items() if c > 1)
+    place = {name: index for index, name in enumerate(look.graph.names)}
     for region in look.plan.regions:
-        for name in region.operators:
-            op = look.graph[name]
-            streams = max(
-                len(op.inputs), op.kind.outputs, len(look.graph.out_edges(name))
-            )
-            if streams > 1:
-                yield f"operator {name} of {region.name} has more than one stream"
-        for one, two in zip(region.operators, region.operators[1:], strict=False):
-            if look.graph.consumers(one) != (two,):
-                yield f"{one} does not lead to {two} in region {region.name}"
+        if list(region.operators) != sorted(region.operators, key=place.__getitem__):
+            yield f"{region.name} does not name its operators in the order of the program"
+        apart = set(region.operators) - _connected(look.graph, region.operators)
+        if apart:
+            listed = ", ".join(sorted(apart))
+            yield f"{listed} is not connected with the rest of {region.name}"
+        for end, edges, known in (
+            ("inputs", streams_into(look.graph, region.operators), region.inputs),
+            ("outputs", streams_out_of(look.graph, region.operators), region.outputs),
+        ):
+            streams = tuple(dict.fromkeys(name_stream(e.producer) for e in edges))
+            if streams != known:
+                yield f"the {end} of {region.name} are {streams}; the plan says {known}"
+        if region.period > 1 and len(region.operators) > 1:
+            yield from _chain_faults(look, region)
+
+
+def _connected(graph: Graph, operators: Sequence[str]) -> set[str]:
+    inside = frozenset(operators)
+    found = {operators[0]}
+    pending = [operators[0]]
+    while pending:
+        name = pending.pop()
+        beside = inside.intersection((*graph.producers(name), *graph.consumers(name)))
+        pending += beside - found
+        found |= beside
+    return found
+
+
+def _chain_faults(look: _Look, region: Region) -> Iterator[str]:
+    """Check that items that come in groups have one way through a region."""
+    for name in region.operators:
+        op = look.graph[name]
+        streams = max(len(op.inputs), op.kind.outputs, len(look.graph.out_edges(name)))
+        if streams > 1:
+            yield f"operator {name} of {region.name} has more than one stream"
 
 
 def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
+    """Check that items of one key come to one replica, whichever way they take.
+
+    Where a region has a key, what enters it anywhere must lead to an operator that has
+    the key too: nothing else tells that the attribute is there.
+    """
     for region in look.plan.regions:
         key = frozenset(region.key)
-        kept = True
+        ways = _Ways(look, key)
         for name in region.operators:
             known = look.known.get(name)
             if known is None:
                 continue
+            reaches = ways.reaches(name)
             in_groups = isinstance(look.graph[name].kind, Block)
             if known.state == "global" and not in_groups:
                 yield f"operator {name} of {region.name} has one state for all items"
             if known.state == "keyed" and not (key and key <= set(known.key)):
                 yield f"the key of {region.name} is not a part of the key of {name}"
-            if known.state == "keyed" and not kept:
+            if known.state == "keyed" and not reaches:
                 yield f"the key of {region.name} does not reach {name} unchanged"
-            if known.forwards is not None and look.graph[name].inputs:
-                kept = kept and key <= set(known.forwards)
+            ways.go_through(known, unchanged=reaches)
+        if key and ways.unkeyed:
+            listed = ", ".join(sorted(ways.unkeyed))
+            yield f"what enters {region.name} at {listed} may not have its key"
+
+
+class _Ways:
+    """The ways of items through a region, as far as they have been followed."""
+
+    def __init__(self, look: _Look, key: frozenset[str]) -> None:
+        self._graph = look.graph
+        self._key = key
+        self._kept: dict[str, bool] = {}  # the key is as it was at the entries
+        self._entries: dict[str, frozenset[str]] = {}  # that lead to an operator
+        self.unkeyed: set[str] = set()  # entries that lead to no operator with a key
+
+    def reaches(self, name: str) -> bool:
+        """Tell whether the key comes to an operator as it was."""
+        inputs = [output.operator for output in self._graph[name].inputs]
+        return all(self._kept.get(producer, True) for producer in inputs)
+
+    def go_through(self, known: PlanOperator, *, unchanged: bool) -> None:
+        """Follow items through an operator."""
+        op = self._graph[known.name]
+        before = [o.operator for o in op.inputs if o.operator in self._kept]
+        own = {op.name} if len(before) < max(len(op.inputs), 1) else set()
+        entries = frozenset(own).union(*(self._entries[name] for name in before))
+        self.unkeyed |= own
+        if known.state == "keyed":
+            self.unkeyed -= entries
+        if known.forwards is not None and op.inputs:
+            unchanged = unchanged and self._key <= set(known.forwards)
+        self._kept[op.name], self._entries[op.name] = unchanged, entries
 
 
 def _groups_are_whole(look: _Look) -> Iterator[str]:
@@ -212,20 +281,27 @@ def _kernels_are_of_their_subgraph(look: _Look) -> Iterator[str]:
 
 def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
     for region in look.plan.regions:
-        head = look.graph[region.operators[0]]
-        tail = look.graph[region.operators[-1]]
-        if isinstance(head.kind, SourceKind) != (
-            region.first_joint == "parallel_source"
-        ):
-            yield f"{region.name} starts with {head.name} but {region.first_joint}"
-        if isinstance(tail.kind, SinkKind) != (region.last_joint == "parallel_sink"):
-            yield f"{region.name} ends with {tail.name} but {region.last_joint}"
+        ops = [look.graph[name] for name in region.operators]
+        reads = any(isinstance(op.kind, SourceKind) for op in ops)
+        if reads != (region.first_joint == "parallel_source"):
+            yield f"{region.name} starts with {ops[0].name} but {region.first_joint}"
+        written = [op.name for op in ops if isinstance(op.kind, SinkKind)]
+        ends = bool(written) and not streams_out_of(look.graph, region.operators)
+        if ends != (region.last_joint == "parallel_sink"):
+            yield f"{region.name} ends with {ops[-1].name} but {region.last_joint}"
+        if reads and streams_into(look.graph, region.operators):
+            yield f"{region.name} reads a source, and takes in another stream"
+        if written and region.ordering != "contiguous":
+            yield f"{region.name} writes {written[0]}, but not in contiguous parts"
         before, after = look.before(region), look.after(region)
-        fed_by_shuffle = before is not None and before.last_joint == "shuffle"
-        if (region.first_joint == "shuffle") != fed_by_shuffle:
+        fed_by_shuffle = any(one.last_joint == "shuffle" for one in before)
+        if region.first_joint == "shuffle" and not fed_by_shuffle:
             yield f"{region.name} starts with {region.first_joint}; {before} is before it"
-        feeds_shuffle = after is not None and after.first_joint == "shuffle"
-        if (region.last_joint == "shuffle") != feeds_shuffle:
+        if region.first_joint == "split" and region.period == 1 and fed_by_shuffle:
+            yield f"{region.name} starts with {region.first_joint}; {before} is before it"
+        feeds_shuffle = any(one.first_joint == "shuffle" for one in after)
+        waits = region.period > 1 and region.last_joint == "merge"  # with one replica
+        if (region.last_joint == "shuffle") != feeds_shuffle and not waits:
             yield f"{region.name} ends with {region.last_joint}; {after} is after it"
 
 
@@ -262,14 +338,16 @@ def _since_numbered(look: _Look) -> dict[str, Push]:
     found: dict[str, Push] = {}
     for region in look.plan.regions:  # left to right
         least, most = region.push
-        before = look.before(region) if region.first_joint == "shuffle" else None
-        if before is not None and before.name in found:
-            earlier = found[before.name]
-            least *= earlier.least
-            if 0 in {most, earlier.most}:
+        before = look.before(region) if region.first_joint == "shuffle" else []
+        earlier = [found[one.name] for one in before if one.name in found]
+        if earlier:
+            least *= min(push.least for push in earlier)
+            bounds = [push.most for push in earlier]
+            if most == 0 or all(bound == 0 for bound in bounds):
                 most = 0
             elif most is not None:
-                most = None if earlier.most is None else most * earlier.most
+                known = [bound for bound in bounds if bound is not None]
+                most = most * max(known) if len(known) == len(bounds) else None
         found[region.name] = Push(least, most)
     return found
 
@@ -278,7 +356,7 @@ RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
     _operators_have_one_element,
     _operators_are_those_of_the_program,
     _operators_are_parallel_or_sequential,
-    _regions_are_chains,
+    _regions_are_connected,
     _region_keys_reach_keyed_operators,
     _groups_are_whole,
     _fused_operators_stay_together,

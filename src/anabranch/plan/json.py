@@ -189,6 +189,8 @@ def _region_to(region: Region) -> dict[str, Any]:
         "why": region.why,
         "ends": region.ends,
         "period": region.period,
+        "inputs": list(region.inputs),
+        "outputs": list(region.outputs),
     }
 
 
@@ -204,4 +206,6 @@ def _region_from(data: Mapping[str, Any]) -> Region:
         why=data["why"],
         ends=data["ends"],
         period=data.get("period", 1),
+        inputs=tuple(data.get("inputs", ())),
+        outputs=tuple(data.get("outputs", ())),
     )

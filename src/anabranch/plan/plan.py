@@ -3,8 +3,8 @@
 The plan: what the compiler decided, as frozen data that prints, diffs and pickles.
 
 The words are those of *Safe Data Parallelism for General Streaming*: a *region* is a
-chain of operators that may be replicated, a *joint* is what happens at its two ends,
-and an *element* is what runs in one thread of control.
+part of the graph that may be replicated, a *joint* is what happens where items enter and
+leave it, and an *element* is what runs in one thread of control.
 
 What may change while a program runs: where threads are, and how wide regions are.
 
@@ -117,12 +117,14 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class Region:
-    """A chain of operators that may be replicated.
+    """Operators, connected with each other, that may be replicated together.
 
     `ordering` and the joints are those that the engine uses while every region has
     several replicas. `push` is of the region alone, `why` tells why its ordering is the
-    cheapest safe one, and `ends` which operator could not join and why ("" at the
-    program's end). Items are dealt out to its replicas `period` at a time.
+    cheapest safe one, and `ends` which operators could not join and why ("" at the
+    program's end). Items are dealt out to its replicas `period` at a time. `inputs` are
+    the streams that enter it and `outputs` those that leave it, each by the operator
+    that gives it.
     """
 
     name: str
@@ -135,6 +137,8 @@ class Region:
     why: str
     ends: str = ""
     period: int = 1
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     @property
     def order(self) -> Order:

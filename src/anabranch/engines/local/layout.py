@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from anabranch.errors import PlanError
-from anabranch.graph.graph import Edge, Graph, Input, Op
+from anabranch.graph.graph import Edge, Graph, Input, Op, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Deal
 from anabranch.operators.stateless import Barrier, Filter, Map, Punctuate, Split, Union
@@ -166,12 +166,35 @@ def find_carrying(
         if arriving[consumer] > 1
         or (parts.get(producer) in unsure and parts.get(consumer) != parts[producer])
     ]
+    waiting += [name for name, count in arriving.items() if count > 1 and name in parts]
+    beside = _find_beside(pairs, parts, frozenset(threads.leader.values()))
+    feeding: dict[str, list[str]] = {}
+    for producer, consumer in pairs:
+        feeding.setdefault(consumer, []).append(producer)
     while waiting:
         name = waiting.pop()
         if name not in carrying:
             carrying.add(name)
-            waiting += [producer for producer, consumer in pairs if consumer == name]
+            waiting += [*feeding.get(name, ()), *beside.get(name, ())]
     return frozenset(carrying)
+
+
+def _find_beside(
+    pairs: Sequence[tuple[str, str]], parts: Parts, leaders: frozenset[str]
+) -> dict[str, list[str]]:
+    """Return which elements carry positions if an element of a region does.
+
+    All of its region, which has one way to keep its order, and the regions that it
+    shuffles to: what was numbered otherwise is not numbered anew.
+    """
+    inside: dict[str, list[str]] = {}
+    for name in leaders & parts.keys():
+        inside.setdefault(parts[name], []).append(name)
+    beside = {name: list(names) for names in inside.values() for name in names}
+    for producer, consumer in pairs:
+        if producer in parts and consumer in parts:
+            beside[producer].append(consumer)
+    return beside
 
 
 def _unsure(plan: Plan, shuffles: frozenset[tuple[str, str]]) -> frozenset[str]:
@@ -266,7 +289,7 @@ def why_not_in_groups(
     """Return why items cannot be dealt out in groups where a region needs that."""
     if region.period == 1:
         return None
-    if any(name in parts for name in graph.producers(region.operators[0])):
+    if any(e.producer.operator in parts for e in streams_into(graph, region.operators)):
         return "replicas of another region deal its items out"
     return None
 
@@ -430,7 +453,7 @@ def _arrange(
         orders={
             region.name: Order(
                 "position"
-                if threads.leader[region.operators[-1]] in carrying
+                if any(threads.leader[name] in carrying for name in region.operators)
                 else strategies[region.name],
                 "shuffle"
                 if any(region.name == two for _, two in shuffles)

@@ -256,6 +256,7 @@ class Network:
         self, layout: LocalLayout, build: Build, fail: Fail, ambient: Ambient
     ) -> None:
         self.layout = layout
+        self._build = build
         self.replicas = build_replicas(layout, build)
         self._fail = fail
         owner_of: dict[Inlet, Replica] = {
@@ -360,11 +361,29 @@ class Network:
         """Put what another network left over where it belongs; before the start."""
         for edge, batches in left_over.items():
             producer = self.layout.element_of(edge.producer.operator)
+            consumer = self.layout.element_of(edge.consumer.operator)
             outlet = self.replicas[producer.name][0].outlets[edge]
             batch = in_order_of_positions(batches)
             if producer.carried == "nothing":
                 batch.known, batch.columns = batch.columns, None
+            if consumer.part is not None and producer.part == consumer.part:
+                outlet = self._divide_within(edge, outlet)
             outlet.put(batch)
+
+    def _divide_within(self, edge: Edge, first: Outlet) -> Outlet:
+        """Return who deals out what waited between two elements of a region.
+
+        What leads to an operator with a key still has the key that it came in with.
+        """
+        consumer = self.layout.element_of(edge.consumer.operator)
+        part = str(consumer.part)
+        slots = [
+            Slot(inlet, first.slots[0].queue)
+            for replica in self.replicas[consumer.name]
+            if (inlet := replica.inlet) is not None
+        ]
+        marked = edge.producer.operator in self.layout.punctuated
+        return SplitOutlet(slots, _router(part, self._build), punctuated=marked)
 
     def _edges_into(self, region: Region) -> list[Edge]:
         elements = self.layout.elements.values()
