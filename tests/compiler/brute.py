@@ -24,8 +24,10 @@ def violations(graph, traits, plan, target=None):
     region_of = {name: r.name for r in plan.regions for name in r.operators}
     found = []
     for region in plan.regions:
-        found += _of_region(graph, traits, net, region)
+        found += _of_shape(graph, net, region)
+        found += _of_region(graph, traits, region)
         found += _of_keys(graph, traits, net, region)
+        found += _of_entries(graph, traits, net, region)
         found += _of_numbers(plan, net, region)
     found += _of_fusion(graph, net, plan, region_of)
     found += _of_punctuation(graph, traits, net, region_of)
@@ -51,7 +53,7 @@ def unchained(graph, plan):
     return found
 
 
-def _of_region(graph, traits, net, region):
+def _of_shape(graph, net, region):
     members = region.operators
     if not nx.is_connected(nx.Graph(net.subgraph(members))):
         yield f"{region.name} is not connected"
@@ -60,7 +62,13 @@ def _of_region(graph, traits, net, region):
     for one, two in itertools.product(members, repeat=2):
         if one != two and nx.has_path(outside, one, two):
             yield f"something outside lies between {one} and {two}"
-    for name in members:
+    sources = [n for n in members if isinstance(graph[n].kind, SourceKind)]
+    if sources and _entries(graph, members) != set(sources[:1]):
+        yield f"{sources[0]} is read by range, but other items come in beside it"
+
+
+def _of_region(graph, traits, region):
+    for name in region.operators:
         op, of_op = graph[name], traits[name]
         if of_op.state not in {"stateless", "keyed"}:
             yield f"{name} has global state"
@@ -71,8 +79,6 @@ def _of_region(graph, traits, net, region):
             yield f"{name} takes {of_op.pop} items"
         if isinstance(op.kind, Block) and (op.kind.pop > 1 or op.kind.peek > 1):
             yield f"{name} is a block of several items"
-        if isinstance(op.kind, SourceKind) and _entries(graph, members) != {name}:
-            yield f"{name} is read by range, but other items come in beside it"
 
 
 def _entries(graph, members):
@@ -104,6 +110,12 @@ def _of_keys(graph, traits, net, region):
             forwards = traits[earlier].forwards
             if forwards is not None and not set(region.key) <= forwards:
                 yield f"{earlier} does not forward {region.key} to {name}"
+
+
+def _of_entries(graph, traits, net, region):
+    members = region.operators
+    keyed = [name for name in members if traits[name].state == "keyed"]
+    inside = nx.DiGraph(net.subgraph(members))
     for entry in _entries(graph, members) if region.key else ():
         if not ({entry} | nx.descendants(inside, entry)) & set(keyed):
             yield f"what comes in at {entry} need not have {region.key}"

@@ -62,7 +62,9 @@ def test_elements_are_named_by_level_and_know_their_region():
 
 
 def test_forming_elements_again_changes_nothing():
-    graph, traits = program("src -> x[global]; x -> a -> u[global]; x -> b -> u -> sink")
+    graph, traits = program(
+        "src -> x[global]; x -> a -> u[global]; x -> b -> u -> sink"
+    )
     plan = make_plan(graph, traits)
 
     assert plan.elements == form_elements(graph, plan.regions)

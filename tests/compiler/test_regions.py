@@ -6,7 +6,6 @@ from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.regions import find_regions
 from tests.compiler.notation import program
 
-
 PAPER = Rules(chains=True)
 
 
@@ -120,8 +119,10 @@ NOT_GRAPHS = {
         "a | u",
     ),
     "two ways that cross outside": (
-        "one -> a; two -> b; a -> x[global] -> c; b -> y[global] -> d; "
-        "b -> c -> u; a -> d -> u -> sink",
+        (
+            "one -> a; two -> b; a -> x[global] -> c; b -> y[global] -> d; "
+            "b -> c -> u; a -> d -> u -> sink"
+        ),
         "a | b c | d u",
     ),
     "keys with nothing in common that meet": (

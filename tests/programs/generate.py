@@ -23,7 +23,7 @@ from anabranch.engines.sequential import SequentialEngine
 from anabranch.language.drafts import Result, build_graph
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import policy
-from tests.programs.steps import FRAGILE, STEPS
+from tests.programs.steps import FRAGILE, GRAPHS, STEPS
 from tests.programs.timed_steps import TIMED
 from tests.programs.writer import Var, Writer
 
@@ -58,12 +58,14 @@ def program(
     without: Collection[str] = (),
     failing: bool = False,
     timed: bool = False,
+    graphs: bool = False,
 ) -> Program:
     """Return the program of a seed; `without` leaves out steps (names in `STEPS`).
 
-    With `timed` it has streams with a clock, out of order, and what follows a clock.
+    With `timed` it has streams with a clock, out of order, and what follows a clock. With
+    `graphs` its streams part and meet more often than not.
     """
-    return write(Random(seed), without, failing=failing, timed=timed)
+    return write(Random(seed), without, failing=failing, timed=timed, graphs=graphs)
 
 
 def programs(*, without: Collection[str] = ()) -> st.SearchStrategy[Program]:
@@ -78,6 +80,7 @@ def write(
     *,
     failing: bool = False,
     timed: bool = False,
+    graphs: bool = False,
 ) -> Program:
     """Write a program: up to three sources, a dozen steps, and sinks at the ends."""
     w = Writer(rng)
@@ -86,6 +89,8 @@ def write(
         _source(w)
     names = [name for name in steps if name not in without]
     weights = [steps[name][1] for name in names]
+    if graphs:
+        weights = [GRAPHS.get(name, 0) for name in names]
     for _ in range(rng.randint(2, 14)):
         (name,) = rng.choices(names, weights)
         steps[name][0](w)

@@ -306,3 +306,19 @@ STEPS: dict[str, tuple[Callable[[Writer], None], int]] = {
     "split_join": (split_join_step, 2),
     "iterate": (iterate_step, 1),
 }
+GRAPHS = {  # weights of the steps of programs that part and meet all the time
+    "map": 4,
+    "filter": 2,
+    "flat_map": 2,
+    "scan": 4,
+    "apply": 1,
+    "aggregate": 3,
+    "punctuate": 1,
+    "split": 4,
+    "union": 5,
+    "merge": 1,
+    "barrier": 1,
+    "diamond": 4,
+    "join": 6,
+    "split_join": 1,
+}

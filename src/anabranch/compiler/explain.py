@@ -55,7 +55,7 @@ def explain(
     <BLANKLINE>
     <BLANKLINE>
     """
-    sections = [_summary(plan), *(_region(region) for region in plan.regions)]
+    sections = [_summary(plan), *(_region(graph, region) for region in plan.regions)]
     if plan.one_thread:
         text = f"The whole program runs as one thread: {plan.one_thread}. {REWRITE}"
         sections.append(_wrap(text, "", 4))
@@ -87,7 +87,7 @@ def _summary(plan: Plan) -> str:
     return f"{inside} of {of} can run in parallel, in {regions}."
 
 
-def _region(region: Region) -> str:
+def _region(graph: Graph, region: Region) -> str:
     key = f"key {', '.join(region.key)}" if region.key else "without a key"
     order = f"order: {region.ordering}, the cheapest safe way: "
     rate = rate_text(region.push)
@@ -96,8 +96,9 @@ def _region(region: Region) -> str:
     in_groups = f"; {region.period} items at a time" if region.period > 1 else ""
     first, last = _space_joint(region.first_joint), _space_joint(region.last_joint)
     lines = [
-        _wrap(f"{region.name}: {' -> '.join(region.operators)}", "", 4),
+        _wrap(f"{region.name}: {_list_operators(graph, region)}", "", 4),
         f"    {key}; {rate}{in_groups}",
+        *_streams(region),
         f"    begins with a {first}: {_FIRST_JOINTS[region.first_joint]}",
         f"    ends with a {last}: {_LAST_JOINTS[region.last_joint]}",
         _wrap(order + region.why, "    ", 7),
@@ -105,6 +106,23 @@ def _region(region: Region) -> str:
     if region.ends:
         lines.append(_wrap(f"stops before {region.ends}", "    ", 7))
     return "\n".join(lines)
+
+
+def _list_operators(graph: Graph, region: Region) -> str:
+    """Return the operators of a region: with arrows if it is a chain."""
+    steps = zip(region.operators, region.operators[1:], strict=False)
+    is_chain = all(
+        graph.consumers(one) == (two,) and graph.producers(two) == (one,)
+        for one, two in steps
+    )
+    return (" -> " if is_chain else ", ").join(region.operators)
+
+
+def _streams(region: Region) -> Iterator[str]:
+    """Yield the streams that enter and leave a region, where there are several."""
+    for ends, streams in (("inputs", region.inputs), ("outputs", region.outputs)):
+        if len(region.inputs) > 1 or len(region.outputs) > 1:
+            yield _wrap(f"{ends}: {', '.join(streams) or 'none'}", "    ", 7)
 
 
 def rate_text(push: Push) -> str:

@@ -1,0 +1,84 @@
+"""Regions that part and meet: the sequential result at any degree, also while it changes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import anabranch as ab
+from tests.engines.local.shaking import (
+    any_configuration,
+    ended,
+    keep_changing,
+    started,
+    stumble,
+)
+from tests.programs.functions import Event, bump, events, is_even, running_total
+from tests.programs.generate import assert_same, program
+
+LONG = pytest.param(range(40, 3000), marks=pytest.mark.long)
+
+
+def run_anyhow(seed, *, changing=False):
+    """Run the program of a seed under any configuration; check its results."""
+    rng = random.Random(seed)
+
+    def run(sinks):
+        running = started(sinks, lambda *made: any_configuration(rng, *made))
+        if changing:
+            keep_changing(running, rng)
+        ended(running)
+
+    assert_same(program(seed, graphs=True), run)
+
+
+@pytest.mark.parametrize("seeds", [range(40), LONG], ids=["some", "many"])
+def test_any_ports_and_degrees_give_the_sequential_result(seeds):
+    for seed in seeds:
+        run_anyhow(seed)
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(5000, 5015), pytest.param(range(5015, 6000), marks=pytest.mark.long)],
+    ids=["some", "many"],
+)
+def test_changes_while_it_runs_give_the_sequential_result(seeds, monkeypatch):
+    stumble(monkeypatch, seeds[0])
+    for seed in seeds:
+        run_anyhow(seed, changing=True)
+
+
+def diamond():
+    """Two sources, a fan-out, a fan-in, a keyed join, and sinks on the way."""
+    one = ab.from_iterable(events(1, 200), Event)
+    two = ab.from_iterable(events(2, 90), Event)
+    raised = one.map(bump, name="raised")
+    even = raised.filter(is_even, name="even")
+    both = ab.union(even, raised, name="both").key_by("key")
+    sums = both.scan(running_total, 0, name="sums")
+    pairs = sums.join(two, on="key", left_window=3, right_window=2, name="pairs")
+    return [even.to_list(), sums.to_list(), pairs.to_list()]
+
+
+def test_one_region_takes_in_what_parts_and_meets():
+    made = ab.compile(*diamond(), on="local")
+
+    [first, second] = made.to_dict()["regions"]
+
+    assert ["raised", "even"] == first["operators"][:2]
+    assert {"both", "sums", "pairs"} <= {*first["operators"], *second["operators"]}
+    assert [] == [s.operator for s in made.plan.sequential if s.operator == "pairs"]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+def test_a_join_by_key_of_what_parts_and_meets(degree):
+    expected = diamond()
+    ab.run(*expected, on="sequential")
+    sinks = diamond()
+
+    ab.run(*sinks, on="local", degree=degree)
+
+    assert [sink.items for sink in expected] == [sink.items for sink in sinks]
+    assert len(sinks[2].items) > 100

@@ -1,0 +1,96 @@
+"""Regions that part and meet on Spark: the sequential result, by several workers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from tests.programs.generate import assert_same, program
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(6), pytest.param(range(6, 300), marks=pytest.mark.long)],
+    ids=["some", "many"],
+)
+def test_any_degree_and_epoch_size_gives_the_sequential_result(seeds):
+    for seed in seeds:
+        rng = Random(seed)
+        degree, epoch_items = rng.randint(1, 3), rng.choice([7, 100, 100])
+
+        assert_same(
+            program(seed, graphs=True),
+            lambda sinks, degree=degree, epoch_items=epoch_items: ab.run(
+                *sinks, on="spark", degree=degree, epoch_items=epoch_items
+            ),
+        )
+
+
+class Order(NamedTuple):
+    number: int
+    user: str
+    worker: int
+
+
+def worked(order: Order) -> Order:
+    return Order(order.number, order.user, os.getpid())
+
+
+def is_third(order: Order) -> bool:
+    return order.number % 3 == 0
+
+
+def write_orders(path: Path, count: int) -> None:
+    rows = "".join(f"{n},u{n % 7},0\n" for n in range(count))
+    path.write_text(f"number,user,worker\n{rows}")
+
+
+@ab.declare(state="stateless")
+def by_worker(order: Order) -> Order:
+    return worked(order)
+
+
+def test_a_map_with_two_consumers_runs_in_several_workers(tmp_path):
+    write_orders(tmp_path / "orders.csv", 4000)
+    done = ab.read_csv(str(tmp_path / "orders.csv"), Order).map(by_worker, name="done")
+    every, third = done.to_list(), done.filter(is_third, name="third").to_list()
+
+    ab.run(every, third, on="spark", degree=2, epoch_items=2000)
+
+    assert list(range(4000)) == [order.number for order in every.items]
+    assert list(range(0, 4000, 3)) == [order.number for order in third.items]
+    assert 2 == len({order.worker for order in every.items})
+
+
+def test_a_region_writes_several_sinks(tmp_path):
+    write_orders(tmp_path / "orders.csv", 500)
+
+    def sinks(to):
+        orders = ab.read_csv(str(tmp_path / "orders.csv"), Order)
+        low, high = orders.split(lambda o: o.number % 2, 2, name="parity")
+        return [
+            low.write_csv(str(tmp_path / to / "low")),
+            high.filter(is_third).write_csv(str(tmp_path / to / "high")),
+            ab.union(low, high, name="all").write_csv(str(tmp_path / to / "all")),
+        ]
+
+    def contents(to, name):
+        parts = sorted((tmp_path / to / name).glob("part-*.csv"))
+        rows = [part.read_text().splitlines()[1:] for part in parts]
+        return [row for some in rows for row in some]
+
+    ab.run(*sinks("one"), on="sequential")
+    ab.run(*sinks("two"), on="spark", degree=2, epoch_items=120)
+
+    for name in ("low", "high", "all"):
+        assert contents("one", name) == contents("two", name)
+        assert contents("two", name)
+    [region] = ab.compile(*sinks("three"), on="spark").plan.regions
+    assert "parallel_sink" == region.last_joint
