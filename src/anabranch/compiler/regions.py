@@ -243,7 +243,7 @@ def find_regions(
 
 
 @dataclass(eq=False)
-class _Draft:
+class _Growing:
     """A region that grows.
 
     `fronts` are behind each of its operators, and `entries` the operators through which
@@ -287,7 +287,7 @@ class _Former:
             for op in graph
         }
         self.refused = {name: why for name, why in refusals.items() if why is not None}
-        self.drafts: dict[str, _Draft] = {}
+        self.drafts: dict[str, _Growing] = {}
 
     def form(self) -> Found:
         self.refused |= refuse_by_fusion(self.graph, self.fused, self.refused)
@@ -315,7 +315,7 @@ class _Former:
                 regions += self._without_ends(draft, chain)
         return Found(tuple(regions), self.refused, tuple(apart))
 
-    def _draft_all(self) -> list[_Draft]:
+    def _draft_all(self) -> list[_Growing]:
         """Put every operator that is not refused into a region, left to right."""
         self.drafts = {}
         for op in self.graph:
@@ -349,7 +349,7 @@ class _Former:
             trait: Trait = "punctuation" if of_op.expects_punctuation else "order"
             self.refused[op.name] = Refusal(why, trait)
 
-    def _drafts_before(self, op: Op) -> list[_Draft]:
+    def _drafts_before(self, op: Op) -> list[_Growing]:
         before = [
             self.drafts[name]
             for name in self.graph.producers(op.name)
@@ -361,7 +361,7 @@ class _Former:
         for draft in self._drafts_before(op):
             draft.ends[op.name] = why
 
-    def _join(self, drafts: list[_Draft], op: Op) -> str | None:
+    def _join(self, drafts: list[_Growing], op: Op) -> str | None:
         """Make an operator and some regions one region; return why not, or None."""
         of_op = self.traits[op.name]
         inside = [
@@ -402,14 +402,14 @@ class _Former:
 
     def _merge(
         self,
-        drafts: list[_Draft],
+        drafts: list[_Growing],
         op: Op,
         behind: Front,
         entries: frozenset[str],
         open_ones: frozenset[str],
     ) -> None:
         """Put an operator into the largest of some regions, and the others too."""
-        draft = max(drafts, key=lambda d: len(d.operators), default=_Draft([]))
+        draft = max(drafts, key=lambda d: len(d.operators), default=_Growing([]))
         for other in drafts:
             if other is not draft:
                 draft.operators += other.operators
@@ -432,7 +432,7 @@ class _Former:
             draft.sink = op.name
         self.drafts[op.name] = draft
 
-    def _why_not_whole(self, drafts: list[_Draft], op: Op) -> str | None:
+    def _why_not_whole(self, drafts: list[_Growing], op: Op) -> str | None:
         """Return why an operator of a fused set that begins a region must not join."""
         ties = self.fused.get(op.name)
         if ties is None or ties not in self.anew or not drafts:
@@ -447,7 +447,7 @@ class _Former:
         why = why_not_one_stream(self.graph, op)
         return why and f"{why}, but items come {front.period} at a time"
 
-    def _leads_back(self, drafts: list[_Draft], op: Op, *, several: bool) -> bool:
+    def _leads_back(self, drafts: list[_Growing], op: Op, *, several: bool) -> bool:
         """Tell whether something outside lies between two operators of a region."""
         chain = all(draft.single for draft in drafts)
         if not several and (chain or not self.fused):
@@ -476,7 +476,7 @@ class _Former:
             pending += following
         return False
 
-    def _torn_sets(self, drafts: Sequence[_Draft]) -> dict[frozenset[str], str]:
+    def _torn_sets(self, drafts: Sequence[_Growing]) -> dict[frozenset[str], str]:
         """Return the fused sets of which a region holds only a part; with who is missing."""
         torn: dict[frozenset[str], str] = {}
         for draft in drafts:
@@ -499,7 +499,7 @@ class _Former:
             for name in ties
         }
 
-    def _leaking_marks(self, drafts: Sequence[_Draft]) -> dict[str, Refusal]:
+    def _leaking_marks(self, drafts: Sequence[_Growing]) -> dict[str, Refusal]:
         """Return the operators whose punctuations are awaited outside the region."""
         leaking: dict[str, Refusal] = {}
         for draft in drafts:
@@ -534,7 +534,7 @@ class _Former:
                 seen |= before
                 pending += before
 
-    def _producers_first(self, drafts: Sequence[_Draft]) -> list[_Draft]:
+    def _producers_first(self, drafts: Sequence[_Growing]) -> list[_Growing]:
         """Return regions so that each stands behind those that lead to it."""
         groups: dict[str, tuple[str, ...]] = {}
         for name in self.graph.names:
@@ -555,7 +555,7 @@ class _Former:
         ready = [self.place[name] for name, count in waiting.items() if count == 0]
         heapq.heapify(ready)
         by_head = {first[draft.operators[0]]: draft for draft in drafts}
-        ordered: list[_Draft] = []
+        ordered: list[_Growing] = []
         while ready:
             name = self.graph.names[heapq.heappop(ready)]
             if name in by_head:
@@ -566,12 +566,12 @@ class _Former:
                     heapq.heappush(ready, self.place[following])
         return ordered
 
-    def _finish(self, draft: _Draft) -> Formed:
+    def _finish(self, draft: _Growing) -> Formed:
         ends = sorted(draft.ends, key=self.place.__getitem__)
         text = "; ".join(f"{name}: {draft.ends[name]}" for name in ends)
         return Formed(tuple(draft.operators), draft.key, text, draft.period)
 
-    def _without_ends(self, draft: _Draft, whole: Formed) -> list[Formed]:
+    def _without_ends(self, draft: _Growing, whole: Formed) -> list[Formed]:
         """Return what the engine replicates of a region; refuse the rest."""
         if self.target.parallel_ends:
             return [whole]
@@ -619,7 +619,7 @@ def _other(ties: frozenset[str], name: str) -> str:
     return min(ties - {name})
 
 
-def _common_key(drafts: Sequence[_Draft]) -> tuple[tuple[str, ...], str | None]:
+def _common_key(drafts: Sequence[_Growing]) -> tuple[tuple[str, ...], str | None]:
     """Return the key that regions have in common, or why they have none."""
     keys = [draft.key for draft in drafts if draft.key]
     if not keys:
@@ -643,7 +643,7 @@ def _why_not_together(front: Front) -> str | None:
 
 
 def _why_not_keyed(
-    drafts: Sequence[_Draft], key: tuple[str, ...], open_ones: frozenset[str]
+    drafts: Sequence[_Growing], key: tuple[str, ...], open_ones: frozenset[str]
 ) -> str | None:
     """Return why what enters a region cannot be divided by a key, or None.
 

@@ -124,7 +124,7 @@ def _regions_are_connected(look: _Look) -> Iterator[str]:
     for region in look.plan.regions:
         if list(region.operators) != sorted(region.operators, key=place.__getitem__):
             yield f"{region.name} does not name its operators in the order of the program"
-        apart = set(region.operators) - _connected(look.graph, region.operators)
+        apart = set(region.operators) - _find_connected(look.graph, region.operators)
         if apart:
             listed = ", ".join(sorted(apart))
             yield f"{listed} is not connected with the rest of {region.name}"
@@ -139,7 +139,7 @@ def _regions_are_connected(look: _Look) -> Iterator[str]:
             yield from _chain_faults(look, region)
 
 
-def _connected(graph: Graph, operators: Sequence[str]) -> set[str]:
+def _find_connected(graph: Graph, operators: Sequence[str]) -> set[str]:
     inside = frozenset(operators)
     found = {operators[0]}
     pending = [operators[0]]

@@ -140,8 +140,12 @@ def test_what_other_branches_got_before_a_sink_failed(degree):
     assert "'take'" in str(error)
     assert "item 61 of src" in str(error)
     assert even[:30] == seen
-    assert even[:31] == first.items
-    assert even[:30] == last.items
+    if degree == 1:
+        assert even[:31] == first.items
+        assert even[:30] == last.items
+    for branch, least in ((first.items, 31), (last.items, 30)):  # may be ahead of it
+        assert even[: len(branch)] == branch
+        assert len(branch) >= least
 
 
 @pytest.mark.parametrize("degree", [1, 3])
