@@ -125,6 +125,10 @@ NOT_GRAPHS = {
         ),
         "a | b c | d u",
     ),
+    "a way on which items are divided anew": (
+        "src -> a[key=k, forwards=] -> b; b -> u; b -> c[key=k] -> u -> sink",
+        "a b: k | c: k | u",
+    ),
     "keys with nothing in common that meet": (
         "one -> a[key=k] -> u; two -> b[key=l] -> u -> sink",
         "a: k | b: l | u",

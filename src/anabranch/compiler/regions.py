@@ -371,7 +371,8 @@ class _Former:
         ]
         outside = [out.operator for out in op.inputs if out.operator not in inside]
         key, why = _common_key(drafts)
-        if (why := why or self._why_not_whole(drafts, op)) is not None:
+        why = why or self._why_not_whole(drafts, op) or self._why_apart(drafts)
+        if why is not None:
             return why
         fronts = [self.drafts[name].fronts[name] for name in dict.fromkeys(inside)]
         if outside or not fronts:
@@ -442,6 +443,20 @@ class _Former:
             return None
         others = sorted(ties - {op.name}, key=self.place.__getitem__)
         return f"must be fused with {others[0]}, which cannot be in the same region"
+
+    def _why_apart(self, drafts: list[_Growing]) -> str | None:
+        """Return why regions cannot become one: what one gives another is divided anew."""
+        if len(drafts) < 2:  # noqa: PLR2004
+            return None
+        for draft in drafts:
+            for name in draft.operators:
+                for producer in self.graph.producers(name):
+                    before = self.drafts.get(producer, draft)
+                    if before is not draft and any(before is d for d in drafts):
+                        return (
+                            f"its inputs are divided anew between {producer} and {name}"
+                        )
+        return None
 
     def _why_not_divided(self, front: Front, op: Op) -> str | None:
         why = why_not_one_stream(self.graph, op)
