@@ -255,6 +255,7 @@ class _Growing:
     fronts: dict[str, Front] = field(default_factory=dict)
     entries: dict[str, frozenset[str]] = field(default_factory=dict)
     open: frozenset[str] = frozenset()
+    source: str | None = None
     sink: str | None = None
     single: bool = True  # it is a chain
     ends: dict[str, str] = field(default_factory=dict)
@@ -382,7 +383,7 @@ class _Former:
         several = len(drafts) > 1 or bool(drafts and outside)
         why = (
             why_not_joined(front, op, of_op, self.target)
-            or (_why_not_together(front) if several else None)
+            or (_why_not_together(drafts, front) if several else None)
             or (self._why_not_divided(front, op) if front.period > 1 else None)
         )
         if why is not None:
@@ -418,6 +419,7 @@ class _Former:
                 draft.entries |= other.entries
                 draft.ends |= other.ends
                 draft.sink = draft.sink or other.sink
+                draft.source = draft.source or other.source
                 self.drafts |= dict.fromkeys(other.operators, draft)
         chain = draft.single and why_not_one_stream(self.graph, op) is None
         draft.single = chain and len(drafts) <= 1
@@ -431,6 +433,8 @@ class _Former:
         draft.ends.pop(op.name, None)
         if isinstance(op.kind, SinkKind):
             draft.sink = op.name
+        if isinstance(op.kind, SourceKind):
+            draft.source = op.name
         self.drafts[op.name] = draft
 
     def _why_not_whole(self, drafts: list[_Growing], op: Op) -> str | None:
@@ -604,6 +608,12 @@ class _Former:
             return []
         formed = []
         for names in self._components([n for n in draft.operators if n not in ends]):
+            torn = self._torn_sets([replace(draft, operators=names)])
+            if torn:
+                missing = min(torn.values(), key=self.place.__getitem__)
+                text = f"must be fused with {missing}, which has no region in common"
+                self.refused |= dict.fromkeys(names, Refusal(text))
+                continue
             if all(isinstance(self.graph[name].kind, Union) for name in names):
                 self.refused |= dict.fromkeys(names, Refusal("only passes items on"))
                 continue
@@ -646,12 +656,11 @@ def _common_key(drafts: Sequence[_Growing]) -> tuple[tuple[str, ...], str | None
     return (), f"brings together what is divided by {listed}"
 
 
-def _why_not_together(front: Front) -> str | None:
+def _why_not_together(drafts: Sequence[_Growing], front: Front) -> str | None:
     """Return why a region cannot take in another stream."""
-    if front.by_range:
-        return (
-            "brings in a further stream, but the items of the region are read by range"
-        )
+    source = next((draft.source for draft in drafts if draft.source), None)
+    if source is not None:
+        return f"brings in a further stream, but every replica reads a part of {source}"
     if front.period > 1:
         return f"brings in a further stream, but items come {front.period} at a time"
     return None
