@@ -125,7 +125,7 @@ def order_regions(
     meetings = find_meetings(graph, replicated)
     return tuple(
         replace(region, ordering="position", why=meetings[region.name])
-        if region.name in meetings
+        if region.name in meetings and not _writes(graph, region.operators)
         else region
         for region in regions
     )
@@ -298,11 +298,14 @@ def _first_joint(
 def _last_joint(
     graph: Graph, formed: Formed, leaving: Sequence[Edge], reached: frozenset[str]
 ) -> plan.LastJoint:
-    writes = any(isinstance(graph[n].kind, SinkKind) for n in formed.operators)
-    if writes and not leaving:
+    if _writes(graph, formed.operators) and not leaving:
         return "parallel_sink"
     behind = (edge.consumer.operator for edge in leaving)
     return "merge" if reached.isdisjoint(behind) else "shuffle"
+
+
+def _writes(graph: Graph, operators: Sequence[str]) -> bool:
+    return any(isinstance(graph[name].kind, SinkKind) for name in operators)
 
 
 def _may_be_shuffled_to(formed: Formed, target: Target) -> bool:
