@@ -301,6 +301,7 @@ class _Former:
                 self.refused = lasting
                 continue
             culprits = self._refuse_torn(torn) | self._leaking_marks(drafts)
+            culprits |= self._idle_unions(drafts)
             if not culprits:
                 break
             self.refused = lasting | culprits
@@ -535,6 +536,29 @@ class _Former:
                     leaking[name] = Refusal(text, "punctuation")
         return leaking
 
+    def _idle_unions(self, drafts: Sequence[_Growing]) -> dict[str, Refusal]:
+        """Return the unions of regions in which there is nothing else to do.
+
+        They are worth it only where replicas on both sides are spared a merge.
+        """
+        idle: dict[str, Refusal] = {}
+        for draft in drafts:
+            unions = [
+                name
+                for name in draft.operators
+                if isinstance(self.graph[name].kind, Union)
+                and self.traits[name].state == "stateless"
+            ]
+            others = set(draft.operators).difference(unions)
+            if not unions or any(_verb_of(self.graph[name]) is None for name in others):
+                continue
+            before = {n for name in unions for n in self.graph.producers(name)}
+            before.difference_update(draft.operators)
+            spared = draft.sink is not None and before <= self.drafts.keys()
+            if not spared or not self.target.parallel_ends:
+                idle |= dict.fromkeys(unions, Refusal("only passes items on"))
+        return idle
+
     def _awaits(self, name: str) -> bool:
         of_op = self.traits[name]
         return of_op.expects_punctuation or (
@@ -613,9 +637,6 @@ class _Former:
                 missing = min(torn.values(), key=self.place.__getitem__)
                 text = f"must be fused with {missing}, which has no region in common"
                 self.refused |= dict.fromkeys(names, Refusal(text))
-                continue
-            if all(isinstance(self.graph[name].kind, Union) for name in names):
-                self.refused |= dict.fromkeys(names, Refusal("only passes items on"))
                 continue
             following = {n for name in names for n in self.graph.consumers(name)}
             stops = {
