@@ -6,8 +6,6 @@ Section 3.1 of the paper: the keys must be compatible, the region key being what
 have in common, and it must reach every keyed operator as it was at the entry, whichever
 way an item takes.
 
-Find the parallel regions: parts of the graph that may be replicated as a whole.
-
 Regions are formed left to right, as in section 3.3 of the paper: each starts as close
 to the sources as it can and takes in operators for as long as every safety condition
 holds. An operator with several inputs brings the regions before it together if it can.

@@ -1,7 +1,5 @@
 """How an epoch is divided: the replicas of units, and the levels that share a stage.
 
-How an epoch is divided: the replicas of units, and the levels that share a stage.
-
 Between two stages Spark starts tasks and moves rows. Where units hand items to nobody
 but each other, nothing is gained by that: one task runs them one after the other. It
 can even be quicker to give a unit one replica than to begin a stage for several.

@@ -1,7 +1,5 @@
 """The types of tuples: what attributes an item has, and of what type.
 
-The types of tuples: what attributes an item has, and of what type.
-
 A tuple type is a `typing.NamedTuple`, a frozen dataclass or a scalar. Where an
 annotation gives the type of a stream, attributes can be checked before the program
 runs and tuples travel as Arrow columns; where nothing is known the type is `None`.

@@ -5,8 +5,6 @@ What the syntax of a function or class refutes.
 Nobody may be advised to declare what the code plainly contradicts. This only looks for
 contradictions: what is not found here may still be false.
 
-Whether the code of an operator keeps state beyond what its kind gives it.
-
 The findings about all operators are looked at together, since one operator may read
 what another one changes.
 """

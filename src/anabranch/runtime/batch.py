@@ -6,8 +6,6 @@ Items carry no more than their order needs: positions, the numbers that the spli
 region gave, or nothing at all. The splitter notes down, a batch at a time, which numbers
 it gave to what, so the way back to the source is known when somebody asks.
 
-A batch: what goes from one thread to another at a time.
-
 A stream between threads carries *marks* beside its items. A mark says that nothing at
 or before it will come any more on that stream; a batch without items that carries a
 mark is a pulse. Marks and items are compared by position, from left to right; a mark

@@ -1,7 +1,5 @@
 """Writes the source of a fused program: nested loops, one line per step.
 
-Writes the source of a fused program: nested loops, one line per step.
-
 For `filter(big) -> flat_map(parts)` with positions the heart of the text is::
 
     for x0, p0 in zip(items, positions[0]):

@@ -7,8 +7,6 @@ other. Different firings do not depend on one another, so a kernel with such a l
 it for many firings at once, each in its lane: the same steps in the same order for each,
 but the processor works on several lanes at a time.
 
-Makes the kernel of an operator: the text of a function over arrays.
-
 A kernel fires an operator many times. It reads the items of firing `j` from the places
 that begin at `j * pop` of its input arrays, one array for each attribute, and writes what
 the firing gives. It returns whether some firing would have raised in Python or left what

@@ -18,8 +18,6 @@ loop of the kernel. The floats and bools that its body assigns are carried from 
 round. An int is not, since it might leave 64 bits; but what the last round leaves of it
 is known behind the loop.
 
-Traces functions of the user's, statement by statement.
-
 A loop over something known is run as often as it says. Where a condition is not known,
 both branches are traced and their results chosen between; a check inside a branch only
 counts if the branch is taken.

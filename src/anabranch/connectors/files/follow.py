@@ -8,8 +8,6 @@ A file is complete when it has not changed, in size and time of modification, fo
 are taken in the order of their names. A file that changes after it was taken would
 lose rows in silence: it is an error.
 
-Read a directory that keeps growing, file after file, for as long as the job runs.
-
 A file that turns out to be damaged, or is gone, need not end a job that has no end: it
 is told to `on_error`, and if that returns, the rows before the damage stay and the
 next file follows.

@@ -1,7 +1,5 @@
 """Latency on an engine that works in epochs: the degree, and how much an epoch admits.
 
-Latency on an engine that works in epochs: the degree, and how much an epoch admits.
-
 An item waits for the epoch that runs when it arrives and then for its own, so that all
 but few take less than two epochs: with as few replicas as that allows. An epoch that has
 too much to do, after a burst, admits what fits into most of the bound, or, if that is too

@@ -23,8 +23,6 @@ possible places for its one new thread. An operator in several rows is either se
 and is then the choice of all its rows, or removed from all of them. Both ways are
 followed, which makes a tree; its leaves share nothing that is undecided.
 
-The optimizer: profile in, threaded ports out (section 4 of the paper).
-
 It inserts one and only one threaded port in the path of each heavily used thread, such
 that the busiest thread afterwards has as little work as possible. A solution after
 which a thread would still have all the work that a core can do is none.

@@ -1,7 +1,5 @@
 """What the controller sees of a program on the local engine, and changes.
 
-What the controller sees of a program on the local engine, and changes.
-
 A fused operator has no counter of its own, which would cost something for each item.
 So the throughput at an operator is told by the sources that lead to it: what they read
 in a second, of which the operator gets a share that a thread more does not change.

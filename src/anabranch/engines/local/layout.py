@@ -15,8 +15,6 @@ the order. They do not where streams meet that parted elsewhere, and neither beh
 shuffle that follows an operator with several outputs for one item: all of them have
 the same number, and the shuffle deals them to different replicas.
 
-From a configuration to elements: what runs where, and how order is kept.
-
 Pure: a layout is frozen data, computed anew for every change. Three ways to keep order
 between elements exist side by side:
 

@@ -1,7 +1,5 @@
 """A layout brought to life: replicas, the ports between them, and their threads.
 
-A layout brought to life: replicas, the ports between them, and their threads.
-
 A network is never changed. Another configuration is another network: the flow is
 drained from the old one, the states move over, and the flow goes on in the new one.
 """

@@ -1,7 +1,5 @@
 """DataFrames of the user's as sources, and which source is taken in how.
 
-DataFrames of the user's as sources.
-
 Each micro-batch of a streaming DataFrame is an epoch: Spark's thread hands the batch
 over in `foreachBatch` and waits until the epoch has been committed. The tasks of the
 batch write their partitions down as Arrow files; from then on the rows are read like

@@ -6,8 +6,6 @@ Each epoch writes about as many bytes of snapshots as of logs, oldest snapshot f
 So the work is spread evenly, no epoch has to write everything, and the logs that are
 kept are about as large as the state itself.
 
-The checkpoint directory, as the driver uses it.
-
 ::
 
     DIR/program.json        whose checkpoint this is, and its identity

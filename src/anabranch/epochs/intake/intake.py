@@ -6,8 +6,6 @@ Workers read the partitions of a bounded source themselves, a block of each at a
 and report how far they came. The driver reads what has one partition, is live or cannot
 travel; it ships the rows.
 
-What an epoch takes in: each source is cut into pieces that tasks read themselves.
-
 The driver decides which rows belong to an epoch, and hands out descriptors: a range
 of a file, of the numbers of items, of offsets. Only what tasks cannot reach (the rows
 of a query, lines that arrive at the driver) is read here and shipped.

@@ -1,7 +1,5 @@
 """Which variables go from stage to stage, and which a stage keeps for its next turn.
 
-Which variables go from stage to stage, and which a stage keeps for its next turn.
-
 A variable that is read before it is assigned in a turn has its value from an earlier
 turn, or from before the loop. If a single stage does that with a variable of its own, the
 variable is the state of this stage. If it goes from one stage to another, the turns

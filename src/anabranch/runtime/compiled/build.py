@@ -1,7 +1,5 @@
 """Compiles kernels with Numba, each text once, and divides their firings among threads.
 
-Compiles kernels with Numba, each text once.
-
 Compiled code is kept in this process, and in a folder of the user's own so that other
 processes (the workers of Spark, the next run) find it. Numba is imported when the first
 kernel is compiled, not before: that alone takes a third of a second.

@@ -16,8 +16,6 @@ positions of outputs are made.
 A step changes no state. It notes what the state will be, in the very form in which the
 operator's kernel keeps it, and the whole batch is noted down at the end or not at all.
 
-A compiled part of an element: its steps in the order of the streams.
-
 The steps are called by a small generated function, one line for each operator, so that
 the profiler can tell where a thread is, as it can in any generated program.
 """

@@ -1,7 +1,5 @@
 """What every way of merging offers, and merging by arrival.
 
-What every way of merging offers.
-
 A merge has one queue for each thread that feeds it. In each queue everything is in
 order already, so merging means to tell when the front of a queue may go on: when
 nothing that belongs before it can still come in another queue.
