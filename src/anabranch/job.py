@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 
 from anabranch.compiler.compile import Compilation, compile_graph, overview
-from anabranch.compiler.options import LOCAL, SEQUENTIAL, SPARK, Target
+from anabranch.compiler.options import LOCAL, SEQUENTIAL, SPARK, Rules, Target
 from anabranch.control.actuator import Actuator
 from anabranch.control.background import adapt_in_background
 from anabranch.control.goals import Latency, Throughput
@@ -31,6 +31,7 @@ from anabranch.engines.engine import (
     Running,
     Status,
 )
+from anabranch.epochs.checkpoint.region_kind import has_chains
 from anabranch.errors import ArgumentError, EngineError, PlanError
 from anabranch.export.families import Family, list_families
 from anabranch.export.targets import Exporter, open_exporter
@@ -233,10 +234,17 @@ def compile_sinks(
     >>> [region.operators for region in made.plan.regions]
     [('from_iterable', 'map')]
     """
+    return compile_with(Rules(), sinks, on, on_error)
+
+
+def compile_with(
+    rules: Rules, sinks: Sequence[Result], on: EngineName, on_error: str | OnError
+) -> Compilation:
+    """Check a program and compile it with some restrictions."""
     graph = graph_of(sinks)
     chosen = policy(on_error)
     target = replace(target_of(on), resilient=chosen is not stop)
-    return compile_graph(graph, target, on_error=function_of(chosen))
+    return compile_graph(graph, target, rules, on_error=function_of(chosen))
 
 
 def refuse_lost_letters(graph: Graph, on_error: OnError) -> None:
@@ -288,7 +296,9 @@ def start(*sinks: Result, **options: Unpack[Keywords]) -> Job:
 def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
     """Start a program with options that were checked."""
     options = chosen.for_engine()
-    compilation = compile_sinks(*sinks, on=chosen.on, on_error=options.on_error)
+    kept = options.checkpoint
+    rules = Rules(chains=kept is not None and has_chains(kept))
+    compilation = compile_with(rules, sinks, chosen.on, options.on_error)
     refuse_lost_letters(compilation.graph, options.on_error)
     engine = engine_named("sequential" if compilation.plan.one_thread else chosen.on)
     refuse_one_thread(compilation, options)

@@ -67,6 +67,7 @@ def make_plan(
         sequential=_sequential(graph, traits, found.refused),
         elements=elements,
         together=find_together(sharing),
+        chains=rules.chains,
         columns=tuple(one.kernel for one in runs.values() if one.kernel is not None),
     )
 

@@ -177,6 +177,7 @@ class Plan:
     Elements stand behind those that they read from.
     `together` are operators that share something: nothing may come between them.
     `one_thread` tells why the whole program runs as one thread ("" where it need not).
+    `chains` tells that regions were restricted to chains of operators.
     `columns` are the kernels of operators that run in columns. They hold types of the
     user's, which JSON cannot: a plan that was read from JSON runs in Python.
     """
@@ -188,6 +189,7 @@ class Plan:
     elements: tuple[Element, ...]
     together: tuple[tuple[str, ...], ...] = ()
     one_thread: str = ""
+    chains: bool = False
     columns: tuple[ColumnKernel, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:

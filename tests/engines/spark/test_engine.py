@@ -4,6 +4,7 @@ import itertools
 import os
 import shutil
 import time
+import types
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -149,17 +150,17 @@ def test_an_error_that_depends_on_the_state_names_the_same_item(engine):
 
 
 def test_an_operator_in_this_process_sees_each_item_once_before_it_fails():
-    seen = []
+    box = types.SimpleNamespace(seen=[])  # what is in there is not lifted
 
     def noting(n):
-        seen.append(n)
+        box.seen.append(n)
         return 6 // n
 
     out = ab.from_iterable([3, 2, 1, 0, 1]).map(noting).to_list()
     with pytest.raises(OperatorError):
         ab.run(out, on="spark")
 
-    assert [3, 2, 1, 0] == seen
+    assert [3, 2, 1, 0] == box.seen
 
 
 def test_dead_letters_reach_a_function_in_this_process():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 import time
+import types
 from typing import NamedTuple
 
 import pytest
@@ -113,10 +114,10 @@ def test_with_a_checkpoint_sinks_get_whole_epochs_only(tmp_path):
 
 
 def test_where_an_operator_runs_in_the_driver_nothing_runs_again():
-    calls = []
+    box = types.SimpleNamespace(calls=[])  # what is in there is not lifted
 
     def note(reading: Reading) -> Reading:
-        calls.append(reading.n)
+        box.calls.append(reading.n)
         return reading
 
     stream = ab.from_iterable(readings(300), Reading, name="src").map(refuse_late)
@@ -126,8 +127,8 @@ def test_where_an_operator_runs_in_the_driver_nothing_runs_again():
 
     assert "item 151 of src" in said
     assert readings(100) == seen
-    assert list(range(100)) == calls[:100]
-    assert len(set(calls)) == len(calls)
+    assert list(range(100)) == box.calls[:100]
+    assert len(set(box.calls)) == len(box.calls)
 
 
 def test_a_bad_row_comes_after_the_rows_before_it(tmp_path):

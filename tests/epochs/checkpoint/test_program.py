@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import NamedTuple
 
 import pytest
@@ -155,10 +156,10 @@ def test_a_body_of_rounds_may_move_to_another_line():
 
 
 def test_what_is_remembered_outside_of_states_is_refused_with_its_line():
-    seen = []
+    box = types.SimpleNamespace(seen=[])  # what is in there is not lifted
 
     def remember(item):
-        seen.append(item)
+        box.seen.append(item)
         return item
 
     made = ab.compile(ab.from_iterable([1]).map(remember).to_list())

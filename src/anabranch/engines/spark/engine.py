@@ -136,7 +136,8 @@ class SparkRun(RunningThread):
         if self._options.checkpoint is None:
             return None
         refuse_hidden_state(self._layout, plan)
-        return Checkpoint(self._options.checkpoint, program_of(self._layout))
+        program = program_of(self._layout, chains=plan.chains)
+        return Checkpoint(self._options.checkpoint, program)
 
     def _sinks(self) -> SparkOutputs:
         if self._checkpoint is None:

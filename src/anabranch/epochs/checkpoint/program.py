@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.connectors import base as connectors
+from anabranch.epochs.checkpoint.region_kind import CHAINS, GRAPHS
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.errors import CheckpointError
@@ -39,10 +40,15 @@ _FREE = (
 )
 
 
-def program_of(layout: SparkLayout) -> dict[str, Any]:
-    """Return what a checkpoint records of a program, as plain data."""
+def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
+    """Return what a checkpoint records of a program, as plain data.
+
+    Where states are kept depends on whether regions are `chains` of operators, as they
+    were in earlier releases: a job goes on with those of its checkpoint.
+    """
     kept = [op for op in layout.graph if _role(op) is not None]
     return {
+        "regions": CHAINS if chains else GRAPHS,
         "operators": {op.name: _describe_operator(layout.graph, op) for op in kept},
         "states": {
             name: _place(unit, number)

@@ -1,0 +1,24 @@
+"""Whether the regions of a checkpoint's program are chains of operators, or graphs.
+
+In earlier releases they were chains. Where a state is kept follows from the region of its
+operator, so a job that goes on with a checkpoint has regions of the same kind.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+CHAINS, GRAPHS = "chains", "graphs"
+
+
+def has_chains(directory: str | Path) -> bool:
+    """Tell whether a checkpoint that is there was made with chains as regions.
+
+    One that cannot be read is refused with its reasons when it is opened.
+    """
+    try:
+        found = json.loads((Path(directory) / "program.json").read_bytes())
+        return bool(found["program"].get("regions", CHAINS) == CHAINS)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
