@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.epochs.checkpoint.seal import NO_KEY
 from anabranch.epochs.outputs import StagedOutput, WholeOutput
 from anabranch.errors import CheckpointError, OutputError
 from anabranch.runtime.failures import stop
@@ -93,3 +94,14 @@ def test_a_job_that_failed_leaves_nothing_behind(tmp_path):
     output.abort()
 
     assert [] == list(tmp_path.iterdir())
+
+
+def test_a_run_that_was_taken_over_leaves_the_stages_of_the_later_one(tmp_path):
+    op = sink(tmp_path / "out")
+    StagedOutput(op, Item, stop, "identity", new=True).begin("1-100")
+    later = StagedOutput(op, Item, stop, "identity", new=False)
+    later.begin("2-300")
+
+    StagedOutput(op, Item, stop, "identity", new=False).check(0, NO_KEY, 200)
+
+    assert ["2-300"] == [path.name for path in later.directory.glob("[0-9]*")]

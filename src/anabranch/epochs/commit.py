@@ -185,9 +185,9 @@ class Books:
         """Do what was left to do of the last epoch, and return its record."""
         if self._checkpoint is None:
             return None
-        record = self._checkpoint.last
+        record, seal = self._checkpoint.last, self._checkpoint.seal
         if record is None:
-            self._outputs.check({}, self._checkpoint.seal)
+            self._outputs.check({}, seal, self._checkpoint.first_turn)
             return None
         self.read.update(record.read)
         self.positions = dict(record.positions)
@@ -198,7 +198,7 @@ class Books:
         self._outputs.note(self._checkpoint.list_published(record))
         if any(record.parts.values()):
             self._outputs.publish(stage_of(record.stamp), record.parts)
-        self._outputs.check(record.part_counts, self._checkpoint.seal)
+        self._outputs.check(record.part_counts, seal, self._checkpoint.first_turn)
         waiting = self._checkpoint.delivery(record.epoch)
         if waiting.exists():
             failures, sunk = self._load_delivery(waiting)

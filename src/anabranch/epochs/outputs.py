@@ -349,11 +349,16 @@ class StagedOutput(FileOutput):
             if int(path.name.split("-")[1]) > epoch:
                 path.unlink()
 
-    def check(self, count: int, seal: Seal) -> None:
-        """Refuse to go on with an output that is not as it was left."""
+    def check(self, count: int, seal: Seal, first_turn: int) -> None:
+        """Refuse to go on with an output that is not as it was left.
+
+        Stages of turns before the first of this run go: nobody waits for them. Later
+        ones are of a run that has taken over, which this one does not know yet.
+        """
         self._seal, self._count = seal, count
-        for path in self.directory.glob("[0-9]*"):  # of tries that nobody waits for
-            remove_tree(path)
+        for path in self.directory.glob("[0-9]*"):
+            if int(path.name.partition("-")[2] or 0) < first_turn:
+                remove_tree(path)
         found = len(list(self._parts.glob(f"part-*.{self.kind.format}")))
         if found != count and not self._is_complete():
             raise self._incomplete()
@@ -635,11 +640,13 @@ class SparkOutputs:
             if isinstance(file, StagedOutput):
                 file.take_back(epoch)
 
-    def check(self, part_counts: Mapping[str, int], seal: Seal) -> None:
+    def check(
+        self, part_counts: Mapping[str, int], seal: Seal, first_turn: int
+    ) -> None:
         """Refuse to go on with outputs that are not as the last run left them."""
         for name, file in self._files.items():
             if isinstance(file, StagedOutput):
-                file.check(part_counts.get(name, 0), seal)
+                file.check(part_counts.get(name, 0), seal, first_turn)
 
     def count(self, reports: Iterable[Report]) -> None:
         """Count what tasks have written."""

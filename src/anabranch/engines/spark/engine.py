@@ -39,7 +39,7 @@ from anabranch.engines.spark.session import (
 )
 from anabranch.engines.spark.workers import Tasks, engine_error
 from anabranch.engines.thread import RunningThread
-from anabranch.epochs.checkpoint.directory import TURNS, Checkpoint
+from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state
 from anabranch.epochs.checkpoint.record import Record
 from anabranch.epochs.checkpoint.seal import Seal
@@ -230,7 +230,7 @@ class SparkRun(RunningThread):
         degree = self._options.degree or self._cores
         epochs = Epochs(for_queries(spark), spec, degree, self._books, tasks)
         epochs.exactly = self._options.degree is not None
-        epochs.resume(record, 0 if checkpoint is None else checkpoint.run * TURNS)
+        epochs.resume(record, 0 if checkpoint is None else checkpoint.first_turn)
         self._warm_up(epochs)
         if checkpoint is None:
             refuse_states_on_several_hosts(self._layout, find_hosts(spark))

@@ -200,6 +200,11 @@ class Checkpoint:
             self.close()
             raise
 
+    @property
+    def first_turn(self) -> int:
+        """The number of the first try in this run: above those of all runs before."""
+        return self.run * TURNS
+
     def _find_whole(
         self, program: Mapping[str, Any]
     ) -> tuple[Record | None, Record | None]:
