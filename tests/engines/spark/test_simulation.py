@@ -41,7 +41,7 @@ from tests.engines.spark.imitation import (
 from tests.engines.spark.test_attempts import won
 
 ROWS, EPOCH_ITEMS, KEYS = 18, 6, "abc"
-QUICK, ALL = 20, int(os.environ.get("ANABRANCH_SCHEDULES", "300"))
+QUICK, ALL = 5, int(os.environ.get("ANABRANCH_SCHEDULES", "300"))
 MOST_DEATHS = 6  # of drivers, in one schedule
 
 
