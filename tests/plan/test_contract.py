@@ -111,6 +111,7 @@ CHANGES = {
     (Plan, "together"): (trades, lambda p: replace(p, together=(("out",),))),
     (Plan, "columns"): (trades, lambda p: replace(p, columns=())),
     (Plan, "one_thread"): None,  # job.py runs the program sequentially: below
+    (Plan, "chains"): None,  # a checkpoint records it: test_region_kind.py
     (PlanOperator, "name"): (trades, lambda p: with_first(PlanOperator, p, name="x")),
     (PlanOperator, "state"): (
         trades,
