@@ -110,8 +110,11 @@ def test_what_comes_behind_the_position_may_change(tmp_path):
     data = path.read_bytes()
     path.write_bytes(data[: position["offset"]] + b"other\n")
     later(path)
+    again = intake(path)
 
-    intake(path).seek(position)
+    again.seek(position)
+
+    assert position["offset"] == again.position()["offset"]
 
 
 def test_a_file_that_is_shorter_is_refused(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,48 +11,20 @@ import pytest
 
 import anabranch as ab
 from anabranch.errors import OperatorError
+from tests.engines.trades import (
+    Trade,
+    ever_larger,
+    is_large,
+    of_window,
+    per_share,
+    vwap,
+)
 
 pytestmark = pytest.mark.spark
 
 
-class Trade(NamedTuple):
-    ts: int
-    symbol: str
-    price: float
-    volume: int
-
-
-class Price(NamedTuple):
-    ts: int
-    symbol: str
-    price: float
-
-
 def in_cents(t: Trade) -> Trade:
     return t._replace(price=t.price * 100)
-
-
-def is_large(t: Trade) -> bool:
-    return t.volume > 3
-
-
-def per_share(t: Trade) -> Price:
-    return Price(t.ts, t.symbol, t.price / t.volume)
-
-
-def vwap(state: tuple[float, int], t: Trade) -> tuple[tuple[float, int], Price]:
-    value, volume = state[0] + t.price * t.volume, state[1] + t.volume
-    return (value, volume), Price(t.ts, t.symbol, value / volume)
-
-
-def of_window(trades: list[Trade]) -> Price:
-    last = trades[-1]
-    value = sum(t.price * t.volume for t in trades)
-    return Price(last.ts, last.symbol, value / sum(t.volume for t in trades))
-
-
-def ever_larger(state: int, t: Trade) -> tuple[int, Price]:
-    return state * 3 + t.volume, Price(state % 1000, t.symbol, t.price)
 
 
 PROGRAMS = {
