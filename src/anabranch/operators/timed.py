@@ -199,11 +199,8 @@ class PairsInTime(Timed):
         return not any(state)
 
 
-class TumblingWindows(Timed):
-    """For each multiple b of the length, the items with b-length <= time < b.
-
-    The state is a dictionary from k to the items of the window that ends at k*length.
-    """
+class TimedWindows(Timed):
+    """The windows of one key that the clock closes."""
 
     def __init__(self, kind: Aggregate) -> None:
         self.window = kind.window
@@ -212,6 +209,13 @@ class TumblingWindows(Timed):
         self.get = attribute_getter(self.on)
         self.summary = summary_of(kind)
         self.spans = spans_of(kind.window)
+
+
+class TumblingWindows(TimedWindows):
+    """For each multiple b of the length, the items with b-length <= time < b.
+
+    The state is a dictionary from k to the items of the window that ends at k*length.
+    """
 
     def open(self) -> State:
         return {}
@@ -246,20 +250,12 @@ class TumblingWindows(Timed):
         return not state
 
 
-class TimeWindows(Timed):
+class TimeWindows(TimedWindows):
     """For each multiple b of `every`, the items with b-size <= time < b.
 
     The state is [items, times, k]: the next window to close ends at k*every; k is None
     if there is none.
     """
-
-    def __init__(self, kind: Aggregate) -> None:
-        self.window = kind.window
-        assert kind.window.on is not None  # noqa: S101 - validation has seen to it
-        self.on: str = kind.window.on
-        self.get = attribute_getter(self.on)
-        self.summary = summary_of(kind)
-        self.spans = spans_of(kind.window)
 
     def open(self) -> State:
         return [[], [], None]
@@ -300,20 +296,12 @@ class TimeWindows(Timed):
         return not state[0]
 
 
-class SessionWindows(Timed):
+class SessionWindows(TimedWindows):
     """Items of a key with less than `gap` between one and the next.
 
     The state is [sessions, n]: each session is [first, last, items], an item stands with
     its number among all of the key, so that sessions that meet keep the order of arrival.
     """
-
-    def __init__(self, kind: Aggregate) -> None:
-        self.window = kind.window
-        assert kind.window.on is not None  # noqa: S101 - validation has seen to it
-        self.on: str = kind.window.on
-        self.get = attribute_getter(self.on)
-        self.summary = summary_of(kind)
-        self.spans = spans_of(kind.window)
 
     def open(self) -> State:
         return [[], 0]
