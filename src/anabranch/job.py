@@ -17,11 +17,10 @@ from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 
 from anabranch.compiler.compile import Compilation, compile_graph, overview
 from anabranch.compiler.options import LOCAL, SEQUENTIAL, SPARK, Rules, Target
-from anabranch.control.actuator import Actuator
 from anabranch.control.background import adapt_in_background
 from anabranch.control.goals import Latency, Throughput
 from anabranch.control.latency.hold import LatencyActuator, LatencyController
-from anabranch.control.throughput.tune import Controller
+from anabranch.control.throughput.tune import Actuator, Controller
 from anabranch.dashboard.cell import Cell, describe_job, open_cell
 from anabranch.dashboard.live import Live
 from anabranch.engines.engine import (
@@ -39,8 +38,7 @@ from anabranch.graph.graph import Graph
 from anabranch.language.drafts import Result, build_graph
 from anabranch.language.validate import validate
 from anabranch.logs import announce, log, logger_of
-from anabranch.metrics.adaptations import Adaptation, Journal
-from anabranch.metrics.job_metrics import Metrics
+from anabranch.metrics.job_metrics import Adaptation, Journal, Metrics
 from anabranch.metrics.run_record import JobSnapshot
 from anabranch.operators.clock import EventTime
 from anabranch.operators.sinks import ToSpark

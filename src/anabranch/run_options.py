@@ -16,7 +16,7 @@ from anabranch.engines.engine import Options
 from anabranch.errors import ArgumentError, CheckpointError
 from anabranch.export.targets import refuse_target
 from anabranch.graph.paths import path_advice, plain_path, why_not_path
-from anabranch.metrics.adaptations import Journal, OnDecision
+from anabranch.metrics.job_metrics import Journal, OnDecision
 from anabranch.runtime.failures import OnError, policy
 from anabranch.runtime.verify.verifier import Verify
 

@@ -13,7 +13,7 @@ from anabranch.cli.main import main
 from anabranch.cli.new import make_trades
 from anabranch.cli.programs import load_sinks
 from anabranch.job import graph_of, start
-from anabranch.testing.sameness import SampleRun
+from anabranch.testing.assertions import SampleRun
 
 PROGRAM = """
 import anabranch as ab

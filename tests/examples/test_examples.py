@@ -14,7 +14,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.epochs.modules import send_by_value
-from anabranch.testing.sameness import Setting, make_graph, run_sample, take_sample
+from anabranch.testing.assertions import Setting, make_graph, run_sample, take_sample
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = (

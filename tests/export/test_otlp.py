@@ -10,7 +10,7 @@ from concurrent import futures
 import pytest
 
 import anabranch as ab
-from anabranch.metrics.epoch_trace import EpochTrace
+from anabranch.metrics.job_metrics import EpochTrace
 from tests import needs
 
 

@@ -8,8 +8,7 @@ import time
 import pytest
 
 import anabranch as ab
-from anabranch.metrics.adaptations import MOST, Adaptation, Journal
-from anabranch.metrics.job_metrics import LatencyStep
+from anabranch.metrics.job_metrics import MOST, Adaptation, Journal, LatencyStep
 
 
 def test_only_the_later_half_of_very_many_is_kept_and_all_are_counted():

@@ -8,7 +8,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.errors import ArgumentError
-from anabranch.testing.sameness import (
+from anabranch.testing.assertions import (
     SampleRun,
     Setting,
     describe_difference,

@@ -1,4 +1,4 @@
-"""`anabranch bench`: run a benchmark of the project."""
+"""`anabranch apps` and `anabranch bench`: what only a checkout of the project has."""
 
 from __future__ import annotations
 
@@ -10,8 +10,47 @@ import subprocess
 import sys
 from pathlib import Path
 
-from anabranch.cli.apps import project_folder
+from rich.console import Console
+from rich.table import Table
+
 from anabranch.cli.console import CommandError
+
+_PROJECT = Path(__file__).resolve().parents[3]
+
+
+def project_folder(name: str) -> Path:
+    """Return `apps` or `bench`: of the checkout that is installed, or of this folder."""
+    for root in (_PROJECT, Path.cwd()):
+        if (root / name).is_dir() and (root / "pyproject.toml").is_file():
+            return root / name
+    msg = f"{name}/ is part of the project's repository; run this in a checkout of it"
+    raise CommandError(msg)
+
+
+def add_apps(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "apps",
+        help="list the applications that come with the project",
+        description="List the applications that come with the project, to run and read.",
+    )
+    parser.set_defaults(command=apps)
+
+
+def apps(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - as any command
+    """List the applications."""
+    table = Table.grid(padding=(0, 2))
+    for path in sorted(project_folder("apps").glob("*.py")):
+        table.add_row(os.path.relpath(path), first_line(path))
+    Console(highlight=False).print(table)
+    return 0
+
+
+def first_line(path: Path) -> str:
+    """Return the first line of a file's docstring."""
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return doc.partition("\n")[0]
+
 
 ALL = "harness/results"  # runs all the others; called `all`
 
@@ -23,7 +62,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="run a benchmark of the project",
         description="Run a benchmark of the project: NAME is its path below bench/.",
         epilog="example:\n  anabranch bench compile/time 100 1000\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="none: list them")
     parser.add_argument(
@@ -38,7 +76,7 @@ def bench(arguments: argparse.Namespace) -> int:
     scripts = benchmarks(folder)
     if arguments.name is None:
         for name, script in scripts.items():
-            print(f"{name:<20} {purpose(script)}")  # noqa: T201 - the result
+            print(f"{name:<20} {first_line(script)}")  # noqa: T201 - the result
         return 0
     by_flat_name = {flat_name(name): name for name in scripts}
     wanted = flat_name(arguments.name)
@@ -97,9 +135,3 @@ def flat_name(name: str) -> str:
     True
     """
     return name.replace("/", "_").replace("-", "_")
-
-
-def purpose(script: Path) -> str:
-    """Return the first line of a script's docstring."""
-    tree = ast.parse(script.read_text(encoding="utf-8"))
-    return (ast.get_docstring(tree) or "").partition("\n")[0]

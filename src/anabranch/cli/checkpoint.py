@@ -36,7 +36,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Say which program a checkpoint is of, which epoch, where each "
         "source stands, and how many keys and bytes each bucket holds.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "action",

@@ -25,7 +25,6 @@ def add(
         help="print a script that completes commands in a shell",
         description="Print a script that lets a shell complete commands and options.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "tcsh"))
 

@@ -19,7 +19,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="look at a run again that had a dashboard",
         description="Serve the record that a run with --ui has written, until Ctrl-C.",
         epilog="example:\n  anabranch dashboard run.jsonl\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("record", metavar="FILE.jsonl", type=local_path)
     parser.add_argument(

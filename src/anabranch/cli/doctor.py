@@ -69,7 +69,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Look at Python, Java, Spark and its workers, and at the files, "
         "brokers and databases of a program, and say how to mend what is wrong.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "target", nargs="?", metavar="FILE[:NAME]", help="also look at this program"

@@ -1,6 +1,7 @@
-"""`anabranch explain`: what is parallel in a program, what is not, and why.
+"""`anabranch explain` and `anabranch graph`: a program and its parallel regions, in words and drawn.
 
-With the record of a run: what happened in it, and why.
+`explain` says what is parallel, what is not, and why; with the record of a run, what
+happened in it, and why.
 """
 
 from __future__ import annotations
@@ -10,11 +11,18 @@ import json
 from collections.abc import Iterator
 from textwrap import wrap
 
-from anabranch.cli.console import CommandError, add_engine, local_path
+from anabranch.cli.console import (
+    CommandError,
+    add_engine,
+    add_target,
+    local_path,
+    words,
+)
 from anabranch.cli.dashboard import check
 from anabranch.cli.programs import load_sinks
 from anabranch.job import compile_sinks
 from anabranch.metrics.run_record import Follower, Story
+from anabranch.plan.draw import draw_svg
 
 EXAMPLES = """\
 examples:
@@ -34,7 +42,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "forces it. Nothing is run. With --run: what happened in a run that had a "
         "dashboard, and why.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "target",
@@ -128,3 +135,37 @@ def _describe_load(story: Story) -> Iterator[str]:
 
 def _indent(text: str) -> list[str]:
     return wrap(text, _WIDTH, initial_indent="    ", subsequent_indent="        ")
+
+
+def add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "graph",
+        help="draw a program and its parallel regions",
+        description="Draw a program and its parallel regions as an SVG.",
+        epilog="example:\n  anabranch graph vwap.py -o vwap.svg\n",
+    )
+    add_target(parser)
+    add_engine(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=local_path,
+        metavar="FILE.svg",
+        help="the file to write",
+    )
+    parser.set_defaults(command=draw)
+
+
+def draw(arguments: argparse.Namespace) -> int:
+    """Write the drawing."""
+    compilation = compile_sinks(*load_sinks(arguments.target), on=arguments.on)
+    drawing = draw_svg(compilation.graph, compilation.plan)
+    try:
+        arguments.output.write_text(drawing + "\n", encoding="utf-8")
+    except OSError as error:
+        msg = f"{arguments.output} must be writable; {error.strerror}"
+        raise CommandError(msg) from error
+    words().print(f"drew {arguments.output}", markup=False)
+    return 0

@@ -16,14 +16,12 @@ from pathlib import Path
 from rich.text import Text
 
 from anabranch.cli import (
-    apps,
     bench,
     checkpoint,
     completion,
     dashboard,
     doctor,
     explain,
-    graph,
     new,
     run,
     simulate,
@@ -35,17 +33,17 @@ from anabranch.errors import AnabranchError
 
 INTERRUPTED = 130  # what a shell expects of a command that Ctrl-C ended
 COMMANDS = (
-    new,
-    run,
-    explain,
-    verify,
-    graph,
-    simulate,
-    checkpoint,
-    dashboard,
-    doctor,
-    apps,
-    bench,
+    new.add,
+    run.add,
+    explain.add,
+    verify.add,
+    explain.add_graph,
+    simulate.add,
+    checkpoint.add,
+    dashboard.add,
+    doctor.add,
+    bench.add_apps,
+    bench.add,
 )
 TEACHING = """\
 A program is a Python file that ends in a sink:
@@ -119,9 +117,11 @@ def make_parser() -> argparse.ArgumentParser:
         "--version", action="version", version=f"anabranch {version('anabranch')}"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add(commands)
+    for add in COMMANDS:
+        add(commands)
     completion.add(commands, make_parser)
+    for command in commands.choices.values():  # examples are shown as they are written
+        command.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 
 

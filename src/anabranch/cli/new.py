@@ -91,7 +91,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Make a folder with a small program, data, a test and a page that "
         "says what to type next.",
         epilog="example:\n  anabranch new prices && cd prices && anabranch run program.py",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=local_path, help="the folder; must not exist")
     parser.set_defaults(command=new)

@@ -37,9 +37,15 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "files do not appear then, unless it is a live job, or goes on from its "
         "checkpoint later. A second one ends it at once.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_target(parser)
+    _add_engine_options(parser)
+    _add_failure_options(parser)
+    _add_report_options(parser)
+    parser.set_defaults(command=run)
+
+
+def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     add_engine(parser)
     parser.add_argument(
         "--master", metavar="URL", help="the Spark cluster (default: this machine)"
@@ -56,6 +62,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="BOUND",
         help='keep 99%% of the items within a bound such as "200 ms"',
     )
+
+
+def _add_failure_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", metavar="DIR", help="where state is kept, to go on from later"
     )
@@ -80,6 +89,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="how often to check, while it runs, that what runs in parallel has no "
         "state (default: sample)",
     )
+
+
+def _add_report_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ui",
         action="store_true",
@@ -116,7 +128,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="N",
         help="items to show of both ends of each output (default: 3)",
     )
-    parser.set_defaults(command=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

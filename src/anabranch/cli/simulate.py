@@ -16,9 +16,14 @@ from anabranch.cli.console import CommandError, add_target, at_least
 from anabranch.cli.programs import load_sinks
 from anabranch.compiler.compile import Compilation, compile_graph
 from anabranch.compiler.options import LOCAL
-from anabranch.control.simulate.in_epochs import ElementDivision, SimulatedEpochs
-from anabranch.control.simulate.limits import describe_limit, describe_limit_of_epochs
-from anabranch.control.simulate.threads import SimulatedProgram, settle
+from anabranch.control.simulate.programs import (
+    ElementDivision,
+    SimulatedEpochs,
+    SimulatedProgram,
+    describe_limit,
+    describe_limit_of_epochs,
+    settle,
+)
 from anabranch.control.throughput.model import (
     ItemCosts,
     calibrate,
@@ -65,7 +70,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "process share the interpreter's lock. With --processes the model has the "
         "limits of Spark instead. What limits the program is told for the most cores.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_target(parser)
     parser.add_argument(

@@ -11,7 +11,7 @@ from anabranch.cli.programs import load_sinks
 from anabranch.errors import AnabranchError
 from anabranch.graph.graph import Graph
 from anabranch.job import graph_of
-from anabranch.testing.sameness import (
+from anabranch.testing.assertions import (
     SAMPLE_ITEMS,
     SampleRun,
     Setting,
@@ -39,7 +39,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "each degree, and compare the items and their order with those of one thread. "
         "Sinks are replaced by lists: nothing is written or sent.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_target(parser)
     parser.add_argument(

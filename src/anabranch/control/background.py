@@ -8,7 +8,7 @@ import threading
 from anabranch.control.latency.hold import LatencyController
 from anabranch.control.throughput.tune import Controller
 from anabranch.logs import log, logger_of
-from anabranch.metrics.adaptations import Adaptation
+from anabranch.metrics.job_metrics import Adaptation
 
 _LOGGER = logger_of("control")
 

@@ -10,9 +10,7 @@ from types import CodeType, FrameType
 from typing import Literal, Protocol, TypeAlias
 
 from anabranch.graph.graph import Graph
-from anabranch.metrics.adaptations import Adaptation, Journal
-from anabranch.metrics.epoch_trace import OnEpoch, ignore
-from anabranch.metrics.job_metrics import Metrics
+from anabranch.metrics.job_metrics import Adaptation, Journal, Metrics, OnEpoch, ignore
 from anabranch.plan.plan import Plan, Reason
 from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.failures import OnError, stop

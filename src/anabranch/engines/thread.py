@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from anabranch.engines.engine import GRACE_S, Options, Status
 from anabranch.graph.graph import Graph
 from anabranch.logs import log, logger_of
-from anabranch.metrics.adaptations import Adaptation
+from anabranch.metrics.job_metrics import Adaptation
 
 _LOGGER = logger_of("engines")
 _LOOK_S = 0.1  # how often somebody is asked whether there is a hurry

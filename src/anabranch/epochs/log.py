@@ -31,7 +31,7 @@ from anabranch.epochs.intake.intake import Intake, Piece
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.task import Report
 from anabranch.logs import log, logger_of
-from anabranch.metrics.epoch_trace import EpochTrace, OnEpoch, ignore
+from anabranch.metrics.job_metrics import EpochTrace, OnEpoch, ignore
 from anabranch.metrics.latency import Latencies
 from anabranch.metrics.load import Epoch
 from anabranch.runtime.births import Births, births_of, on_this_clock

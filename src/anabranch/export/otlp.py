@@ -18,7 +18,7 @@ from typing import Any
 from anabranch.connectors.extras import require
 from anabranch.export.families import BOUNDS_S, Distribution, Family, Reading
 from anabranch.logs import log, logger_of
-from anabranch.metrics.epoch_trace import EpochTrace
+from anabranch.metrics.job_metrics import EpochTrace
 
 _LOGGER = logger_of("export")
 PERIOD_S = 10.0

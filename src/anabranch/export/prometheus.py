@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from anabranch.errors import ArgumentError
 from anabranch.export.families import BOUNDS_S, Distribution, Family, Labels
-from anabranch.metrics.epoch_trace import EpochTrace
+from anabranch.metrics.job_metrics import EpochTrace
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 POLL_S = 0.1

@@ -10,7 +10,7 @@ from anabranch.errors import ArgumentError
 from anabranch.export.families import Family
 from anabranch.export.otlp import OtlpSender
 from anabranch.export.prometheus import Endpoint
-from anabranch.metrics.epoch_trace import EpochTrace
+from anabranch.metrics.job_metrics import EpochTrace
 
 SCHEMES = ("prometheus", "otlp", "otlps")
 EXAMPLES = '"prometheus://:9464" or "otlp://host:4317"'

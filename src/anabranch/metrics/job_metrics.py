@@ -1,12 +1,115 @@
-"""What `Job.metrics()` returns: the measurements of a job so far, as frozen data."""
+"""The measurements of a job as frozen data: `Job.metrics()`, its adaptations, its epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from anabranch.logs import log, logger_of
 from anabranch.metrics.latency import LatencySummary
+
+_LOGGER = logger_of("control")
+MOST = 10_000  # that are kept; then the older half is forgotten
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """An adaptation: when, what was changed, why, and what it brought."""
+
+    at_s: float
+    what: str
+    why: str
+    effect: str
+
+
+OnDecision: TypeAlias = Callable[[Adaptation], object]
+
+
+class Journal:
+    """Takes down what a controller or an engine decides; any thread may look.
+
+    `told` is called with each adaptation as soon as it is decided. A job does not fail
+    because `told` does: that is logged.
+
+    >>> seen = []
+    >>> journal = Journal(lambda change: seen.append(change.what))
+    >>> first = journal.note(Adaptation(1.0, "2 replicas of r0", "a backlog", ""))
+    >>> journal.amend(first, "99% within 20 ms")
+    >>> seen, journal[-1].effect, journal.decided
+    (['2 replicas of r0'], '99% within 20 ms', 1)
+    """
+
+    def __init__(self, told: OnDecision | None = None) -> None:
+        self.decided = 0  # so far, with those that were forgotten
+        self._kept: list[Adaptation] = []
+        self._told = told
+        self._lock = threading.Lock()
+
+    def note(self, change: Adaptation) -> Adaptation:
+        """Add an adaptation and tell who listens."""
+        with self._lock:
+            if len(self._kept) >= MOST:
+                del self._kept[: MOST // 2]
+            self._kept.append(change)
+            self.decided += 1
+        log(_LOGGER, logging.INFO, "adaptation", **asdict(change))
+        if self._told is not None:
+            try:
+                self._told(change)
+            except Exception:
+                _LOGGER.exception("on_decision failed; the job goes on")
+        return change
+
+    def amend(self, change: Adaptation, effect: str) -> None:
+        """Enter what came of an adaptation, once that was measured."""
+        made = replace(change, effect=effect)
+        with self._lock:
+            for place in range(len(self._kept) - 1, -1, -1):
+                if self._kept[place] is change:
+                    self._kept[place] = made
+                    break
+        log(_LOGGER, logging.INFO, "effect", **asdict(made))
+
+    def __iter__(self) -> Iterator[Adaptation]:
+        with self._lock:
+            return iter(tuple(self._kept))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getitem__(self, place: int) -> Adaptation:
+        return self._kept[place]
+
+
+@dataclass(frozen=True)
+class EpochTrace:
+    """An epoch: its number in this run, when it began, and how long its phases took.
+
+    `began_s` is in seconds since 1970. The phases follow one another: "read" is what
+    the driver does to find the rows, "run" the tasks of Spark, "commit" what makes them
+    count.
+    """
+
+    number: int
+    began_s: float
+    phases: tuple[tuple[str, float], ...]
+    items: int
+
+    @property
+    def seconds(self) -> float:
+        """How long all of it took."""
+        return sum(seconds for _, seconds in self.phases)
+
+
+OnEpoch: TypeAlias = Callable[[EpochTrace], object]
+
+
+def ignore(trace: EpochTrace) -> None:
+    """Take no notice."""
+
 
 RunsOn: TypeAlias = Literal["sequential", "local", "spark"]
 

@@ -1,8 +1,6 @@
-"""How busy threads and regions are, and where, as profiles and control steps saw it.
+"""The load of threads and regions: samples of the profiler, and the profile made of them.
 
-How busy threads are, and where: what the optimizer decides from.
-
-The words are those of *Auto-pipelining for Data Stream Processing*: the utilization of
+The terms are those of *Auto-pipelining for Data Stream Processing*: the utilization of
 a thread is the share of a core that it uses, and the utilization of a port by a thread
 is the share that it uses at the operator behind the port or downstream of it.
 """

@@ -1,10 +1,8 @@
-"""What a run leaves for its dashboard: lines of plain data in a file that grows.
+"""The record of a run, which its dashboard shows: lines of plain data in a growing file.
 
-What a run leaves for its dashboard: lines of plain data, and what they tell together.
-
-A run is looked at about once a second. A look becomes a few lines: one sample of what was
-measured, and each adaptation that is new or whose effect has become known. The lines of
-a run, put together again, are its `Story`; so an old run is shown as a live one is.
+The run is sampled about once a second. Each sample becomes a few lines: the measurements,
+and each adaptation that is new or whose effect has become known. Read together again,
+the lines of a run are its `Story`; so an old run is shown just like a live one.
 """
 
 from __future__ import annotations

@@ -20,8 +20,11 @@ from anabranch.language.stream import Stream, source
 from anabranch.language.validate import validate
 from anabranch.operators.sources import Offered
 from anabranch.plan.plan import Plan
-from anabranch.testing.properties import assert_commutative, assert_stateless
-from anabranch.testing.sameness import assert_same_everywhere
+from anabranch.testing.assertions import (
+    assert_commutative,
+    assert_same_everywhere,
+    assert_stateless,
+)
 from anabranch.testing.scripts import Fail, Pause, script
 
 __all__ = [

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from anabranch.testing import sameness
+from anabranch.testing import assertions
 
 
 @pytest.fixture(name="assert_same_everywhere")
 def same_everywhere() -> Callable[..., None]:
     """Return `ab.testing.assert_same_everywhere`."""
-    return sameness.assert_same_everywhere
+    return assertions.assert_same_everywhere

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.control.simulate.in_epochs import ElementDivision, SimulatedEpochs
-from anabranch.control.simulate.limits import describe_limit, describe_limit_of_epochs
-from anabranch.control.simulate.threads import SimulatedProgram, settle
+from anabranch.control.simulate.programs import (
+    ElementDivision,
+    SimulatedEpochs,
+    SimulatedProgram,
+    describe_limit,
+    describe_limit_of_epochs,
+    settle,
+)
 from anabranch.control.throughput.model import ItemCosts
 
 NAMES = tuple(f"o{n}" for n in range(1, 9))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from anabranch.control.simulate.threads import SimulatedProgram
+from anabranch.control.simulate.programs import SimulatedProgram
 from anabranch.control.throughput.model import (
     ItemCosts,
     calibrate,

@@ -15,9 +15,17 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from anabranch.control.goals import Latency
-from anabranch.control.latency.decision import Decision, Degrees, Room, in_words, ms
+from anabranch.control.latency.decision import (
+    MOST_NEEDED,
+    Decision,
+    Degrees,
+    Room,
+    Word,
+    in_words,
+    ms,
+    speak,
+)
 from anabranch.control.latency.need import CATCH_UP_S
-from anabranch.control.latency.unmet import MOST_NEEDED, Word, speak
 from anabranch.metrics.load import Epoch, Observed
 
 FEW = 2  # epochs that say nothing yet

@@ -12,8 +12,15 @@ import math
 from dataclasses import dataclass, field, replace
 
 from anabranch.control.goals import Latency
-from anabranch.control.latency.decision import Decision, Degrees, Room, in_words, ms
-from anabranch.control.latency.unmet import Word, speak
+from anabranch.control.latency.decision import (
+    Decision,
+    Degrees,
+    Room,
+    Word,
+    in_words,
+    ms,
+    speak,
+)
 from anabranch.metrics.load import Observed
 
 FACTOR = 2.0  # by which replicas grow

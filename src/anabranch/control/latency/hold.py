@@ -11,12 +11,10 @@ from typing import Protocol
 from anabranch.control.goals import Latency
 from anabranch.control.latency.admission import FIRST_ITEMS, EpochMemory, admit
 from anabranch.control.latency.closed import ClosedMemory, climb
-from anabranch.control.latency.decision import Decision, Degrees, Room, ms
+from anabranch.control.latency.decision import Decision, Degrees, Room, Word, ms, speak
 from anabranch.control.latency.predictive import Memory, predict
 from anabranch.control.latency.reactive import regulate, why_unmet
-from anabranch.control.latency.unmet import Word, speak
-from anabranch.metrics.adaptations import Adaptation, Journal
-from anabranch.metrics.job_metrics import LatencyStep
+from anabranch.metrics.job_metrics import Adaptation, Journal, LatencyStep
 from anabranch.metrics.load import Observed
 
 ALARM = 1.3  # times what the program can do

@@ -1,10 +1,14 @@
-"""Choose the number of replicas in one step, from what items cost and how many come.
+"""Choose the number of replicas in one step, from the cost of items and their rate.
 
-More replicas as soon as the load needs them, or a backlog; fewer only when the backlog is
-gone, and when fewer would have done for several steps in a row. A replica that turns out
-not to help is given back, and not tried again until items cost something else.
+Replicas are added as soon as the load or a backlog needs them. They are removed when the
+backlog is gone and fewer would have sufficed for several steps in a row. A replica that
+does not help is removed again, and not tried again until the cost of items changes.
 
-Pure: what the policy remembers from step to step goes in and comes out.
+A burst is a load of more than twice the usual one that ends within a few control steps;
+one that stays becomes the usual load. For a stated time after a burst, the replicas that
+it would need are kept, since it may come again.
+
+The policy is a pure function: its memory goes in and comes out with each step.
 """
 
 from __future__ import annotations
@@ -13,8 +17,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from anabranch.control.goals import Latency
-from anabranch.control.latency.bursts import Bursts, learn_bursts
-from anabranch.control.latency.decision import Decision, Degrees, Room, in_words, ms
+from anabranch.control.latency.decision import (
+    MOST_NEEDED,
+    Decision,
+    Degrees,
+    Room,
+    Word,
+    in_words,
+    ms,
+    speak,
+)
 from anabranch.control.latency.need import (
     VARIABILITY,
     Need,
@@ -25,12 +37,60 @@ from anabranch.control.latency.need import (
     trim,
     variability_of,
 )
-from anabranch.control.latency.unmet import MOST_NEEDED, Word, speak
 from anabranch.metrics.load import Observed
+
+HIGH = 2.0  # times the usual load
+BRIEF = 6  # control steps that a burst lasts at most
+KEPT = 30  # control steps for which room is kept for another one
+LEARNT = 0.3  # how much a step counts for the usual load
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """The usual load; since when it is high, and how high; the last burst."""
+
+    usual: float | None = None
+    lasting: int = 0
+    high: float = 0.0
+    burst: float = 0.0
+    since: int = KEPT + 1  # control steps since the last burst
+
+    @property
+    def expected(self) -> float:
+        """The load that there should be room for; 0: no burst of late."""
+        return self.burst if self.since <= KEPT else 0.0
+
+
+def learn_bursts(before: Bursts, rate: float) -> Bursts:
+    """Return what is known after a control step with a load.
+
+    >>> known = Bursts()
+    >>> for rate in (10, 10, 100, 100, 10):
+    ...     known = learn_bursts(known, rate)
+    >>> known.expected
+    100
+    >>> for rate in [10] * 29:
+    ...     known = learn_bursts(known, rate)
+    >>> known.expected, learn_bursts(known, 10).expected
+    (100, 0.0)
+    """
+    known = replace(before, since=before.since + 1)
+    if known.usual is None:
+        return replace(known, usual=rate)
+    if rate > HIGH * known.usual:
+        lasting, high = known.lasting + 1, max(known.high, rate)
+        if lasting > BRIEF:  # it has come to stay
+            return replace(known, usual=rate, lasting=0, high=0.0)
+        return replace(known, lasting=lasting, high=high)
+    if known.lasting:
+        burst = max(known.high, known.expected)
+        known = replace(known, lasting=0, high=0.0, burst=burst, since=1)
+    usual = known.usual or 0.0
+    return replace(known, usual=usual + LEARNT * (rate - usual))
+
 
 ROOMY = 0.82  # how busy replicas may be where some are added: no second time soon
 SPARE = 0.7  # how busy replicas may be after some have been given back
-LEARNT = 0.3  # how much a step counts for what is known of the load
 PATIENCE = 6  # steps in which fewer would have done, before some are given back
 MOST_PATIENCE = 24
 REGRET = 12  # steps within which more again means that they were given back too soon

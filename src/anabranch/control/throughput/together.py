@@ -1,29 +1,98 @@
-"""One decision maker for ports and replicas: which one more thread helps most.
+"""Choose the next change of threads: a port or a replica more, one less, or one moved.
 
 A threaded port divides the path of a thread; one more replica divides the work of a
-region. Both are weighed by the same measure, the predicted work of the busiest thread,
-and neither is worth a try without a core that is free for it, or if the threads would
-only wait for a lock. Of two that promise the same, the one with fewer threads is taken,
-and then the port: it keeps no order.
+region. Both are compared by the predicted work of the busiest thread. Neither is tried
+without a free core, or if the threads would only wait for a lock. If two promise the
+same, the one with fewer threads wins, then the port, since it needs no ordering.
 
-Replicas that a program began with have not earned their keep. When nothing else is left
-to try, one of them is taken away, if that can cost but little.
+Ports are inserted one after another, and two ports that were best one by one need not be
+the best two. When nothing is left to add, the profile knows the cost of each operator, so
+every placement that differs in one port is compared by the load of its busiest core.
+
+The replicas that a program started with may not be worth their cost. When nothing else is
+left to try, one of them is removed, if that can lose only little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from anabranch.control.goals import ControlSettings
+from anabranch.control.throughput.model import estimate_busiest_core
 from anabranch.control.throughput.pipelining import (
     Insertion,
     choose_ports,
     select_bottlenecks,
 )
-from anabranch.control.throughput.rebalance import Producers, find_better_placement
 from anabranch.metrics.load import Profile, ThreadLoad
 from anabranch.plan.plan import Arrangement
+
+Producers = Mapping[str, tuple[str, ...]]  # of each operator, producers first
+
+
+def find_better_placement(
+    profile: Profile,
+    ports: frozenset[str],
+    places: Collection[str],
+    producers: Producers,
+    cores: int,
+) -> Iterator[tuple[float, str, str | None]]:
+    """Return ports that could go elsewhere or away (None), the most promising first.
+
+    With each comes how many times the throughput it promises.
+
+    >>> from anabranch.metrics.load import ThreadLoad
+    >>> heavy = ThreadLoad("a", 1.0, {}, {"a": 0.6, "b": 0.4})
+    >>> profile = Profile((heavy, ThreadLoad("c", 0.1, {}, {"c": 0.1})))
+    >>> chain = {"a": (), "b": ("a",), "c": ("b",)}
+    >>> [(round(gain, 2), *rest) for gain, *rest in
+    ...     find_better_placement(profile, frozenset("c"), "bc", chain, cores=2)]
+    [(1.67, 'c', 'b')]
+    """
+    work: dict[str, float] = {}
+    for load in profile.threads:
+        for operator, use in load.own.items():
+            work[operator] = work.get(operator, 0.0) + use
+
+    def busiest(placed: frozenset[str]) -> float:
+        loads = share_out(work, placed, producers)
+        return estimate_busiest_core(sorted(loads.values(), reverse=True), cores)
+
+    if not work or not ports:
+        return iter(())
+    now = busiest(ports)
+    found: list[tuple[float, str, str | None]] = []
+    for port in sorted(ports):
+        rest = ports - {port}
+        if len(ports) >= cores:  # one thread more than cores, or several
+            found.append((now / busiest(rest), port, None))
+        found += [
+            (now / busiest(rest | {place}), port, place)
+            for place in sorted(set(places) - ports)
+        ]
+    better = [one for one in found if one[0] > 1]
+    return iter(sorted(better, key=lambda one: (-one[0], one[1], one[2] or "")))
+
+
+def share_out(
+    work: Mapping[str, float], ports: frozenset[str], producers: Producers
+) -> dict[str, float]:
+    """Return what each thread would have to do, by the operator that it begins with.
+
+    >>> chain = {"a": (), "b": ("a",), "c": ("b",)}
+    >>> share_out({"a": 1.0, "b": 2.0, "c": 3.0}, frozenset("c"), chain)
+    {'a': 3.0, 'c': 3.0}
+    """
+    thread_of: dict[str, str] = {}
+    loads: dict[str, float] = {}
+    for operator, before in producers.items():
+        own = operator in ports or not before
+        thread = operator if own else thread_of[before[0]]
+        thread_of[operator] = thread
+        loads[thread] = loads.get(thread, 0.0) + work.get(operator, 0.0)
+    return loads
+
 
 ALIKE = 0.02  # promises that differ by less are the same
 MOSTLY = (

@@ -1,28 +1,70 @@
-"""The only loop of the throughput goal: profile, decide, act, evaluate, keep or go back.
+"""The loop of the throughput goal: profile, decide, act, evaluate, keep or revert (section 5).
 
-The only loop: profile, decide, act, evaluate, keep or go back (section 5).
+The controller starts with the program as it is and adds threads as long as each one
+raises the throughput where it was added. A change that did not is reverted and not tried
+again. The controller rests when nothing promises a gain, and resumes when the throughput
+shifts, or the work moves from one operator to another: the paper leaves that open.
 
-The controller begins with what the program starts as and adds threads as long as each
-addition raises the throughput where it was made. What did not is taken back and not
-tried again. It halts when nothing promises a gain any more, and wakes up when the
-throughput has shifted, or the work from one operator to another: the paper leaves that
-open.
-
-Every decision is a pure function in a file of its own; waiting is the actuator's.
+Every decision is a pure function in a file of its own. All the waiting is behind the
+`Actuator` protocol, which engines satisfy: so the same controller adapts a program in
+real time, epoch by epoch, or in a simulator that takes no time at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Protocol
 
-from anabranch.control.actuator import Actuator
 from anabranch.control.goals import ControlSettings
 from anabranch.control.throughput.together import Move, Scope, Stay, choose_move
-from anabranch.metrics.adaptations import Adaptation, Journal
+from anabranch.metrics.job_metrics import Adaptation, Journal
 from anabranch.metrics.load import Profile
 from anabranch.metrics.rates import Gain, Rates, gain
 from anabranch.plan.plan import Arrangement
+
+
+class Actuator(Protocol):
+    """A running program that can be watched and rearranged.
+
+    None instead of an answer means that the program has ended.
+    """
+
+    @property
+    def now_s(self) -> float:
+        """How long the program has run."""
+
+    @property
+    def cores(self) -> int:
+        """How many cores it may use."""
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The operators that can have a threaded port."""
+
+    @property
+    def regions(self) -> Mapping[str, tuple[str, ...]]:
+        """The regions that can have several replicas, with their operators."""
+
+    @property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        """The producers of each operator; empty where ports are not to be moved."""
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """How it is arranged now."""
+
+    def arrange(self, arrangement: Arrangement) -> str | None:
+        """Put an arrangement into effect; return how that went, in words."""
+
+    def profile(self) -> Profile | None:
+        """Watch its threads for a while."""
+
+    def rates(self) -> Rates | None:
+        """Watch its throughput for a while, without a profiler."""
+
+    def glance(self) -> tuple[Rates, Profile] | None:
+        """Watch both for a moment, where a moment tells something; else None."""
 
 
 class Blacklist:

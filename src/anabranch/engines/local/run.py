@@ -17,8 +17,7 @@ from anabranch.engines.local.watching import PLACES
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op
-from anabranch.metrics.adaptations import Adaptation
-from anabranch.metrics.job_metrics import Metrics
+from anabranch.metrics.job_metrics import Adaptation, Metrics
 from anabranch.metrics.latency import (
     SinkLatencies,
     count_by_ms,

@@ -1,0 +1,377 @@
+"""A model of a program on any number of cores, adapted by the real controller.
+
+The model (see `model`) knows the cost of an item at each place, measured by the profiler
+in a run with one thread, and the cost of handing an item from thread to thread. All
+sources keep the proportions in which they were measured.
+
+An engine that works in epochs, as Spark does, has limits that threads do not have. An
+epoch goes through the levels of a program one after another, so the times of levels add
+up. An element of a level can be cut into workers that overlap. All regions have the same
+number of replicas. Workers are processes, so no lock is shared. The cost of starting a
+stage and of moving rows between workers is not in the model.
+
+`describe_limit` says what keeps a simulated program from going faster.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from anabranch.control.goals import ControlSettings
+from anabranch.control.throughput.model import (
+    ItemCosts,
+    Thread,
+    estimate_waiting,
+    threads_of,
+    throughput,
+)
+from anabranch.control.throughput.tune import Controller
+from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.rates import Rates
+from anabranch.plan.plan import Arrangement
+
+ENOUGH_ROUNDS = 1000  # no program takes as many to settle
+
+
+@dataclass
+class SimulatedProgram:
+    """A program of the model; an actuator like the ones that engines have.
+
+    Every answer takes `period_s` of its own time. `noise` is the relative spread of
+    throughput. `costs` may be changed at any time: then the workload has shifted.
+    """
+
+    costs: ItemCosts
+    cores: int
+    regions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    noise: float = 0.0
+    seed: int = 0
+    period_s: float = 1.0
+    slices: int = 10
+    most_s: float = float("inf")
+    arrangement: Arrangement = field(default_factory=Arrangement)
+    now_s: float = 0.0
+    timeline: list[tuple[float, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    @property
+    def places(self) -> frozenset[str]:
+        """Every operator but the sources."""
+        return frozenset(operator for route in self.costs.at for operator in route[1:])
+
+    @property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        """Whom each operator gets its items from."""
+        found: dict[str, tuple[str, ...]] = {}
+        for route in sorted(self.costs.at, key=len):
+            for number, operator in enumerate(route):
+                found.setdefault(operator, route[max(0, number - 1) : number])
+        return found
+
+    @property
+    def items_per_s(self) -> float:
+        """The throughput as it is now, without noise."""
+        return throughput(self.costs, self.find_threads(), self.cores)
+
+    @property
+    def threads(self) -> int:
+        """How many threads it has now."""
+        return sum(thread.replicas for thread in self.find_threads().values())
+
+    def arrange(self, arrangement: Arrangement) -> str | None:
+        self.arrangement = arrangement
+        return None if self._over else "simulated"
+
+    def glance(self) -> tuple[Rates, Profile] | None:
+        return None
+
+    def profile(self) -> Profile | None:
+        if self._over:
+            return None
+        self._pass_time()
+        rate, threads = self.items_per_s, self.find_threads()
+        waited = estimate_waiting(self.costs, threads, self.cores)
+        return Profile(
+            tuple(load_of(name, one, rate, waited) for name, one in threads.items()),
+            locked=min(1.0, self.costs.locked_s * rate),
+        )
+
+    def rates(self) -> Rates | None:
+        if self._over:
+            return None
+        self._pass_time()
+        rate = self.items_per_s
+        series = tuple(
+            rate * max(0.0, self._random.gauss(1.0, self.noise))
+            for _ in range(self.slices)
+        )
+        operators = dict.fromkeys(o for route in self.costs.at for o in route)
+        return Rates(dict.fromkeys(operators, series))
+
+    def find_threads(self) -> dict[str, Thread]:
+        """Return its threads by the operator that they begin with."""
+        return threads_of(self.costs, self.arrangement, self.regions)
+
+    @property
+    def _over(self) -> bool:
+        return self.now_s >= self.most_s
+
+    def _pass_time(self) -> None:
+        self.timeline.append((self.now_s, self.items_per_s))
+        self.now_s += self.period_s
+
+
+def settle(
+    program: SimulatedProgram, settings: ControlSettings | None = None
+) -> Controller:
+    """Let the controller adapt a simulated program until it halts.
+
+    >>> at = {("read",): 0.2, ("read", "a"): 0.4, ("read", "a", "b"): 0.4}
+    >>> program = SimulatedProgram(ItemCosts(at), cores=4)
+    >>> [step.what for step in settle(program).history][0]
+    'insert a threaded port at b'
+    """
+    controller = Controller(program, settings)
+    for _ in range(ENOUGH_ROUNDS):
+        if controller.settled or not controller.advance():
+            break
+    return controller
+
+
+def load_of(name: str, thread: Thread, rate: float, waited: float) -> ThreadLoad:
+    """Return how busy a thread is when so many items a second come through."""
+    scale = rate / thread.replicas
+    ports: dict[str, float] = {}
+    own: dict[str, float] = {name: thread.handing_s * scale}
+    for route, cost_s in thread.costs.items():
+        own[route[-1]] = own.get(route[-1], 0.0) + cost_s * scale
+        for operator in dict.fromkeys(route[1:]):
+            ports[operator] = ports.get(operator, 0.0) + cost_s * scale
+    use = thread.each_s * rate
+    return ThreadLoad(name, use, ports, own, thread.replicas, use * waited)
+
+
+CLOSE = 0.95  # of the time for an item: then this is what it takes
+PART = 0.8  # of an epoch: a level that takes less is not all that counts
+
+
+def describe_limit(program: SimulatedProgram) -> str:
+    """Return what limits a program on threads of one process.
+
+    >>> from anabranch.control.throughput.model import ItemCosts
+    >>> at = {("read",): 0.5, ("read", "a"): 0.5}
+    >>> describe_limit(SimulatedProgram(ItemCosts(at, locked_s=1.0), cores=4))
+    "the interpreter's lock: 100% of the work needs it, whatever the number of threads"
+    """
+    costs, period_s = program.costs, 1 / program.items_per_s
+    threads = program.find_threads()
+    if costs.locked_s >= CLOSE * period_s:
+        share = costs.locked_s / costs.whole_s
+        return (
+            f"the interpreter's lock: {share:.0%} of the work needs it, whatever the "
+            "number of threads"
+        )
+    if costs.serial_s >= CLOSE * period_s:
+        return "work that only one thread at a time can do"
+    work_s = sum(one.each_s * one.replicas for one in threads.values())
+    if work_s / program.cores >= CLOSE * period_s:
+        return _busy(program.cores)
+    if len(threads) == 1 and costs.waiting:
+        return (
+            "the interpreter's lock: further threads would lose more by waiting for it"
+        )
+    name, busiest = max(threads.items(), key=lambda pair: pair[1].each_s)
+    if busiest.each_s >= CLOSE * period_s:
+        return f"the thread of {_describe_thread(name, busiest)}"
+    return "threads that wait for the interpreter's lock"
+
+
+def describe_limit_of_epochs(program: SimulatedEpochs) -> str:
+    """Return what limits a program whose epochs go through levels."""
+    name, busiest, share, busy = program.slowest()
+    if busy >= CLOSE:
+        return _busy(program.cores)
+    elements = program.elements
+    element = elements.of.get(name, name)
+    inside = [one for one, at in elements.of.items() if at == element]
+    text = _names(inside or [name])
+    cuts = program.arrangement.ports.intersection(inside)
+    if element in elements.replicated:
+        text += f": {busiest.replicas} replicas"
+    elif cuts:
+        text += (
+            f": {1 + len(cuts)} workers of an element without replicas, and no further "
+            "cut promises a gain"
+        )
+    elif elements.cuts.isdisjoint(inside):
+        text += ": one worker, which can be neither replicated nor cut"
+    else:
+        text += ": one worker without replicas, and no cut promises a gain"
+    if share < PART:
+        text += f"; it takes {share:.0%} of an epoch, whose levels follow one another"
+    return text
+
+
+def _busy(cores: int) -> str:
+    return "the core" if cores == 1 else f"all {cores} cores are busy"
+
+
+def _describe_thread(name: str, thread: Thread) -> str:
+    routes = sorted(thread.costs, key=len)
+    inside = dict.fromkeys(route[-1] for route in routes)
+    if thread.replicas > 1:
+        return f"{_names(inside or [name])}, with {thread.replicas} replicas"
+    if len(inside) <= 1:
+        return f"{name}: one operator without replicas cannot be divided"
+    return f"{_names(inside)}: no further division promises a gain"
+
+
+def _names(operators: Collection[str]) -> str:
+    """Return operators in words, the first and the last of many.
+
+    >>> _names(["a", "b"]), _names(["a", "b", "c", "d"])
+    ('a and b', 'a to d')
+    """
+    first, *others = operators
+    if not others:
+        return first
+    return f"{first} {'and' if len(others) == 1 else 'to'} {others[-1]}"
+
+
+REGIONS = "all regions"
+
+
+@dataclass(frozen=True)
+class ElementDivision:
+    """How an engine divides a program.
+
+    `of` is the element of each operator, by the operator that it begins with; `level`
+    the level of each element. `cuts` are the operators before which an element can be
+    cut, and `replicated` the elements that have replicas.
+    """
+
+    of: Mapping[str, str] = field(default_factory=dict)
+    level: Mapping[str, int] = field(default_factory=dict)
+    cuts: frozenset[str] = frozenset()
+    replicated: frozenset[str] = frozenset()
+
+    def regions(self) -> dict[str, tuple[str, ...]]:
+        """Return all operators with replicas as one region: they have one degree."""
+        inside = tuple(name for name, at in self.of.items() if at in self.replicated)
+        return {REGIONS: inside} if inside else {}
+
+
+class Slowest(NamedTuple):
+    """The busiest thread of the level that takes longest.
+
+    `share` is the level's share of the epoch, and `busy` how busy it keeps the cores.
+    """
+
+    name: str
+    thread: Thread
+    share: float
+    busy: float
+
+
+@dataclass
+class SimulatedEpochs(SimulatedProgram):
+    """A program of the model whose epochs go through levels.
+
+    Regions have as many replicas as there are cores from the start.
+    """
+
+    elements: ElementDivision = field(default_factory=ElementDivision)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.costs = ItemCosts(self.costs.at)
+        self.regions = self.elements.regions()
+        if self.regions:
+            self.arrangement = self.arrangement.with_degree(REGIONS, self.cores)
+
+    @property
+    def places(self) -> frozenset[str]:
+        """Where elements can be cut and are not."""
+        return self.elements.cuts - self.arrangement.ports
+
+    @property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        """Nothing, as on Spark."""
+        return {}
+
+    @property
+    def items_per_s(self) -> float:
+        return 1 / sum(self._seconds(self.arrangement).values())
+
+    def glance(self) -> tuple[Rates, Profile] | None:
+        return None
+
+    def profile(self) -> Profile | None:
+        if self._over:
+            return None
+        self._pass_time()
+        seconds = self._seconds(self.arrangement)
+        slowest = max(seconds, key=lambda level: seconds[level])
+        return Profile(
+            tuple(
+                load_of(name, thread, 1 / seconds[slowest], 0.0)
+                for name, thread in self._at(slowest)
+            ),
+            share=seconds[slowest] / sum(seconds.values()),
+            with_more=self._relative(+1),
+            with_fewer=self._relative(-1),
+        )
+
+    def slowest(self) -> Slowest:
+        """Return what the level with most to do waits for."""
+        seconds = self._seconds(self.arrangement)
+        slowest = max(seconds, key=lambda level: seconds[level])
+        threads = dict(self._at(slowest))
+        name = max(threads, key=lambda one: threads[one].each_s)
+        work_s = sum(one.each_s * one.replicas for one in threads.values())
+        return Slowest(
+            name,
+            threads[name],
+            seconds[slowest] / sum(seconds.values()),
+            work_s / self.cores / seconds[slowest],
+        )
+
+    def _relative(self, more: int) -> dict[str, float]:
+        """Return how much longer an epoch would take with other replicas."""
+        degree = self.arrangement.degree(REGIONS) + more
+        if not self.regions or degree < 1:
+            return {}
+        other = self.arrangement.with_degree(REGIONS, degree)
+        now_s = sum(self._seconds(self.arrangement).values())
+        return {REGIONS: sum(self._seconds(other).values()) / now_s}
+
+    def _seconds(self, arrangement: Arrangement) -> dict[int, float]:
+        """Return how long each level takes for an item."""
+        work: dict[int, list[float]] = {}
+        for name, thread in self._threads_of_arrangement(arrangement).items():
+            at = work.setdefault(self._level(name), [])
+            at += [thread.each_s] * thread.replicas
+        return {
+            level: max(*each, sum(each) / self.cores) for level, each in work.items()
+        }
+
+    def _at(self, level: int) -> Iterator[tuple[str, Thread]]:
+        for name, thread in self.find_threads().items():
+            if self._level(name) == level:
+                yield name, thread
+
+    def _level(self, thread: str) -> int:
+        return self.elements.level.get(self.elements.of.get(thread, thread), 0)
+
+    def find_threads(self) -> dict[str, Thread]:
+        return self._threads_of_arrangement(self.arrangement)
+
+    def _threads_of_arrangement(self, arrangement: Arrangement) -> dict[str, Thread]:
+        """Return the workers: elements begin a thread as cuts do."""
+        begins = arrangement.with_ports(self.elements.of.values())
+        return threads_of(self.costs, begins, self.regions)
