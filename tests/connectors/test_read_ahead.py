@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from anabranch.connectors.read_ahead import ReadAhead
+from anabranch.connectors.socket import ReadAhead
 
 
 def until(reached):

@@ -1,12 +1,37 @@
-"""The base classes of connectors: a source or a sink is one class in one file."""
+"""The public base classes of connectors: a source or a sink is one class in one file.
+
+Packages that only some connectors need are imported by `require` when they are used.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar, Self
 
+from anabranch.errors import EngineError
 from anabranch.graph.site import site_of
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Return a module, or say how to install it.
+
+    >>> require("json", "json").dumps(1)
+    '1'
+    >>> require("no_such_module", "kafka")
+    Traceback (most recent call last):
+    anabranch.errors.EngineError: this needs the module no_such_module; it is not installed; say pip install 'anabranch[kafka]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        msg = (
+            f"this needs the module {module}; it is not installed; "
+            f"say pip install 'anabranch[{extra}]'"
+        )
+        raise EngineError(msg) from error
 
 
 @dataclass(frozen=True)

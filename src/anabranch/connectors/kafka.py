@@ -27,12 +27,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from anabranch.connectors.base import Malformed, Sink
+from anabranch.connectors.base import Malformed, Sink, require
 from anabranch.connectors.external import LineEncoder
-from anabranch.connectors.extras import require
 from anabranch.connectors.files.rows import BadRow
-from anabranch.connectors.live import LiveReader
-from anabranch.connectors.reader import refusal_at
+from anabranch.connectors.reader import LiveReader, refusal_at
 from anabranch.connectors.socket import RowText
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.graph import Op

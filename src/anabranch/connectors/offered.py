@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.connectors.live import LiveReader
+from anabranch.connectors.reader import LiveReader
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import Offered
 from anabranch.runtime.births import births_of

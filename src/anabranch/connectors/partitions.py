@@ -19,9 +19,8 @@ from weakref import WeakKeyDictionary
 
 from anabranch.connectors.base import Malformed, Source
 from anabranch.connectors.files.rows import BadRow, Position, Unreadable
-from anabranch.connectors.live import LiveReader
 from anabranch.connectors.postgres import PostgresSource
-from anabranch.connectors.reader import Reader, refusal_at
+from anabranch.connectors.reader import LiveReader, Reader, refusal_at
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind

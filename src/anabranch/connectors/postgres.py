@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from anabranch.connectors.base import Malformed, Sink, Source
-from anabranch.connectors.extras import require
+from anabranch.connectors.base import Malformed, Sink, Source, require
 from anabranch.connectors.files.columns import RowValues, columns_of
 from anabranch.connectors.files.nested import Misfit, converter
 from anabranch.connectors.files.rows import Unreadable

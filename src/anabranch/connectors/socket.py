@@ -1,32 +1,30 @@
-"""Lines to and from a server, and rows that come as text from elsewhere.
+"""Lines to and from a server, and the parser of rows that arrive as text.
 
-Rows that come as text from elsewhere: lines of a socket, messages of a topic.
+`RowText` parses lines of a socket and messages of a topic with the parsers of files;
+only their places are named differently.
 
-They are parsed by the parsers of files; only their places are named otherwise.
+Reading: the end of the connection is the end of the stream, and the text behind the last
+line end is the last row, as in a file. A connection that breaks off is an error. With
+`reconnect` neither ends the stream: the server is called again until it answers, and a
+row that was cut off is refused. The connection is read ahead by a thread, so that the
+arrival time of each row is known, up to a bound; beyond it the sender has to wait.
 
-Read the lines that a server sends.
-
-The end of a connection is the end of the stream, and what stands behind the last line
-end is the last row, as in a file. A connection that breaks off is an error. With
-`reconnect` neither ends the stream: the server is called again until it answers, and
-a row that was cut off is refused by itself.
-
-Send items as lines to a server that listens.
-
-A socket gives no receipt: when the connection breaks, nobody can tell which lines have
-arrived. So that is an error; a job that goes on from a checkpoint sends the last epoch
-again.
+Writing: a socket gives no receipt. When the connection breaks, nobody can tell which
+lines have arrived. So that is an error; a job that goes on from a checkpoint sends the
+last epoch again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 from anabranch.connectors.base import Malformed, Sink
 from anabranch.connectors.external import LineEncoder
@@ -45,15 +43,94 @@ from anabranch.connectors.files.splits import (
     last_row_end,
     layout_of,
 )
-from anabranch.connectors.live import LiveReader
-from anabranch.connectors.read_ahead import ReadAhead
-from anabranch.connectors.reader import refusal_at
+from anabranch.connectors.reader import LiveReader, refusal_at
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import ToSocket
 from anabranch.operators.sources import Kafka, ReadFiles, Socket
 from anabranch.runtime.births import births_of
 from anabranch.runtime.failures import Failure, OnError
+
+MOST_BYTES = 1 << 26  # that are kept
+BLOCK_BYTES = 1 << 16
+
+
+class Arrived(NamedTuple):
+    """Bytes that arrived together; none of them: the other side has hung up."""
+
+    data: bytes
+    at_s: float  # by `time.perf_counter`
+
+
+class ReadAhead:
+    """A connection, and what has arrived on it."""
+
+    def __init__(self, connection: socket.socket, most_bytes: int = MOST_BYTES) -> None:
+        connection.settimeout(None)
+        self._connection = connection
+        self._most_bytes = most_bytes
+        self._blocks: deque[Arrived] = deque()
+        self._kept = 0
+        self._rows = 0
+        self._closed = False
+        self._failure: OSError | None = None
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(
+            target=self._receive_all, name="anabranch-reading-ahead", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def rows(self) -> int:
+        """How many lines end in what has not been taken."""
+        return self._rows
+
+    def take(self, wait_s: float) -> Arrived | None:
+        """Return the next bytes, or wait for them; None if there are none.
+
+        Raises what the connection broke off with, behind all that came before it.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._blocks or self._failure, wait_s)
+            if not self._blocks:
+                if self._failure is not None:
+                    raise self._failure
+                return None
+            block = self._blocks.popleft()
+            self._kept -= len(block.data)
+            self._rows -= block.data.count(b"\n")
+            self._changed.notify_all()
+            return block
+
+    def close(self) -> None:
+        """Hang up; nothing is taken any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        with contextlib.suppress(OSError):  # the other side was faster
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes whoever receives
+        self._connection.close()
+
+    def _receive_all(self) -> None:
+        data = b" "
+        while data:
+            try:
+                data = self._connection.recv(BLOCK_BYTES)
+            except OSError as error:
+                with self._changed:
+                    self._failure = error
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                self._blocks.append(Arrived(data, perf_counter()))
+                self._kept += len(data)
+                self._rows += data.count(b"\n")
+                self._changed.notify_all()
+                self._changed.wait_for(
+                    lambda: self._closed or self._kept < self._most_bytes
+                )
+                if self._closed:
+                    return
 
 
 class RowText:

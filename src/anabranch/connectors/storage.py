@@ -32,7 +32,7 @@ from urllib.parse import parse_qsl
 import pyarrow as pa
 import pyarrow.fs as arrow_fs
 
-from anabranch.connectors.extras import require
+from anabranch.connectors.base import require
 from anabranch.errors import EngineError
 from anabranch.graph.paths import split_options, split_url
 

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from anabranch.connectors.live import POLL_S, Feed, LiveReader
 from anabranch.connectors.open import open_reader
-from anabranch.connectors.reader import Reader
+from anabranch.connectors.reader import POLL_S, Feed, LiveReader, Reader
 from anabranch.engines.engine import Options, Places, operators_of
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from anabranch.connectors.extras import require
+from anabranch.connectors.base import require
 from anabranch.export.families import BOUNDS_S, Distribution, Family, Reading
 from anabranch.logs import log, logger_of
 from anabranch.metrics.job_metrics import EpochTrace

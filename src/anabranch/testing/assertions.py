@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from anabranch.compiler.compile import compile_graph
-from anabranch.connectors.live import POLL_S, LiveReader
 from anabranch.connectors.open import open_reader
+from anabranch.connectors.reader import POLL_S, LiveReader
 from anabranch.engines.engine import Options
 from anabranch.errors import AnabranchError, ArgumentError
 from anabranch.graph.graph import Graph, Op

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.connectors.files.arrow_csv import csv_table
 from anabranch.connectors.files.arrow_items import form_of, values_of
-from anabranch.connectors.files.csv import CsvParser
+from anabranch.connectors.files.csv import CsvParser, csv_table
 
 
 class Row(NamedTuple):

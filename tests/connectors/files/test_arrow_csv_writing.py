@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.connectors.files import arrow_csv
-from anabranch.connectors.files.arrow_csv import csv_of_rows, csv_of_table
+from anabranch.connectors.files import csv as csv_format
 from anabranch.connectors.files.arrow_items import form_of, to_table
-from anabranch.connectors.files.csv import cells, encode_csv, encode_rows
+from anabranch.connectors.files.csv import (
+    cells,
+    csv_of_rows,
+    csv_of_table,
+    encode_csv,
+    encode_rows,
+)
 
 
 class Row(NamedTuple):
@@ -122,9 +127,9 @@ def test_nothing_of_it_imports_pandas():
     program = """
 import sys
 from anabranch.connectors.files.arrow_items import form_of, values_of
-from anabranch.connectors.files.arrow_csv import csv_table
-from anabranch.connectors.files import arrow_csv
-from anabranch.connectors.files.arrow_csv import csv_of_rows
+from anabranch.connectors.files.csv import csv_table
+from anabranch.connectors.files import csv as csv_format
+from anabranch.connectors.files.csv import csv_of_rows
 
 assert csv_of_rows([(1, "a", 0.25), (2, "\u00e9", 1.0), (3, "", 1e300)])
 table = csv_table(b"1\\n2\\n", form_of(int), 2)
@@ -144,6 +149,6 @@ def test_more_text_than_offsets_can_tell_is_left_to_the_other_writer(monkeypatch
     rows = [("abc", 1), ("defg", 2)]
     assert csv_of_rows(rows) == b"abc,1\ndefg,2\n"
 
-    monkeypatch.setattr(arrow_csv, "_MOST_BYTES", 6)
+    monkeypatch.setattr(csv_format, "_MOST_BYTES", 6)
 
     assert csv_of_rows(rows) is None

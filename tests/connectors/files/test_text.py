@@ -1,5 +1,4 @@
-from anabranch.connectors.files.rows import Position
-from anabranch.connectors.files.text import TextParser
+from anabranch.connectors.files.rows import Position, TextParser
 
 
 def parsed(data):

@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from anabranch.connectors.files.arrow_csv import csv_table, is_arrows
 from anabranch.connectors.files.arrow_items import form_of, values_of
+from anabranch.connectors.files.csv import csv_table, is_arrows
 from anabranch.connectors.files.opening import row_parser
 from anabranch.connectors.files.rows import Numbered, Position, Refuse, behind
 from anabranch.connectors.files.splits import count_rows, layout_of

@@ -27,8 +27,7 @@ from anabranch.connectors.files.listing import (
     matching_files,
     why_no_file,
 )
-from anabranch.connectors.live import LiveReader
-from anabranch.connectors.reader import FileReader, damage_of
+from anabranch.connectors.reader import FileReader, LiveReader, damage_of
 from anabranch.connectors.storage import Location, is_pattern, locate
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op

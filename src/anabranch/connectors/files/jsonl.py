@@ -44,8 +44,8 @@ from anabranch.connectors.files.rows import (
     RowParser,
     Unreadable,
     behind,
+    lines_of,
 )
-from anabranch.connectors.files.text import lines_of
 from anabranch.connectors.files.values import (
     INT64_MAX,
     INT64_MIN,

@@ -23,11 +23,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.connectors.files.arrow_values import NoFitError, fit, same
-from anabranch.connectors.files.arrow_writing import (
+from anabranch.connectors.files.arrow_values import (
     ARROW_TYPES,
+    NoFitError,
     arrow_type,
+    fit,
     refuse_mixed,
+    same,
     to_arrow,
 )
 from anabranch.connectors.files.columns import (

@@ -23,14 +23,13 @@ from typing import Any, BinaryIO, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.connectors.files.arrow_csv import csv_of_rows
 from anabranch.connectors.files.columns import (
     RowValues,
     columns_of,
     have_writable_texts,
     refuse_unwritable_text,
 )
-from anabranch.connectors.files.csv import as_they_are, cells, encode_rows
+from anabranch.connectors.files.csv import as_they_are, cells, csv_of_rows, encode_rows
 from anabranch.connectors.files.jsonl import encode_lines, json_line
 from anabranch.connectors.files.parquet import (
     arrow_types,

@@ -30,9 +30,8 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from anabranch.connectors.files.chunks import Chunk, slice_items
-from anabranch.connectors.live import POLL_S, LiveReader
 from anabranch.connectors.open import open_reader
-from anabranch.connectors.reader import births_of_items
+from anabranch.connectors.reader import POLL_S, LiveReader, births_of_items
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.sources import (
     FromIterable,

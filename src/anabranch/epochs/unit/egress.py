@@ -20,10 +20,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow.parquet as pq
 
-from anabranch.connectors.files.arrow_csv import csv_of_table
 from anabranch.connectors.files.arrow_items import form_of
 from anabranch.connectors.files.columns import columns_of
-from anabranch.connectors.files.csv import encode_csv, encode_rows
+from anabranch.connectors.files.csv import csv_of_table, encode_csv, encode_rows
 from anabranch.connectors.files.jsonl import encode_jsonl
 from anabranch.connectors.files.parquet import arrow_types, table_of
 from anabranch.connectors.files.writer import output_error

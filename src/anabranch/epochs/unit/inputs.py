@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.connectors.files.arrow_csv import csv_table
 from anabranch.connectors.files.arrow_items import Form, form_of
+from anabranch.connectors.files.csv import csv_table
 from anabranch.connectors.files.listing import read_range
 from anabranch.connectors.files.opening import row_parser
 from anabranch.connectors.files.parquet import (
