@@ -18,13 +18,6 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Not held to the rules for names yet: it is rebuilt as one reading of Python.
 REBUILT = {"python"}
 
-# Classes that share a name, with the reason.
-SHARED_CLASSES = {
-    "Held": "what a bucket holds, in a checkpoint and in the database of a host",
-    "Reader": "of a source, and of pickles",
-    "Writer": "of a sink, and of pickles",
-}
-
 # File names that occur in several folders: each folder's part of one thing.
 SHARED_STEMS = {
     # a family of operators and the checks of its programs
@@ -130,7 +123,7 @@ def test_no_two_classes_have_one_name():
                 places[node.name].append(str(path.relative_to(PACKAGE)))
     double = {name: found for name, found in places.items() if len(found) > 1}
 
-    assert {} == {n: found for n, found in double.items() if n not in SHARED_CLASSES}
+    assert {} == double
 
 
 def test_no_two_files_have_one_name():

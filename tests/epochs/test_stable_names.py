@@ -11,7 +11,7 @@ import pytest
 
 import anabranch as ab
 from anabranch import errors
-from anabranch.epochs.pickle import Names, Pickler
+from anabranch.epochs.pickle import PickledNames, Pickler
 from anabranch.epochs.stable_names import MODULE, OBJECTS
 from anabranch.errors import CheckpointError
 from anabranch.graph.site import Site
@@ -44,7 +44,7 @@ def failure(error):
 
 def pickler(*, lasting=True):
     graph = build_graph([ab.from_iterable([], Trade).apply(Last).to_list()])
-    return Pickler(graph, Names({"job:Side": Side}), lasting=lasting)
+    return Pickler(graph, PickledNames({"job:Side": Side}), lasting=lasting)
 
 
 def modules_in(data):

@@ -24,7 +24,7 @@ from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.connectors import latest
 from anabranch.epochs.intake.intake import Reached
 from anabranch.epochs.outputs import SparkOutputs, stage_of
-from anabranch.epochs.pickle import Names, Pickler
+from anabranch.epochs.pickle import PickledNames, Pickler
 from anabranch.epochs.state.store import Stamp
 from anabranch.epochs.task import Report
 from anabranch.errors import CheckpointError
@@ -67,7 +67,7 @@ class Books:
         self._outputs = outputs
         self._checkpoint = checkpoint
         self._upkeep = Upkeep()
-        self._pickler = Pickler(graph, Names(own=True), lasting=True)
+        self._pickler = Pickler(graph, PickledNames(own=True), lasting=True)
         self.read = {op.name: 0 for op in graph.sources}
         self.positions: dict[str, Any] = {}
         self.not_read: list[Failure] = []  # by sources, in the epoch that runs

@@ -159,7 +159,7 @@ MAIN = "__main__"
 PROGRAM = "_program"  # ends the module name of a program file whose own name is taken
 
 
-class Names:
+class PickledNames:
     """Finds objects by name and names by object.
 
     `named` are known from the start; `load_more` reads the rest when one is missing.
@@ -167,7 +167,7 @@ class Names:
     pickles that only the driver reads. `main` is the name of the driver's `__main__`.
 
     >>> class City: ...
-    >>> names = Names({"job:City": City})
+    >>> names = PickledNames({"job:City": City})
     >>> names.name_of(City), names.find("job:City") is City
     ('job:City', True)
     """
@@ -246,9 +246,9 @@ class Names:
 
         A program file is named after its file, whatever its module had to be called.
 
-        >>> Names(main="my_job").spell("__main__", "City")
+        >>> PickledNames(main="my_job").spell("__main__", "City")
         'my_job:City'
-        >>> Names().spell("my_job" + PROGRAM, "City")
+        >>> PickledNames().spell("my_job" + PROGRAM, "City")
         'my_job:City'
         """
         own = self.main if module == MAIN else module.removesuffix(PROGRAM)
@@ -288,7 +288,7 @@ Reduce: TypeAlias = Callable[[Any], Any]  # from an object to what `__reduce__` 
 _CLOUDPICKLE = internals.__name__
 _CACHED: type = type(functools.lru_cache(len))
 _CODE = (type, FunctionType, _CACHED, typing.NewType)
-_READERS = {  # methods of `Reader` in place of functions that only name something
+_READERS = {  # methods of `ValueUnpickler` in place of functions that only name something
     "type": "_find_numbered",
     "named": "_find_named",
     "original": "_find_original",
@@ -309,27 +309,27 @@ class Pickler:
     def __init__(
         self,
         graph: Graph,
-        names: Names | None = None,
+        names: PickledNames | None = None,
         originals: Originals | None = None,
         *,
         lasting: bool = False,
     ) -> None:
         self._lasting = lasting
         self.classes = tuple(_classes_of(graph))
-        self.names = Names() if names is None else names
+        self.names = PickledNames() if names is None else names
         self._originals = Originals() if originals is None else originals
         self._numbers = {id(cls): number for number, cls in enumerate(self.classes)}
         self._reducers: dict[type, Reduce | None] = {}
 
     def dumps(self, value: Any) -> bytes:
         """Return a value as bytes; the same value may have other bytes elsewhere."""
-        return self._dump(value, Writer)
+        return self._dump(value, ValuePickler)
 
     def dumps_state(self, value: Any) -> bytes:
         """Return a state as bytes that later releases can read, if it is to last."""
-        return self._dump(value, LastingWriter if self._lasting else Writer)
+        return self._dump(value, LastingPickler if self._lasting else ValuePickler)
 
-    def _dump(self, value: Any, writer: type[Writer]) -> bytes:
+    def _dump(self, value: Any, writer: type[ValuePickler]) -> bytes:
         buffer = io.BytesIO()
         try:
             writer(
@@ -368,7 +368,7 @@ class Pickler:
             raise EngineError(msg) from error
 
     def _load(self, file: io.BytesIO) -> Any:
-        reader = Reader(file, self.names, self.classes, self._originals)
+        reader = ValueUnpickler(file, self.names, self.classes, self._originals)
         value = reader.load()
         for copy, token in reader.copies:
             self._originals.take(copy, token, self._digest(copy))
@@ -385,19 +385,19 @@ class Pickler:
     def _digest(self, value: Any) -> bytes:
         """Return bytes that change when something in an object does."""
         buffer = io.BytesIO()
-        Writer(buffer, self.names, self._numbers, self._reducers).dump(
+        ValuePickler(buffer, self.names, self._numbers, self._reducers).dump(
             value.__reduce_ex__(5)[1:3]
         )
         return hashlib.blake2b(buffer.getvalue(), digest_size=16).digest()
 
 
-class Writer(cloudpickle.Pickler):  # type: ignore[misc]
+class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles one value; sends by value what the other side does not know by name."""
 
     def __init__(
         self,
         file: Any,
-        names: Names,
+        names: PickledNames,
         numbers: dict[int, int] | None = None,
         reducers: dict[type, Reduce | None] | None = None,
         token_of: Callable[[Any], Token | None] = lambda _: None,
@@ -449,7 +449,7 @@ class Writer(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(value)
 
 
-class LastingWriter(Writer):
+class LastingPickler(ValuePickler):
     """Pickles for a checkpoint; refuses what only this release would find again."""
 
     def reduce_code(self, value: Any) -> Any:
@@ -464,13 +464,13 @@ class LastingWriter(Writer):
         return reduced
 
 
-class Reader(pickle.Unpickler):
+class ValueUnpickler(pickle.Unpickler):
     """Reads one value; finds classes by number and by name."""
 
     def __init__(
         self,
         file: Any,
-        names: Names,
+        names: PickledNames,
         classes: tuple[type, ...] = (),
         originals: Originals | None = None,
     ) -> None:
@@ -538,7 +538,7 @@ def _reducer_of(kind: type) -> Reduce | None:  # noqa: PLR0911 - one case per ki
     """Return how instances of a type are pickled; None: as they would anyway."""
     if issubclass(kind, _CODE):
         return _reduce_code
-    if kind in copyreg.dispatch_table or kind in Writer.dispatch_table:
+    if kind in copyreg.dispatch_table or kind in ValuePickler.dispatch_table:
         return None
     if issubclass(kind, enum.Enum):
         plain = kind.__reduce_ex__ is enum.Enum.__reduce_ex__
@@ -556,12 +556,12 @@ def _reducer_of(kind: type) -> Reduce | None:  # noqa: PLR0911 - one case per ki
 
 
 def _reduce_original(value: Any) -> Any:
-    """Mark objects that come back as themselves; `Writer` knows their tokens."""
+    """Mark objects that come back as themselves; `ValuePickler` knows their tokens."""
     raise AssertionError(value)
 
 
 def _reduce_code(value: Any) -> Any:
-    """Mark classes and functions; `Writer` knows how they are pickled."""
+    """Mark classes and functions; `ValuePickler` knows how they are pickled."""
     raise AssertionError(value)
 
 

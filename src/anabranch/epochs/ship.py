@@ -22,7 +22,7 @@ import cloudpickle
 
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.modules import find_modules_by_value, not_importable
-from anabranch.epochs.pickle import Names, Reader, Writer, scripts
+from anabranch.epochs.pickle import PickledNames, ValuePickler, ValueUnpickler, scripts
 from anabranch.epochs.stable_names import name_of
 from anabranch.epochs.task import Spec
 from anabranch.errors import EngineError
@@ -35,7 +35,7 @@ from anabranch.operators.sources import FromIterable, Generate, ReadSource
 _LIGHT_BYTES = 1 << 20  # of a class, with all that its methods refer to
 
 
-def pack(spec: Spec) -> tuple[bytes, Names]:
+def pack(spec: Spec) -> tuple[bytes, PickledNames]:
     """Return a specification as bytes for the workers, and the names they then know."""
     for module in (*find_modules_by_value(), *not_importable()):
         cloudpickle.register_pickle_by_value(module)
@@ -45,7 +45,7 @@ def pack(spec: Spec) -> tuple[bytes, Names]:
     settings = replace(spec.settings, warning_filters=())
     bare = replace(spec, layout=layout, settings=settings)
     buffer = io.BytesIO()
-    writer = _Recorder(buffer, Names())
+    writer = _Recorder(buffer, PickledNames())
     try:
         # Saved in this order: the names are complete when all else has been saved.
         writer.dump((bare, _Fields(writer), _Table(writer)))
@@ -53,25 +53,25 @@ def pack(spec: Spec) -> tuple[bytes, Names]:
         raise _cannot_travel(layout, error) from error
     named = writer.named
     more, others = _pack_others(named)
-    names = Names({**named, **others})
+    names = PickledNames({**named, **others})
     each = [_write(one, names) for one in filters if travels(one)]
     shipped = buffer.getvalue(), more, names.main, each
     return cloudpickle.dumps((path, os.getcwd(), shipped)), names  # noqa: PTH109
 
 
-def unpack(data: bytes) -> tuple[Spec, Names]:
+def unpack(data: bytes) -> tuple[Spec, PickledNames]:
     """Make this process find what the driver finds; return the specification."""
     path, directory, (shipped, more, main, packed_filters) = cloudpickle.loads(data)
     sys.path += [entry for entry in path if entry not in sys.path]
     with contextlib.suppress(OSError):  # another host need not have it
         os.chdir(directory)  # relative paths are meant from there
-    spec, _, named = _read(shipped, Names())
+    spec, _, named = _read(shipped, PickledNames())
 
     def load_more() -> dict[str, Any]:
         _, found = _read(more, names)
         return found  # type: ignore[no-any-return]
 
-    names = Names(named, load_more, main=main)
+    names = PickledNames(named, load_more, main=main)
     filters = []
     for one in packed_filters:
         with contextlib.suppress(Exception):  # a kind of warning that is not known here
@@ -88,26 +88,26 @@ def travels(value: Any) -> bool:
     (True, False)
     """
     try:
-        Writer(io.BytesIO(), Names()).dump(value)
+        ValuePickler(io.BytesIO(), PickledNames()).dump(value)
     except Exception:  # noqa: BLE001 - whatever objects of the user's raise
         return False
     return True
 
 
-def _write(value: Any, names: Names) -> bytes:
+def _write(value: Any, names: PickledNames) -> bytes:
     buffer = io.BytesIO()
-    Writer(buffer, names).dump(value)
+    ValuePickler(buffer, names).dump(value)
     return buffer.getvalue()
 
 
-def _read(data: bytes, names: Names) -> Any:
-    return Reader(io.BytesIO(data), names).load()
+def _read(data: bytes, names: PickledNames) -> Any:
+    return ValueUnpickler(io.BytesIO(data), names).load()
 
 
-class _Recorder(Writer):
+class _Recorder(ValuePickler):
     """Takes note of the classes and functions that it sends by value."""
 
-    def __init__(self, file: Any, names: Names) -> None:
+    def __init__(self, file: Any, names: PickledNames) -> None:
         super().__init__(file, names)
         self._sent: dict[str, list[Any]] = {}
 
@@ -179,7 +179,7 @@ def _pack_others(named: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
     Workers read them when the first one is asked for. One that cannot travel, or that
     takes much else along, is left out; its instances are then sent with their class.
     """
-    names = Names(named)
+    names = PickledNames(named)
     known = {id(value) for value in named.values()}
     others = [
         value
@@ -196,9 +196,9 @@ def _pack_others(named: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
     return buffer.getvalue(), writer.named
 
 
-def _is_light(value: type, names: Names) -> bool:
+def _is_light(value: type, names: PickledNames) -> bool:
     try:
-        Writer(_Limited(), names).dump(value)
+        ValuePickler(_Limited(), names).dump(value)
     except Exception:  # noqa: BLE001 - whatever objects of the user's raise
         return False
     return True
@@ -258,7 +258,7 @@ def _cannot_travel(layout: SparkLayout, error: Exception) -> EngineError:
     """Return the error that names the operator which holds on to something."""
     for op in layout.graph:
         try:
-            Writer(io.BytesIO(), Names()).dump(op.kind)
+            ValuePickler(io.BytesIO(), PickledNames()).dump(op.kind)
         except Exception as found:  # noqa: BLE001 - whatever user objects raise
             return EngineError(
                 f"{op.site}: {op.name} must be able to travel to the workers, with all "

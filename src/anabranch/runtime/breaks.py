@@ -19,7 +19,7 @@ _LAST = 1 << 61  # greater than any index of an output
 
 
 @dataclass(frozen=True, eq=False)
-class Break:
+class StreamBreak:
     """Takes the place of an item that an operator failed on.
 
     `item` is the source item behind it, or the last one that it can be. `rank` tells
@@ -48,17 +48,17 @@ class Breaks:
         self.found = False
         self._news = news
         self._lock = threading.Lock()
-        self._met: list[Break] = []
-        self._arrived: list[Break] = []
+        self._met: list[StreamBreak] = []
+        self._arrived: list[StreamBreak] = []
 
-    def meet(self, one: Break) -> None:
+    def meet(self, one: StreamBreak) -> None:
         """Take note of a break before it is sent on."""
         with self._lock:
             self._met.append(one)
         self.found = True
         self._news()
 
-    def arrive(self, one: Break) -> None:
+    def arrive(self, one: StreamBreak) -> None:
         """Take note that a break has come to a sink."""
         with self._lock:
             self._arrived.append(one)
@@ -82,10 +82,10 @@ class Breaks:
             return min(self._arrived or self._met, key=lambda one: one.order).error
 
 
-def cut_at_break(batch: Batch) -> tuple[Batch, Break | None, int]:
+def cut_at_break(batch: Batch) -> tuple[Batch, StreamBreak | None, int]:
     """Return what stands before the first break of a batch, that break, and its place."""
     for index, item in enumerate(batch.items):
-        if isinstance(item, Break):
+        if isinstance(item, StreamBreak):
             return batch.head(index), item, index
     return batch, None, 0
 

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeAlias
 from anabranch.errors import EngineError, OperatorError
 from anabranch.graph.graph import Edge
 from anabranch.runtime.batch import Batch, Column, EntryLedger, Ledger, mark_at
-from anabranch.runtime.breaks import Break, Breaks, columns_of, cut_at_break
+from anabranch.runtime.breaks import Breaks, StreamBreak, columns_of, cut_at_break
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.program import Program
 from anabranch.runtime.split import Outlet, Slot
@@ -249,7 +249,7 @@ class Replica:
             if not self.breaks.orderly:
                 raise
             index = self._at
-            found = Break(error, batch.last_source_item(index), self._rank(error))
+            found = StreamBreak(error, batch.last_source_item(index), self._rank(error))
             self.breaks.meet(found)
         if found is not None:
             self._break_off(found, whole, index)
@@ -263,7 +263,7 @@ class Replica:
     def fail(self, error: BaseException, batch: Batch) -> None:
         """Break off in the place of an item that could not be read."""
         if not self.broken:
-            found = Break(error, batch.source_item(0), 0)
+            found = StreamBreak(error, batch.source_item(0), 0)
             self.breaks.meet(found)
             self._break_off(found, batch, 0)
 
@@ -411,7 +411,7 @@ class Replica:
             made.append(_Left(edge, one, inputs, first, order))
         return made
 
-    def _break_off(self, one: Break, batch: Batch, index: int) -> None:
+    def _break_off(self, one: StreamBreak, batch: Batch, index: int) -> None:
         """End the streams that leave with a break in the place of an item."""
         self.broken = True
         position = batch.position(index)

@@ -19,7 +19,7 @@ from anabranch.epochs.checkpoint.record import FORMAT, read_record
 from anabranch.epochs.checkpoint.seal import NO_KEY
 from anabranch.epochs.intake import live
 from anabranch.epochs.intake.items import GeneratedIntake
-from anabranch.epochs.pickle import Names
+from anabranch.epochs.pickle import PickledNames
 from anabranch.errors import CheckpointError
 from anabranch.language.drafts import build_graph
 from tests.engines.spark.golden_checkpoint.golden import (
@@ -89,13 +89,13 @@ def test_a_program_file_has_one_name_in_checkpoints(tmp_path):
         folder.mkdir()
         (folder / "named_twice.py").write_text("class City:\n    pass\n")
         city = load_module(folder / "named_twice.py").City
-        found.append((city, Names().own_name(city)))
+        found.append((city, PickledNames().own_name(city)))
     (one, first), (two, second) = found
 
     assert ("named_twice:City", "named_twice:City") == (first, second)
     assert one.__module__ != two.__module__
-    assert Names().find("named_twice:City") is two
-    assert Names().find("named_twice_program:City") is two
+    assert PickledNames().find("named_twice:City") is two
+    assert PickledNames().find("named_twice_program:City") is two
 
 
 STATES = {  # after 40 rows of `events.csv`, as awk sums them up

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from anabranch.epochs.pickle import Names
+from anabranch.epochs.pickle import PickledNames
 
 SCRIPT = """
 from __future__ import annotations
@@ -192,9 +192,9 @@ def test_classes_of_a_script_cross_to_a_worker_and_back_as_themselves(tmp_path):
 def test_a_name_does_not_depend_on_how_the_script_was_started():
     class City: ...
 
-    assert "job:City" == Names(main="job").spell("__main__", "City")
-    assert "job:City" == Names().spell("job", "City")
-    assert City is Names({"job:City": City}).find("job:City")
+    assert "job:City" == PickledNames(main="job").spell("__main__", "City")
+    assert "job:City" == PickledNames().spell("job", "City")
+    assert City is PickledNames({"job:City": City}).find("job:City")
 
 
 RESUMED = """

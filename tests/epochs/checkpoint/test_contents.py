@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import anabranch as ab
 from anabranch.epochs.checkpoint.contents import _Reader, _stand_in, plain
-from anabranch.epochs.pickle import Names, Pickler
+from anabranch.epochs.pickle import PickledNames, Pickler
 from anabranch.language.drafts import build_graph
 
 
@@ -36,7 +36,7 @@ class Unknown:
 
 def test_values_of_classes_that_are_not_at_hand_are_plain_data():
     sinks = [ab.from_iterable([], kind).to_list() for kind in (Trade, Sum, Slotted)]
-    names = Names({"job:Side": Side, "job:Unknown": Unknown})
+    names = PickledNames({"job:Side": Side, "job:Unknown": Unknown})
     pickler = Pickler(build_graph(sinks), names)
     state = [Trade("A"), Sum(3), Slotted(4), Side.BUY, Unknown(5)]
     types = ["Trade(symbol: str)", "Sum(total: int)", "Slotted(total: int)"]

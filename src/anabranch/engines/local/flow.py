@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from anabranch.engines.local.interpreter_settings import LockWatch
 from anabranch.engines.local.layout import Configuration, LocalLayout, lay_out
-from anabranch.engines.local.network import Build, Network
+from anabranch.engines.local.network import Network, NetworkBuild
 from anabranch.engines.local.reading import Flusher, Gate, SourceThread, turns_of
 from anabranch.engines.local.state import (
     AllStates,
@@ -304,7 +304,7 @@ class LocalFlow:
             configuration,
             resilient=self._on_error is not stop,
         )
-        build = Build(
+        build = NetworkBuild(
             self.graph,
             self.regions,
             configuration,

@@ -50,7 +50,7 @@ from anabranch.runtime.verify.verifier import Verifier
 
 
 @dataclass(frozen=True)
-class Build:
+class NetworkBuild:
     """What replicas are made from, beside the layout."""
 
     graph: Graph
@@ -63,7 +63,9 @@ class Build:
     verifier: Verifier | None = None
 
 
-def build_replicas(layout: LocalLayout, build: Build) -> dict[str, tuple[Replica, ...]]:
+def build_replicas(
+    layout: LocalLayout, build: NetworkBuild
+) -> dict[str, tuple[Replica, ...]]:
     """Return the replicas of every element, connected, their states still empty."""
     replicas = {
         name: tuple(
@@ -89,7 +91,7 @@ def table_of(configuration: Configuration, region: str) -> tuple[int, ...]:
 
 
 def _replica(
-    layout: LocalLayout, element: ElementLayout, channel: int, build: Build
+    layout: LocalLayout, element: ElementLayout, channel: int, build: NetworkBuild
 ) -> Replica:
     inlet = None
     if element.inputs:
@@ -134,7 +136,7 @@ def _pace(configuration: Configuration) -> Pace:
 
 
 def _program(
-    layout: LocalLayout, element: ElementLayout, replica: Replica, build: Build
+    layout: LocalLayout, element: ElementLayout, replica: Replica, build: NetworkBuild
 ) -> Program:
     graph = build.graph
     entries: list[Entry] = list(element.inputs)
@@ -200,7 +202,7 @@ def _outlet(
     edge: Edge,
     channel: int,
     replicas: Mapping[str, tuple[Replica, ...]],
-    build: Build,
+    build: NetworkBuild,
 ) -> Outlet:
     producer = layout.element_of(edge.producer.operator)
     consumer = layout.element_of(edge.consumer.operator)
@@ -233,7 +235,7 @@ def _outlet(
     )
 
 
-def _router(part: str, build: Build) -> Router:
+def _router(part: str, build: NetworkBuild) -> Router:
     region = build.regions[part]
     if region.period > 1:
         return GroupRouter(build.configuration.degrees[part], region.period)
@@ -251,7 +253,7 @@ class Network:
     """The running replicas of a layout."""
 
     def __init__(
-        self, layout: LocalLayout, build: Build, fail: Fail, ambient: Ambient
+        self, layout: LocalLayout, build: NetworkBuild, fail: Fail, ambient: Ambient
     ) -> None:
         self.layout = layout
         self._build = build

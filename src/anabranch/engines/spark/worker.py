@@ -21,7 +21,7 @@ from anabranch.engines.spark.session import filler
 from anabranch.engines.spark.workers import answer_in
 from anabranch.epochs.faults import reach
 from anabranch.epochs.layout import CutPart, Unit
-from anabranch.epochs.pickle import Names, Originals, Pickler
+from anabranch.epochs.pickle import Originals, PickledNames, Pickler
 from anabranch.epochs.ship import unpack
 from anabranch.epochs.shuffle import TaskRows
 from anabranch.epochs.state.store import close_buckets
@@ -155,7 +155,7 @@ class Runner:
     def __init__(
         self,
         spec: Spec,
-        names: Names | None = None,
+        names: PickledNames | None = None,
         originals: Originals | None = None,
     ) -> None:
         graph = spec.layout.graph

@@ -27,7 +27,7 @@ from anabranch.epochs.stable_names import MODULE, OBJECTS, find, old_name
 from anabranch.errors import CheckpointError
 
 
-class Held(NamedTuple):
+class BucketSize(NamedTuple):
     """What a bucket of a unit holds."""
 
     unit: str
@@ -50,7 +50,7 @@ class Contents:
         for epoch in find_epochs(directory)[:1]:
             self.record = read_record(directory, epoch, self._seal)
 
-    def buckets(self) -> list[Held]:
+    def buckets(self) -> list[BucketSize]:
         """Return what each bucket holds, without those that are empty.
 
         A bucket that was divided, and of which neither part has changed since, counts
@@ -61,7 +61,7 @@ class Contents:
             for raw, (bucket, state) in self._entries(unit).items():
                 found.setdefault((unit, bucket), []).append(len(raw) + len(state))
         return [
-            Held(unit, bucket, len(sizes), sum(sizes))
+            BucketSize(unit, bucket, len(sizes), sum(sizes))
             for (unit, bucket), sizes in sorted(found.items())
         ]
 

@@ -34,7 +34,7 @@ _CHUNK_ITEMS = 1 << 11  # are unpickled together
 Chunks: TypeAlias = list[bytes]
 
 
-class Shared(Protocol):
+class SharedChunks(Protocol):
     """Chunks that every worker can get hold of, as an engine shares them."""
 
     @property
@@ -45,14 +45,14 @@ class Shared(Protocol):
         """Free them everywhere."""
 
 
-Share: TypeAlias = Callable[[Chunks], Shared]
+Share: TypeAlias = Callable[[Chunks], SharedChunks]
 
 
 @dataclass(frozen=True)
 class ListedPiece(Piece):
     """The items from `start` on of a section, which every host has."""
 
-    section: Shared
+    section: SharedChunks
     start: int
 
 
@@ -62,7 +62,7 @@ class _Section:
 
     start: int
     end: int
-    chunks: Shared
+    chunks: SharedChunks
 
 
 class ListedIntake(Intake):

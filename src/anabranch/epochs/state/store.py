@@ -64,7 +64,7 @@ class Databases(NamedTuple):
     users: weakref.WeakSet[Bucket]
 
 
-class Held(NamedTuple):
+class BucketVersions(NamedTuple):
     """The versions in a bucket: the base, and those that were made from it.
 
     `turn` is the largest of all turns that have written; all that was `made` is of it.
@@ -190,14 +190,16 @@ class Bucket:
             self._put_held(txn, held._replace(turn=stamp.turn, made=made))
         return True
 
-    def _merge(self, txn: Transaction, held: Held, version: Stamp) -> Held:
+    def _merge(
+        self, txn: Transaction, held: BucketVersions, version: Stamp
+    ) -> BucketVersions:
         """Make `version` the base; all others go."""
         changes = self._changes(txn, held.made.index(version))
         with txn.cursor(db=self._states) as cursor:
             cursor.putmulti(changes.items())
         return self._drop(txn, held)._replace(base=version)
 
-    def _drop(self, txn: Transaction, held: Held) -> Held:
+    def _drop(self, txn: Transaction, held: BucketVersions) -> BucketVersions:
         """Leave the base alone."""
         for number in range(len(held.made)):
             txn.drop(self._slots[number], delete=False)
@@ -233,9 +235,9 @@ class Bucket:
                     # The first table fills an empty database, which is quick.
                     empty = since in (None, EMPTY) and number == 0
                     cursor.putmulti(table, append=empty)
-            self._put_held(txn, Held(version, turn))
+            self._put_held(txn, BucketVersions(version, turn))
 
-    def _refuse_earlier(self, held: Held, turn: int) -> None:
+    def _refuse_earlier(self, held: BucketVersions, turn: int) -> None:
         if held.turn > turn:
             msg = (
                 f"a task must belong to the last try of its epoch; this one is of turn "
@@ -244,14 +246,14 @@ class Bucket:
             )
             raise EngineError(msg)
 
-    def _read_held(self, txn: Transaction) -> Held:
+    def _read_held(self, txn: Transaction) -> BucketVersions:
         found = txn.get(_HELD, db=self._meta)
         if found is None:
-            return Held()
+            return BucketVersions()
         base, turn, made = json.loads(found)
-        return Held(Stamp(*base), turn, tuple(Stamp(*one) for one in made))
+        return BucketVersions(Stamp(*base), turn, tuple(Stamp(*one) for one in made))
 
-    def _put_held(self, txn: Transaction, held: Held) -> None:
+    def _put_held(self, txn: Transaction, held: BucketVersions) -> None:
         txn.put(_HELD, json.dumps(held).encode(), db=self._meta)
 
 

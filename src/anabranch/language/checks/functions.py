@@ -40,7 +40,7 @@ class ListOf:
 
 
 @dataclass(frozen=True)
-class Call:
+class ExpectedCall:
     """How the runtime calls a function of the user's."""
 
     role: str
@@ -58,32 +58,32 @@ def functions(streams: Streams) -> Iterator[Fault]:
             yield from _call_faults(op, call)
 
 
-def _calls(op: Op, streams: Streams) -> Iterator[Call]:
+def _calls(op: Op, streams: Streams) -> Iterator[ExpectedCall]:
     item = streams.item_type(op)
     match op.kind:
         case Generate(factory=factory):
-            yield Call("factory", factory, ())
+            yield ExpectedCall("factory", factory, ())
         case Scan(step=step):
-            yield Call("step", step, (_STATE, item))
+            yield ExpectedCall("step", step, (_STATE, item))
         case Aggregate(function=function) if function is not None:
-            yield Call("function", function, (ListOf(item),))
+            yield ExpectedCall("function", function, (ListOf(item),))
         case Block(function=function):
-            yield Call("function", function, (ListOf(item),))
+            yield ExpectedCall("function", function, (ListOf(item),))
         case Iterate(until=until) if until is not None:
-            yield Call("until", until, (ListOf(op.type),))
+            yield ExpectedCall("until", until, (ListOf(op.type),))
         case Join() | Barrier() | Lookup():
             types = tuple(streams.types(op))
             given = (item, _STATE) if isinstance(op.kind, Lookup) else types
             for role, function in op.kind.user_code:
-                yield Call(role, function, given)
+                yield ExpectedCall(role, function, given)
         case Iterate():
             return
         case _:
             for role, function in op.kind.user_code:
-                yield Call(role, function, (item,))
+                yield ExpectedCall(role, function, (item,))
 
 
-def _call_faults(op: Op, call: Call) -> Iterator[Fault]:
+def _call_faults(op: Op, call: ExpectedCall) -> Iterator[Fault]:
     if not callable(call.function):
         yield fault(
             op,
@@ -103,7 +103,7 @@ def _call_faults(op: Op, call: Call) -> Iterator[Fault]:
     yield from _parameter_faults(op, call, offset=0)
 
 
-def _parameter_faults(op: Op, call: Call, offset: int) -> Iterator[Fault]:
+def _parameter_faults(op: Op, call: ExpectedCall, offset: int) -> Iterator[Fault]:
     for index, given in enumerate(call.arguments):
         annotation = parameter_type(call.function, index + offset)
         if given is _STATE or annotation is None or _fits(given, annotation):
@@ -172,7 +172,9 @@ def _operator_calls(op: Op, kind: Apply, item: Any) -> Iterator[Fault]:
             "change its parameters",
         )
     else:
-        yield from _parameter_faults(op, Call("process", process, (item,)), offset=1)
+        yield from _parameter_faults(
+            op, ExpectedCall("process", process, (item,)), offset=1
+        )
     refused = why_not_called(
         kind.operator, len(kind.arguments), dict(kind.keywords).keys()
     )
@@ -236,7 +238,9 @@ def missing(op: Op, tuple_type: Any, name: str, use: str) -> Iterator[Fault]:
 def _key(op: Op, tuple_type: Any) -> Iterator[Fault]:
     for name in op.keyed_by:
         if isinstance(name, KeyFunction):
-            yield from _call_faults(op, Call("key_by", name.function, (tuple_type,)))
+            yield from _call_faults(
+                op, ExpectedCall("key_by", name.function, (tuple_type,))
+            )
         elif lacks(tuple_type, name):
             yield fault(
                 op,

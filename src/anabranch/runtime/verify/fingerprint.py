@@ -83,7 +83,7 @@ SAMPLE = Limits(64, 2_000)
 EVERYTHING = Limits(10**9, 10**9)
 
 
-class Change(NamedTuple):
+class ReachChange(NamedTuple):
     """Something that a function can reach, before and after it has changed."""
 
     what: str
@@ -102,7 +102,7 @@ class Fingerprint(NamedTuple):
         """The names of all that was found."""
         return frozenset(map(_name, self.paths))
 
-    def change_to(self, later: Fingerprint) -> Change | None:
+    def change_to(self, later: Fingerprint) -> ReachChange | None:
         """Return the first difference to a later fingerprint, or None.
 
         >>> state = []
@@ -111,7 +111,7 @@ class Fingerprint(NamedTuple):
         >>> before = reach.look()
         >>> state.append(1)
         >>> before.change_to(reach.look())
-        Change(what='global state', before='a list of 0', after='a list of 1')
+        ReachChange(what='global state', before='a list of 0', after='a list of 1')
         """
         if self.values == later.values:
             return None
@@ -120,7 +120,7 @@ class Fingerprint(NamedTuple):
         if index is None:
             index = min(len(self.values), len(later.values)) - 1
         path = _name(later.paths[index])
-        return Change(
+        return ReachChange(
             path, _describe(self.values[index]), _describe(later.values[index])
         )
 

@@ -24,9 +24,9 @@ from anabranch.plan.plan import Plan, Reason
 from anabranch.runtime.verify.fingerprint import (
     EVERYTHING,
     SAMPLE,
-    Change,
     Fingerprint,
     Reach,
+    ReachChange,
 )
 from anabranch.runtime.verify.rehearsal import Difference, Entry, Rehearsal, Sample
 
@@ -254,9 +254,9 @@ class _OperatorWatch:
         if self._before is None:
             return None
         now = _look(self._reach)
-        change: Change | None
+        change: ReachChange | None
         if now is None:
-            change = Change("what it uses", "as it began", "changing all the time")
+            change = ReachChange("what it uses", "as it began", "changing all the time")
         else:
             change = self._before.change_to(now)
         if change is None:
