@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from zlib import crc32
 
 import pytest
@@ -14,6 +15,10 @@ from tests import needs
 
 # A JVM of the tests lives for minutes: it compiles quickly rather than well.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+# Processes that tests start would compile every file anew: a second each.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # The S3 server of the tests takes any key; workers inherit it.
 os.environ.setdefault("AWS_ACCESS_KEY_ID", "testing")

@@ -22,6 +22,10 @@ _LIBRARIES = tuple(
         if (path := sysconfig.get_paths().get(name))
     }
 )
+# Also those of another environment, of a user, and of Debian.
+_PACKAGES = tuple(
+    f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages")
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,10 @@ def is_users_file(filename: str) -> bool:
     if filename.startswith("<frozen"):
         return False
     path = os.path.realpath(filename)
-    return not path.startswith((_PACKAGE, *_LIBRARIES))
+    return not (
+        path.startswith((_PACKAGE, *_LIBRARIES))
+        or any(folder in path for folder in _PACKAGES)
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,0 +1,35 @@
+"""Which files are the user's own."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import anabranch as ab
+from anabranch.graph.site import is_users_file
+
+LIBRARIES = {
+    "Python": os.__file__,
+    "a package": np.__file__,
+    "Anabranch": ab.__file__,
+    "another environment": "/opt/base/lib/python3.11/site-packages/pandas/core.py",
+    "a package of Debian": "/usr/lib/python3/dist-packages/numpy/matlib.py",
+    "the site of a user": "/home/ann/.local/lib/python3.11/site-packages/six.py",
+}
+OWN = {
+    "a script": "/home/ann/jobs/cool.py",
+    "a cell of a notebook": "<ipython-input-1>",
+    "a folder with a similar name": "/home/ann/my-site-packages/cool.py",
+}
+
+
+@pytest.mark.parametrize("file", LIBRARIES.values(), ids=LIBRARIES)
+def test_a_file_of_a_library_is_not_the_users(file):
+    assert not is_users_file(file)
+
+
+@pytest.mark.parametrize("file", OWN.values(), ids=OWN)
+def test_any_other_file_is_the_users(file):
+    assert is_users_file(file)
