@@ -13,7 +13,7 @@ from anabranch.language.stream import WindowedStream
 
 PUBLIC = """
 from_iterable generate read_csv read_jsonl read_parquet read_text
-socket kafka read_postgres from_spark
+socket kafka read_postgres read_delta read_iceberg from_spark
 union merge barrier pipeline split_join duplicate round_robin fuse
 sum count any min max mean first last window_start window_end
 declare trust dead_letter
@@ -26,7 +26,7 @@ errors testing
 ON_STREAMS = """
 map filter flat_map event_time in_order join_latest lookup key_by scan apply window join split punctuate block pipe iterate
 to_list for_each write_csv write_jsonl write_parquet
-write to_socket to_kafka write_postgres to_spark
+write to_socket to_kafka write_postgres write_delta write_iceberg to_spark
 """
 ON_JOBS = "wait stop metrics plan history status error ui compilation"
 

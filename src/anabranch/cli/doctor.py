@@ -22,8 +22,20 @@ from anabranch.cli.programs import load_sinks
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.paths import plain_path, why_not_path
 from anabranch.job import graph_of
-from anabranch.operators.sinks import ToKafka, ToSocket, WriteFiles, WritePostgres
-from anabranch.operators.sources import Kafka, ReadFiles, ReadPostgres, Socket
+from anabranch.operators.sinks import (
+    ToKafka,
+    ToSocket,
+    WriteFiles,
+    WritePostgres,
+    WriteTable,
+)
+from anabranch.operators.sources import (
+    Kafka,
+    ReadFiles,
+    ReadPostgres,
+    ReadTable,
+    Socket,
+)
 
 EXAMPLES = """\
 examples:
@@ -204,6 +216,9 @@ def look_at_program(graph: Graph) -> Iterator[Check]:
                 yield look_at_server(op, host, port)
             case ReadPostgres() | WritePostgres():
                 found = "a database; it is opened when the program runs"
+                yield Check(_title(op), found)
+            case ReadTable(table=table) | WriteTable(table=table):
+                found = f"the table {table}; it is opened when the program runs"
                 yield Check(_title(op), found)
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from anabranch.connectors.base import Sink
+from anabranch.connectors.delta import DeltaSink
 from anabranch.connectors.external import ConnectorSink
 from anabranch.connectors.files.follow import FollowReader
+from anabranch.connectors.iceberg import IcebergSink
 from anabranch.connectors.kafka import KafkaReader, KafkaSink
 from anabranch.connectors.offered import OfferedReader
 from anabranch.connectors.partitions import open_source
@@ -17,14 +19,23 @@ from anabranch.connectors.socket import SocketReader, SocketSink
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind
-from anabranch.operators.sinks import ToKafka, ToSocket, WritePostgres, WriteSink
+from anabranch.operators.sinks import (
+    ToKafka,
+    ToSocket,
+    WriteDelta,
+    WriteIceberg,
+    WritePostgres,
+    WriteSink,
+)
 from anabranch.operators.sources import (
     FromIterable,
     FromSpark,
     Generate,
     Kafka,
     Offered,
+    ReadDelta,
     ReadFiles,
+    ReadIceberg,
     ReadPostgres,
     ReadSource,
     Socket,
@@ -60,6 +71,8 @@ _READERS: Mapping[type[Kind], Callable[[Op, OnError], Reader]] = {
     Socket: SocketReader,
     Kafka: KafkaReader,
     ReadPostgres: open_source,
+    ReadDelta: open_source,
+    ReadIceberg: open_source,
     ReadSource: open_source,
     Offered: OfferedReader,
 }
@@ -69,6 +82,8 @@ SINKS: Mapping[type[Kind], Callable[[Any], Sink]] = {
     ToSocket: SocketSink,
     ToKafka: KafkaSink,
     WritePostgres: PostgresSink,
+    WriteDelta: DeltaSink,
+    WriteIceberg: IcebergSink,
 }
 
 

@@ -18,18 +18,27 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from anabranch.connectors.base import Malformed, Source
+from anabranch.connectors.delta import DeltaSource
 from anabranch.connectors.files.rows import BadRow, Position, Unreadable
+from anabranch.connectors.iceberg import IcebergSource
 from anabranch.connectors.postgres import PostgresSource
 from anabranch.connectors.reader import LiveReader, Reader, refusal_at
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind
-from anabranch.operators.sources import ReadPostgres, ReadSource
+from anabranch.operators.sources import (
+    ReadDelta,
+    ReadIceberg,
+    ReadPostgres,
+    ReadSource,
+)
 from anabranch.runtime.births import births_of
 from anabranch.runtime.failures import Failure, OnError, name_error, user_line
 
 SOURCES: Mapping[type[Kind], Callable[[Any], Source]] = {
     ReadPostgres: PostgresSource,
+    ReadDelta: DeltaSource,
+    ReadIceberg: IcebergSource,
 }
 
 _made: WeakKeyDictionary[Kind, Source] = WeakKeyDictionary()

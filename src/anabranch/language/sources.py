@@ -10,14 +10,16 @@ from typing import Any, Literal
 from anabranch.connectors.base import Source, advise_instance
 from anabranch.graph.paths import plain_path
 from anabranch.graph.site import call_site
-from anabranch.language.stream import Stream, source
+from anabranch.language.stream import Stream, catalog_options, source
 from anabranch.language.stream import source as start_stream
 from anabranch.operators.sources import (
     FromIterable,
     FromSpark,
     Generate,
     Kafka,
+    ReadDelta,
     ReadFiles,
+    ReadIceberg,
     ReadPostgres,
     ReadSource,
     RowFormat,
@@ -274,6 +276,74 @@ def read_postgres(
     """
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     return source(ReadPostgres(dsn, query, type, order), type, name)
+
+
+def read_delta(
+    path: str | os.PathLike[str],
+    type: Any,
+    *,
+    version: int | None = None,
+    since: int | None = None,
+    follow: bool = False,
+    options: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Read a Delta Lake table (`pip install anabranch[delta]`).
+
+    By default, all rows of the newest version; `version` names another one. `since=3`
+    reads the rows that the versions behind 3 added. `follow=True` goes on with those
+    of later versions, until the job is stopped. A version that changes or removes rows
+    is refused where only added rows are read.
+
+    Versions come in order; within one, data files in the order of their paths. Columns
+    are matched to attributes by name. `options` are the storage options of `deltalake`.
+
+    >>> import anabranch as ab
+    >>> ab.read_delta("s3://lake/trades", int, since=3).draft.kind.since
+    3
+    """
+    _refuse_both(version, since)
+    given = tuple(sorted((options or {}).items()))
+    kind = ReadDelta(os.fspath(path), type, version, since, follow, given)
+    return source(kind, type, name)
+
+
+def read_iceberg(
+    table: str,
+    type: Any,
+    *,
+    catalog: str | Mapping[str, str] | None = None,
+    snapshot: int | None = None,
+    since: int | None = None,
+    follow: bool = False,
+    name: str | None = None,
+) -> Stream:
+    """Read an Iceberg table (`pip install anabranch[iceberg]`).
+
+    By default, all rows of the current snapshot; `snapshot` names another one by its
+    id. `since` reads the rows that the snapshots behind that one appended, and
+    `follow=True` goes on with later ones, until the job is stopped. A snapshot that
+    changes or removes rows is refused where only appended rows are read.
+
+    `catalog` is the name of one in PyIceberg's configuration, or its properties, with
+    its name as "name".
+
+    >>> import anabranch as ab
+    >>> ab.read_iceberg("shop.orders", int, catalog="prod").draft.kind.options
+    (('name', 'prod'),)
+    """
+    _refuse_both(snapshot, since)
+    kind = ReadIceberg(table, type, snapshot, since, follow, catalog_options(catalog))
+    return source(kind, type, name)
+
+
+def _refuse_both(version: int | None, since: int | None) -> None:
+    if version is not None and since is not None:
+        msg = (
+            f"{call_site()}: a table is read whole in one version, or what was added "
+            f"since one; got both {version} and since={since}; leave one out"
+        )
+        raise ValueError(msg)
 
 
 def from_spark(

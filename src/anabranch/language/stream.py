@@ -36,7 +36,9 @@ from anabranch.operators.sinks import (
     ToList,
     ToSocket,
     ToSpark,
+    WriteDelta,
     WriteFiles,
+    WriteIceberg,
     WritePostgres,
     WriteSink,
 )
@@ -224,6 +226,49 @@ class Endings:
         'n'
         """
         return self._sink(WritePostgres(dsn, table, patience_s), name)
+
+    def write_delta(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        by: str | Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> Result:
+        """Add the items to a Delta Lake table, each epoch in one commit.
+
+        The table is made if there is none. With `by`, an item takes the place of the
+        row that has the same values in these attributes. An epoch that is run again
+        adds nothing twice. `options` are the storage options of `deltalake`.
+
+        >>> import anabranch as ab
+        >>> ab.from_iterable([1]).write_delta("out/n", by="value").draft.kind.by
+        ('value',)
+        """
+        given = tuple(sorted((options or {}).items()))
+        return self._sink(WriteDelta(os.fspath(path), names_of(by), given), name)
+
+    def write_iceberg(
+        self,
+        table: str,
+        *,
+        catalog: str | Mapping[str, str] | None = None,
+        by: str | Sequence[str] = (),
+        name: str | None = None,
+    ) -> Result:
+        """Add the items to an Iceberg table, each epoch in one commit.
+
+        The table is made if there is none. With `by`, an item takes the place of the
+        row that has the same values in these attributes. An epoch that is run again
+        adds nothing twice. `catalog` is the name of one in PyIceberg's configuration,
+        or its properties.
+
+        >>> import anabranch as ab
+        >>> ab.from_iterable([1]).write_iceberg("shop.totals").draft.kind.table
+        'shop.totals'
+        """
+        kind = WriteIceberg(table, names_of(by), catalog_options(catalog))
+        return self._sink(kind, name)
 
     def write(self, sink: Committing, *, name: str | None = None) -> Result:
         """Write to a sink of your own: an instance of a class that inherits from `ab.Sink`.
@@ -846,3 +891,17 @@ def _as_window(window: Window | int | None) -> Window:
     if window is None:
         return Window(count=1)  # for a join that goes by time alone
     return Window(count=window) if isinstance(window, int) else window
+
+
+def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one name or several as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def catalog_options(
+    catalog: str | Mapping[str, str] | None,
+) -> tuple[tuple[str, str], ...]:
+    """Return a catalog, by its name or its properties, as options of a table."""
+    if isinstance(catalog, str):
+        return (("name", catalog),)
+    return tuple(sorted((catalog or {}).items()))

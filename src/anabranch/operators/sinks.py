@@ -104,6 +104,32 @@ class WritePostgres(EpochSink):
 
 
 @dataclass(frozen=True, eq=False)
+class WriteTable(EpochSink):
+    """Add the items to a versioned table, those of an epoch in one commit.
+
+    With `by`, an item takes the place of the row with the same values there.
+    """
+
+    table: str
+    by: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class WriteDelta(WriteTable):
+    """Write to a Delta Lake table; `table` is its path or URL."""
+
+    label: ClassVar[str] = "write_delta"
+
+
+@dataclass(frozen=True, eq=False)
+class WriteIceberg(WriteTable):
+    """Write to an Iceberg table; `table` is its name in the catalog."""
+
+    label: ClassVar[str] = "write_iceberg"
+
+
+@dataclass(frozen=True, eq=False)
 class ToSpark(EpochSink):
     """Call `function(DataFrame, epoch)` with the items of each epoch, in order.
 

@@ -127,6 +127,40 @@ class ReadPostgres(SourceKind):
 
 
 @dataclass(frozen=True, eq=False)
+class ReadTable(SourceKind):
+    """The rows of a versioned table: all of one version, or those added since one.
+
+    With `follow` the rows that later versions add come as well. `options` are those of
+    the store or the catalog.
+    """
+
+    table: str
+    type: Any
+    version: int | None = None
+    since: int | None = None
+    follow: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def live(self) -> bool:
+        return self.follow
+
+
+@dataclass(frozen=True, eq=False)
+class ReadDelta(ReadTable):
+    """The rows of a Delta Lake table; `table` is its path or URL."""
+
+    label: ClassVar[str] = "read_delta"
+
+
+@dataclass(frozen=True, eq=False)
+class ReadIceberg(ReadTable):
+    """The rows of an Iceberg table; `table` is its name in the catalog."""
+
+    label: ClassVar[str] = "read_iceberg"
+
+
+@dataclass(frozen=True, eq=False)
 class FromSpark(SourceKind):
     """The rows of a DataFrame of the user's; each micro-batch is an epoch.
 

@@ -39,6 +39,7 @@ from anabranch.operators.sources import (
     Offered,
     ReadFiles,
     ReadSource,
+    ReadTable,
     Socket,
 )
 from anabranch.runtime.ambient import Ambient
@@ -159,7 +160,7 @@ def turns_of(graph: Graph) -> SourceTurns:
         return Alone()
     live = any(
         isinstance(op.kind, Socket | Kafka | Offered)
-        or (isinstance(op.kind, ReadFiles | ReadSource) and op.kind.live)
+        or (isinstance(op.kind, ReadFiles | ReadSource | ReadTable) and op.kind.live)
         for op in graph.sources
     )
     return ByArrival() if live else InTurn()

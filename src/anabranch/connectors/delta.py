@@ -1,0 +1,150 @@
+"""Delta Lake: read a table or its new versions; one version for each epoch written.
+
+The number of an epoch is the version of the job's *application transaction*, which a
+Delta table keeps in its log for just this purpose. Two drivers of one job that commit
+the same epoch conflict there, and only one of them wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.connectors.base import require
+from anabranch.connectors.versioned_table import TableSink, TableSource, refuse_change
+from anabranch.errors import InputError, OutputError
+from anabranch.graph.paths import plain_path
+from anabranch.operators.sinks import WriteDelta
+from anabranch.operators.sources import ReadDelta
+
+_COMPACTING = ("OPTIMIZE", "VACUUM START", "VACUUM END")  # the rows stay as they are
+
+
+class DeltaSource(TableSource[ReadDelta]):
+    """The rows of a Delta table."""
+
+    def __init__(self, kind: ReadDelta) -> None:
+        super().__init__(kind)
+        self._delta = require("deltalake", "delta")
+
+    def find_newest(self) -> int:
+        return int(self._open(None).version())
+
+    def find_later(self, version: int | None) -> Iterator[int]:
+        first = 0 if version is None else version + 1
+        return iter(range(first, self.find_newest() + 1))
+
+    def read_whole(self, version: int) -> Iterator[Any]:
+        yield from self._read(self._find_files(version))
+
+    def read_added(self, version: int) -> Iterator[Any]:
+        files = self._find_files(version)
+        before = self._find_files(version - 1) if version else {}
+        operation = self._find_operation(version)
+        if operation in _COMPACTING:
+            return
+        if before.keys() - files.keys():
+            raise refuse_change(self._kind.table, version, operation)
+        yield from self._read({p: f for p, f in files.items() if p not in before})
+
+    def _open(self, version: int | None) -> Any:
+        options = dict(self._kind.options)
+        try:
+            return self._delta.DeltaTable(
+                plain_path(self._kind.table), version, storage_options=options
+            )
+        except (self._delta.exceptions.DeltaError, OSError) as error:
+            which = "" if version is None else f" in version {version}"
+            msg = (
+                f"must find a Delta table{which} at {self._kind.table}; "
+                f"{str(error).strip()}; check the path, and which versions are kept"
+            )
+            raise InputError(msg) from error
+
+    def _find_files(self, version: int) -> dict[str, tuple[Any, Any]]:
+        """Return the data files of a version, each with the schema of the table."""
+        try:
+            dataset = self._open(version).to_pyarrow_dataset()
+        except self._delta.exceptions.DeltaError as error:
+            msg = (
+                f"must be able to read version {version} of {self._kind.table}; "
+                f"{str(error).strip()}; rewrite the table without that feature"
+            )
+            raise InputError(msg) from error
+        return {one.path: (one, dataset.schema) for one in dataset.get_fragments()}
+
+    def _read(self, files: dict[str, tuple[Any, Any]]) -> Iterator[Any]:
+        for _, (file, schema) in sorted(files.items()):
+            for batch in file.to_batches(schema=schema):
+                yield pa.Table.from_batches([batch])
+
+    def _find_operation(self, version: int) -> str:
+        for entry in self._open(None).history():  # that of an old one misnumbers them
+            if entry.get("version") == version:
+                return str(entry.get("operation", "unknown"))
+        return "unknown"
+
+
+class DeltaSink(TableSink[WriteDelta]):
+    """A Delta table that gets one version for each epoch that has items."""
+
+    def __init__(self, kind: WriteDelta) -> None:
+        super().__init__(kind)
+        self._delta = require("deltalake", "delta")
+        self._options = dict(kind.options)
+
+    def find_epoch(self) -> int:
+        table = self._find_table()
+        return (table.transaction_version(self._job) or 0) if table is not None else 0
+
+    def add(self, rows: Any, epoch: int) -> None:
+        mark = self._delta.Transaction(self._job, epoch)
+        properties = self._delta.CommitProperties(app_transactions=[mark])
+        try:
+            table = self._find_table()
+            if table is None or not self._kind.by:
+                self._delta.write_deltalake(
+                    plain_path(self._kind.table) if table is None else table,
+                    rows,
+                    mode="error" if table is None else "append",
+                    storage_options=self._options,
+                    commit_properties=properties,
+                )
+            else:
+                self._merge(table, rows, properties)
+        except (self._delta.exceptions.DeltaError, OSError, pa.ArrowException) as error:
+            if self.find_epoch() >= epoch:
+                return  # another driver of this job was faster
+            msg = (
+                f"must be able to write to {self._kind.table}; {str(error).strip()}; "
+                f"check the columns of the table and what the user may do"
+            )
+            raise OutputError(msg) from error
+
+    def _merge(self, table: Any, rows: Any, properties: Any) -> None:
+        same = " AND ".join(
+            f'old."{name}" IS NOT DISTINCT FROM new."{name}"' for name in self._kind.by
+        )
+        table.merge(
+            rows,
+            same,
+            source_alias="new",
+            target_alias="old",
+            commit_properties=properties,
+        ).when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def _find_table(self) -> Any:
+        """Return the table as it is now; None if there is none."""
+        place = plain_path(self._kind.table)
+        try:
+            if not self._delta.DeltaTable.is_deltatable(place, self._options):
+                return None
+            return self._delta.DeltaTable(place, storage_options=self._options)
+        except (self._delta.exceptions.DeltaError, OSError) as error:
+            msg = (
+                f"must be able to open {self._kind.table}; {str(error).strip()}; "
+                f"check the path and the options of the store"
+            )
+            raise OutputError(msg) from error

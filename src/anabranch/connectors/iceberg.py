@@ -1,0 +1,162 @@
+"""Iceberg: read a table or its new snapshots; one commit for each epoch written.
+
+A catalog finds the tables: one of `~/.pyiceberg.yaml` by its name, or one that the
+options describe. The number of an epoch is a property of the table, set by the
+transaction that adds the rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from anabranch.connectors.base import require
+from anabranch.connectors.versioned_table import TableSink, TableSource, refuse_change
+from anabranch.errors import InputError, OutputError
+from anabranch.operators.sinks import WriteIceberg
+from anabranch.operators.sources import ReadIceberg
+
+_EPOCH = "anabranch.epoch."  # followed by the job; the property with its last epoch
+_PATIENCE_S = 60.0  # how long a commit is tried again while others commit
+_RETRY_S = 0.1
+
+
+def _load_catalog(options: tuple[tuple[str, str], ...]) -> Any:
+    """Return the catalog that options name by "name", and may describe."""
+    given = dict(options)
+    name = given.pop("name", None)
+    return require("pyiceberg.catalog", "iceberg").load_catalog(name, **given)
+
+
+class IcebergSource(TableSource[ReadIceberg]):
+    """The rows of an Iceberg table; its versions are snapshots."""
+
+    def __init__(self, kind: ReadIceberg) -> None:
+        super().__init__(kind)
+        self._reading = require("pyiceberg.io.pyarrow", "iceberg")
+        self._errors = require("pyiceberg.exceptions", "iceberg")
+
+    def find_newest(self) -> int | None:
+        snapshot = self._open().current_snapshot()
+        return None if snapshot is None else int(snapshot.snapshot_id)
+
+    def find_later(self, version: int | None) -> Iterable[int]:
+        table = self._open()
+        later: list[int] = []
+        snapshot = table.current_snapshot()
+        while snapshot is not None and snapshot.snapshot_id != version:
+            later.append(snapshot.snapshot_id)
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        if snapshot is None and version is not None:
+            raise self._describe_missing(version)
+        return reversed(later)
+
+    def read_whole(self, version: int) -> Iterator[Any]:
+        table = self._open()
+        if table.snapshot_by_id(version) is None:
+            raise self._describe_missing(version)
+        yield from self._read(table, table.scan(snapshot_id=version))
+
+    def read_added(self, version: int) -> Iterator[Any]:
+        table = self._open()
+        snapshot = table.snapshot_by_id(version)
+        if snapshot is None:
+            raise self._describe_missing(version)
+        match snapshot.summary and snapshot.summary.operation.value:
+            case "replace":  # the rows stay as they are
+                return
+            case "append":
+                scan = table.incremental_append_scan(
+                    from_snapshot_id_exclusive=snapshot.parent_snapshot_id,
+                    to_snapshot_id_inclusive=version,
+                )
+                yield from self._read(table, scan)
+            case operation:
+                raise refuse_change(self._kind.table, version, str(operation))
+
+    def _read(self, table: Any, scan: Any) -> Iterator[Any]:
+        read = self._reading.ArrowScan(
+            table.metadata, table.io, scan.projection(), scan.row_filter
+        )
+        for task in sorted(
+            scan.plan_files(), key=lambda task: str(task.file.file_path)
+        ):
+            for batch in read.to_record_batches([task]):
+                yield pa.Table.from_batches([batch])
+
+    def _open(self) -> Any:
+        try:
+            return _load_catalog(self._kind.options).load_table(self._kind.table)
+        except (self._errors.NoSuchTableError, ValueError, OSError) as error:
+            msg = (
+                f"must find the Iceberg table {self._kind.table}; {error}; check its "
+                f"name and the catalog"
+            )
+            raise InputError(msg) from error
+
+    def _describe_missing(self, version: int) -> InputError:
+        return InputError(
+            f"must find snapshot {version} of {self._kind.table}; it is not there, or not "
+            f"before the newest; it may have expired; read the table whole"
+        )
+
+
+class IcebergSink(TableSink[WriteIceberg]):
+    """An Iceberg table that gets one commit for each epoch that has items."""
+
+    def __init__(self, kind: WriteIceberg) -> None:
+        super().__init__(kind)
+        self._errors = require("pyiceberg.exceptions", "iceberg")
+
+    def find_epoch(self) -> int:
+        table = self._find_table()
+        return 0 if table is None else int(table.properties.get(self._property, 0))
+
+    def add(self, rows: Any, epoch: int) -> None:
+        until_s = time.monotonic() + _PATIENCE_S
+        while self.find_epoch() < epoch:
+            try:
+                self._commit(self._find_table() or self._create(rows), rows, epoch)
+            except self._errors.CommitFailedException as error:
+                if time.monotonic() < until_s:  # another writer was faster
+                    time.sleep(_RETRY_S)
+                    continue
+                raise self._describe_failure(error) from error
+            except (ValueError, OSError, pa.ArrowException) as error:
+                raise self._describe_failure(error) from error
+
+    def _commit(self, table: Any, rows: Any, epoch: int) -> None:
+        with table.transaction() as transaction:
+            transaction.set_properties({self._property: str(epoch)})
+            if self._kind.by:
+                transaction.upsert(rows, join_cols=list(self._kind.by))
+            else:
+                transaction.append(rows)
+
+    def _create(self, rows: Any) -> Any:
+        catalog = _load_catalog(self._kind.options)
+        catalog.create_namespace_if_not_exists(self._kind.table.rpartition(".")[0])
+        return catalog.create_table_if_not_exists(self._kind.table, schema=rows.schema)
+
+    def _find_table(self) -> Any:
+        """Return the table as it is now; None if there is none."""
+        try:
+            return _load_catalog(self._kind.options).load_table(self._kind.table)
+        except (self._errors.NoSuchTableError, self._errors.NoSuchNamespaceError):
+            return None
+        except (ValueError, OSError) as error:
+            raise self._describe_failure(error) from error
+
+    @property
+    def _property(self) -> str:
+        return _EPOCH + self._job
+
+    def _describe_failure(self, error: Exception) -> OutputError:
+        return OutputError(
+            f"must be able to write to {self._kind.table}; {str(error).strip()}; check "
+            f"the catalog, the columns of the table and what the user may do"
+        )
