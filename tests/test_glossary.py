@@ -6,7 +6,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,20 +71,14 @@ def banned_in(text: str, banned: Iterable[str] = BANNED) -> list[str]:
     return [word for word in banned if _whole(word).search(prose)]
 
 
-@cache
 def _whole(word: str) -> re.Pattern[str]:
     words = r"\s+".join(map(re.escape, word.split()))
     return re.compile(rf"\b{words}s?\b", re.IGNORECASE)
 
 
-@cache
-def nodes_of(source: str) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(source)))
-
-
 def texts_of(source: str) -> Iterator[tuple[int, str]]:
     """Yield the docstrings and messages of a file: its strings of several words."""
-    for node in nodes_of(source):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value if " " in node.value else ""
 
@@ -100,7 +93,7 @@ def participles_of(source: str) -> list[str]:
     """Return the functions that a participle names; properties may be adjectives."""
     return [
         node.name
-        for node in nodes_of(source)
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and is_participle(node.name)
         and not any(getattr(d, "id", "") in PROPERTY for d in node.decorator_list)
@@ -125,8 +118,7 @@ def test_no_word_of_the_glossary_is_banned_by_it():
 def test_no_two_classes_have_one_name():
     places = defaultdict(list)
     for path in filter(held, FILES):
-        module, *_ = nodes_of(path.read_text(encoding="utf-8"))
-        for node in module.body:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(PACKAGE)))
     double = {name: found for name, found in places.items() if len(found) > 1}

@@ -91,3 +91,43 @@ class Files(ab.Sink):
         """All that was written, in order."""
         files = sorted(Path(self.directory).glob("[0-9]*"))
         return [line for file in files for line in file.read_text().splitlines()]
+
+
+@dataclass
+class Numbered(ab.Source):
+    """Rows as text, by offset: every line of each file that is not empty.
+
+    A followed one has no end. With `locked` it cannot travel to workers.
+    """
+
+    directory: str
+    follow: bool = False
+    locked: bool = False
+
+    def __post_init__(self):
+        self.live = self.follow
+        if self.locked:
+            self.lock = threading.Lock()
+
+    def partitions(self):
+        return sorted(path.name for path in Path(self.directory).iterdir())
+
+    def offsets(self, partition):
+        return 0, len(self._lines(partition))
+
+    def read(self, partition, position):
+        for offset, line in enumerate(self._lines(partition)):
+            if offset >= position and line:
+                yield (partition, offset, line), offset + 1
+
+    def decode(self, rows):
+        return [
+            int(line) if line.isdecimal() else ab.Malformed(line, "must be a number")
+            for _, _, line in rows
+        ]
+
+    def born_s(self, row):
+        return 1_000_000_000.0
+
+    def _lines(self, partition):
+        return (Path(self.directory) / partition).read_text().splitlines()

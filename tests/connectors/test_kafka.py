@@ -5,10 +5,11 @@ import time
 import pytest
 
 import anabranch as ab
-from anabranch.connectors.open import open_external
+from anabranch.connectors.external import open_external
+from anabranch.connectors.kafka import KafkaSink
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.graph import Op
-from anabranch.operators.sinks import ToKafka
+from anabranch.operators.sinks import WriteSink
 from tests.connectors.items import Reading, as_json, readings, total, totals
 from tests.connectors.waiting import until
 from tests.needs import KAFKA, why_left_out
@@ -162,7 +163,7 @@ def test_an_epoch_that_was_sent_is_not_sent_again(broker):
     topic = broker.topic()
     broker.send(topic, [b"0"])
     broker.committed(topic, f"anabranch-{topic}-sink", 7)
-    kind = ToKafka(broker.servers, topic, "jsonl")
+    kind = WriteSink(KafkaSink(broker.servers, topic, "jsonl"))
     sink = open_external(Op("sink", kind), int, topic)
 
     sink.write(7, [1, 2], pytest.fail)

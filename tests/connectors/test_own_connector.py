@@ -13,13 +13,21 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
-from anabranch.connectors.open import open_external
+from anabranch.connectors.external import open_external
 from anabranch.connectors.partitions import ArrivingReader
 from anabranch.errors import CheckpointError, InputError, OperatorError, OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteSink
 from anabranch.operators.sources import ReadSource
-from tests.connectors.own import Cell, Files, Grid, Tail, Unpicklable, in_blocks
+from tests.connectors.own import (
+    Cell,
+    Files,
+    Grid,
+    Numbered,
+    Tail,
+    Unpicklable,
+    in_blocks,
+)
 from tests.connectors.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "connectors.md"
@@ -772,3 +780,106 @@ def test_a_source_that_holds_up_others_is_explained_by_what_it_shares():
     texts = {one.operator: one.why for one in plan.sequential}
     assert "keeps nothing" not in texts["read"]
     assert "taken" in texts["read"]
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """Two partitions; an offset of the first holds no row, one of the second a bad one."""
+    (tmp_path / "a").write_text("1\n2\n\n4\n5\n")
+    (tmp_path / "b").write_text("6\nx\n8\n")
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("locked", [False, True], ids=["travels", "does not travel"])
+def test_a_source_with_offsets_is_read_partition_after_partition(
+    engine, numbers, locked
+):
+    lost = []
+    out = ab.read(Numbered(numbers, locked=locked), int).to_list()
+
+    ab.run(out, on=engine, epoch_items=2, on_error=ab.dead_letter(lost.append))
+
+    assert [1, 2, 4, 5, 6, 8] == out.items
+    assert [("x", "row 7 of read")] == [(one.item, one.where) for one in lost]
+
+
+def test_a_live_source_with_offsets_goes_on_with_what_is_added(engine, numbers):
+    """
+    Each partition gives its share; within a partition the order is that of the offsets.
+    """
+    out = ab.read(Numbered(numbers, follow=True), int).to_list()
+    job = ab.start(out, on=engine, on_error="skip")
+    until(job, lambda: len(out.items) == 6)
+
+    with (Path(numbers) / "a").open("a") as file:
+        file.write("9\n")
+    until(job, lambda: len(out.items) == 7)
+    job.stop()
+
+    of_a = [n for n in out.items if n not in (6, 8)]
+    assert ([1, 2, 4, 5, 9], [6, 8]) == (of_a, [n for n in out.items if n not in of_a])
+    assert "stopped" == job.status
+
+
+@spark
+def test_a_job_goes_on_behind_the_offsets_that_it_has_read(numbers, tmp_path_factory):
+    where = tmp_path_factory.mktemp("checkpoint")
+    sink = Files(str(tmp_path_factory.mktemp("out")))
+
+    def run():
+        rows = ab.read(Numbered(numbers), int)
+        ab.run(rows.write(sink), checkpoint=where, epoch_items=2)
+
+    with pytest.raises(InputError, match="must be a number"):
+        run()
+    assert ["1", "2", "4", "5", "6"] == sink.lines()
+    (Path(numbers) / "b").write_text("6\n7\n8\n")
+    run()
+
+    assert ["1", "2", "4", "5", "6", "7", "8"] == sink.lines()
+
+
+def test_the_latency_of_rows_that_workers_read_counts_from_their_birth(engine, numbers):
+    out = ab.read(Numbered(numbers), int).to_list()
+
+    metrics = ab.run(out, on=engine, on_error="skip").metrics()
+
+    if engine != "sequential":
+        assert metrics.latency.p50_ms > 1_000_000
+
+
+class Forgetful(ab.Source):
+    def read(self, partition, position):
+        yield from [("1", 1), ("2", 2)]
+
+    def decode(self, rows):
+        return rows[:-1]
+
+
+def test_a_decoder_that_loses_rows_is_told(engine):
+    out = ab.read(Forgetful(), str).to_list()
+
+    with pytest.raises(InputError, match=r"Forgetful, .* an item for each row; for 2"):
+        ab.run(out, on=engine)
+
+
+class Vague(Forgetful):
+    def offsets(self, partition):
+        return "everything"
+
+
+class Backwards(Vague):
+    def offsets(self, partition):
+        return 3, 9
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (Vague(), r"Vague, .*offsets .*it gave 'everything'; return two whole numbers"),
+        (Backwards(), r"Backwards, .*must give the offset behind each row.*gave 1"),
+    ],
+)
+def test_offsets_that_are_none_are_told(source, why):
+    with pytest.raises(InputError, match=why):
+        ab.run(ab.read(source, str).to_list(), on="sequential")

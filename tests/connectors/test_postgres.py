@@ -7,10 +7,11 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.connectors.open import open_external
+from anabranch.connectors.external import open_external
+from anabranch.connectors.postgres import PostgresSink
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.graph import Op
-from anabranch.operators.sinks import WritePostgres
+from anabranch.operators.sinks import WriteSink
 from tests.connectors.items import Reading, Total, readings, total, totals
 from tests.needs import PSYCOPG, why_left_out
 
@@ -147,7 +148,7 @@ def test_what_cannot_be_read_is_told(database, query, kind, text):
 
 
 def sink_of(database, table, job="job", patience_s=60.0):
-    kind = WritePostgres(database.dsn, table, patience_s)
+    kind = WriteSink(PostgresSink(database.dsn, table, patience_s))
     return open_external(Op("sink", kind), Reading, job)
 
 

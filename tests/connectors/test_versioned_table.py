@@ -13,7 +13,6 @@ import anabranch as ab
 from anabranch.connectors.delta import DeltaSink
 from anabranch.connectors.iceberg import IcebergSink
 from anabranch.errors import EngineError, InputError, OutputError
-from anabranch.operators.sinks import WriteDelta, WriteIceberg
 
 deltalake = pytest.importorskip("deltalake")
 iceberg = pytest.importorskip("pyiceberg.catalog")
@@ -66,9 +65,9 @@ class Lake:
 
     def open_sink(self, by=()):
         if self.kind == "delta":
-            return DeltaSink(WriteDelta(self.path, by))
+            return DeltaSink(self.path, by)
         given = tuple(self.catalog.items())
-        return IcebergSink(WriteIceberg("shop.trades", by, given))
+        return IcebergSink("shop.trades", by, given)
 
     def run(self, items, **options) -> None:
         ab.run(self.write(ab.from_iterable(items, Trade), **options), on="sequential")

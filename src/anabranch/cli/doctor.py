@@ -14,28 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
 from anabranch.cli.console import words
 from anabranch.cli.programs import load_sinks
+from anabranch.connectors.base import Sink, Source
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.paths import plain_path, why_not_path
 from anabranch.job import graph_of
-from anabranch.operators.sinks import (
-    ToKafka,
-    ToSocket,
-    WriteFiles,
-    WritePostgres,
-    WriteTable,
-)
-from anabranch.operators.sources import (
-    Kafka,
-    ReadFiles,
-    ReadPostgres,
-    ReadTable,
-    Socket,
-)
+from anabranch.operators.sinks import WriteFiles, WriteSink
+from anabranch.operators.sources import ReadFiles, ReadSource
 
 EXAMPLES = """\
 examples:
@@ -208,18 +198,19 @@ def look_at_program(graph: Graph) -> Iterator[Check]:
                 yield look_at_input(op, path)
             case WriteFiles(path=path):
                 yield look_at_output(op, path)
-            case Kafka(servers=servers) | ToKafka(servers=servers):
-                for server in servers.split(","):
-                    host, _, port = server.strip().rpartition(":")
-                    yield look_at_server(op, host, int(port))
-            case Socket(host=host, port=port) | ToSocket(host=host, port=port):
-                yield look_at_server(op, host, port)
-            case ReadPostgres() | WritePostgres():
-                found = "a database; it is opened when the program runs"
-                yield Check(_title(op), found)
-            case ReadTable(table=table) | WriteTable(table=table):
-                found = f"the table {table}; it is opened when the program runs"
-                yield Check(_title(op), found)
+            case ReadSource(connector) | WriteSink(connector):
+                yield from look_at_connector(op, connector)
+
+
+def look_at_connector(op: Op, connector: Any) -> Iterator[Check]:
+    """Try the servers that a source or sink needs, as far as it names them."""
+    addresses = (
+        list(connector.addresses()) if isinstance(connector, Source | Sink) else []
+    )
+    if not addresses:
+        yield Check(_title(op), "is opened when the program runs")
+    for host, port in addresses:
+        yield look_at_server(op, host, port)
 
 
 def look_at_input(op: Op, path: str) -> Check:

@@ -1,11 +1,12 @@
 """The public base classes of connectors: a source or a sink is one class in one file.
 
-Packages that only some connectors need are imported by `require` when they are used.
+Files and packages that only some programs need are loaded when they are used.
 """
 
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -32,6 +33,15 @@ def require(module: str, extra: str) -> ModuleType:
             f"say pip install 'anabranch[{extra}]'"
         )
         raise EngineError(msg) from error
+
+
+def load_connector(file: str) -> ModuleType:
+    """Return a file of this folder; only programs that use its system load it.
+
+    >>> load_connector("socket").SocketSink.label
+    'to_socket'
+    """
+    return importlib.import_module(f"anabranch.connectors.{file}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Source:
     **Partitions.** Each partition is read on its own, from a position on. Spark reads
     the partitions of a bounded source in parallel, in its workers; for that, the source
     must be picklable. It reads a source in the driver if the source has one partition,
-    is live, or cannot be pickled.
+    is live, or cannot be pickled; a live source that has `offsets` is read by workers.
 
     **Positions.** A position says where the next row of a partition is: an offset, a row
     id, the token of a page. It can be anything that JSON gives back unchanged: a
@@ -133,13 +143,38 @@ class Source:
         """Tell whether a live source has ended; asked when nothing has arrived."""
         return False
 
-    def born_s(self, item: Any) -> float | None:
-        """Return when an item came into being, in seconds since 1970, if that is known.
+    def decode(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """Return the items of rows that `read` yielded, one for each row, in order.
 
-        The latency of a live source is measured from then on; by default, from the
-        moment at which the item was read.
+        A row that is not an item becomes a `Malformed`. By default rows are items. Spark
+        calls it in the workers, also where the driver has read the rows: so `read` may
+        yield rows as they come, and leave the parsing to `decode`.
+        """
+        return rows
+
+    def offsets(self, partition: str) -> tuple[int, int] | None:
+        """Return the first offset of a partition and the one behind its last; None: no answer.
+
+        For a source whose positions are offsets. It is read by ranges: Spark hands out
+        ranges of offsets to the workers, also those of a live source. `read` then yields
+        `(row, offset + 1)`, up to the last offset that there was when it was called;
+        offsets may be missing. A live source gives each partition its share, a bounded
+        one ends at the offsets that were the last ones when it was first asked, and is
+        read partition after partition.
         """
         return None
+
+    def born_s(self, row: Any) -> float | None:
+        """Return when a row came into being, in seconds since 1970, if that is known.
+
+        The latency of a live source is measured from then on; by default, from the
+        moment at which the row was read.
+        """
+        return None
+
+    def wait(self, at_most_s: float) -> None:
+        """Wait until something may have arrived; called when nothing has."""
+        time.sleep(at_most_s)
 
     def count_waiting(self, positions: Mapping[str, Any]) -> int | None:
         """Return how many rows of a live source have arrived and wait, if that is known.
@@ -149,6 +184,10 @@ class Source:
         than that of `read` may ask.
         """
         return None
+
+    def addresses(self) -> Sequence[tuple[str, int]]:
+        """Return the hosts and ports that it needs; `anabranch doctor` tries them."""
+        return ()
 
     def close(self) -> None:
         """Let go of what `read` has kept open; nothing is read any more."""
@@ -209,6 +248,10 @@ class Sink:
 
     def abort(self, epoch: int) -> None:
         """Drop what was written for an epoch that will not be committed."""
+
+    def addresses(self) -> Sequence[tuple[str, int]]:
+        """Return the hosts and ports that it needs; `anabranch doctor` tries them."""
+        return ()
 
     def close(self) -> None:
         """Let go of connections; nothing is written any more."""

@@ -8,7 +8,7 @@ the same epoch conflict there, and only one of them wins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -16,18 +16,18 @@ from anabranch.connectors.base import require
 from anabranch.connectors.versioned_table import TableSink, TableSource, refuse_change
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.paths import plain_path
-from anabranch.operators.sinks import WriteDelta
-from anabranch.operators.sources import ReadDelta
 
 _COMPACTING = ("OPTIMIZE", "VACUUM START", "VACUUM END")  # the rows stay as they are
 
 
-class DeltaSource(TableSource[ReadDelta]):
-    """The rows of a Delta table."""
+class DeltaSource(TableSource):
+    """The rows of a Delta table; `table` is its path or URL."""
 
-    def __init__(self, kind: ReadDelta) -> None:
-        super().__init__(kind)
-        self._delta = require("deltalake", "delta")
+    label: ClassVar[str] = "read_delta"
+
+    @property
+    def _delta(self) -> Any:
+        return require("deltalake", "delta")
 
     def find_newest(self) -> int:
         return int(self._open(None).version())
@@ -46,19 +46,19 @@ class DeltaSource(TableSource[ReadDelta]):
         if operation in _COMPACTING:
             return
         if before.keys() - files.keys():
-            raise refuse_change(self._kind.table, version, operation)
+            raise refuse_change(self.table, version, operation)
         yield from self._read({p: f for p, f in files.items() if p not in before})
 
     def _open(self, version: int | None) -> Any:
-        options = dict(self._kind.options)
+        options = dict(self.options)
         try:
             return self._delta.DeltaTable(
-                plain_path(self._kind.table), version, storage_options=options
+                plain_path(self.table), version, storage_options=options
             )
         except (self._delta.exceptions.DeltaError, OSError) as error:
             which = "" if version is None else f" in version {version}"
             msg = (
-                f"must find a Delta table{which} at {self._kind.table}; "
+                f"must find a Delta table{which} at {self.table}; "
                 f"{str(error).strip()}; check the path, and which versions are kept"
             )
             raise InputError(msg) from error
@@ -69,7 +69,7 @@ class DeltaSource(TableSource[ReadDelta]):
             dataset = self._open(version).to_pyarrow_dataset()
         except self._delta.exceptions.DeltaError as error:
             msg = (
-                f"must be able to read version {version} of {self._kind.table}; "
+                f"must be able to read version {version} of {self.table}; "
                 f"{str(error).strip()}; rewrite the table without that feature"
             )
             raise InputError(msg) from error
@@ -87,13 +87,14 @@ class DeltaSource(TableSource[ReadDelta]):
         return "unknown"
 
 
-class DeltaSink(TableSink[WriteDelta]):
+class DeltaSink(TableSink):
     """A Delta table that gets one version for each epoch that has items."""
 
-    def __init__(self, kind: WriteDelta) -> None:
-        super().__init__(kind)
-        self._delta = require("deltalake", "delta")
-        self._options = dict(kind.options)
+    label: ClassVar[str] = "write_delta"
+
+    @property
+    def _delta(self) -> Any:
+        return require("deltalake", "delta")
 
     def find_epoch(self) -> int:
         table = self._find_table()
@@ -104,12 +105,12 @@ class DeltaSink(TableSink[WriteDelta]):
         properties = self._delta.CommitProperties(app_transactions=[mark])
         try:
             table = self._find_table()
-            if table is None or not self._kind.by:
+            if table is None or not self.by:
                 self._delta.write_deltalake(
-                    plain_path(self._kind.table) if table is None else table,
+                    plain_path(self.table) if table is None else table,
                     rows,
                     mode="error" if table is None else "append",
-                    storage_options=self._options,
+                    storage_options=dict(self.options),
                     commit_properties=properties,
                 )
             else:
@@ -118,14 +119,14 @@ class DeltaSink(TableSink[WriteDelta]):
             if self.find_epoch() >= epoch:
                 return  # another driver of this job was faster
             msg = (
-                f"must be able to write to {self._kind.table}; {str(error).strip()}; "
+                f"must be able to write to {self.table}; {str(error).strip()}; "
                 f"check the columns of the table and what the user may do"
             )
             raise OutputError(msg) from error
 
     def _merge(self, table: Any, rows: Any, properties: Any) -> None:
         same = " AND ".join(
-            f'old."{name}" IS NOT DISTINCT FROM new."{name}"' for name in self._kind.by
+            f'old."{name}" IS NOT DISTINCT FROM new."{name}"' for name in self.by
         )
         table.merge(
             rows,
@@ -137,14 +138,14 @@ class DeltaSink(TableSink[WriteDelta]):
 
     def _find_table(self) -> Any:
         """Return the table as it is now; None if there is none."""
-        place = plain_path(self._kind.table)
+        place = plain_path(self.table)
         try:
-            if not self._delta.DeltaTable.is_deltatable(place, self._options):
+            if not self._delta.DeltaTable.is_deltatable(place, dict(self.options)):
                 return None
-            return self._delta.DeltaTable(place, storage_options=self._options)
+            return self._delta.DeltaTable(place, storage_options=dict(self.options))
         except (self._delta.exceptions.DeltaError, OSError) as error:
             msg = (
-                f"must be able to open {self._kind.table}; {str(error).strip()}; "
+                f"must be able to open {self.table}; {str(error).strip()}; "
                 f"check the path and the options of the store"
             )
             raise OutputError(msg) from error

@@ -8,12 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from anabranch.connectors.base import Malformed
-from anabranch.connectors.files.columns import RowValues, columns_of
-from anabranch.connectors.files.csv import cells, encode_rows
-from anabranch.connectors.files.jsonl import encode_lines, json_line
-from anabranch.errors import OutputError
+from anabranch.errors import EngineError, OutputError
 from anabranch.graph.graph import Op
-from anabranch.operators.sinks import Committing
+from anabranch.operators.sinks import Committing, WriteSink
 from anabranch.runtime.failures import name_error, user_line
 
 Refuse: TypeAlias = Callable[[Any, Exception], None]  # returns to go on without an item
@@ -34,48 +31,6 @@ class External(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of the connection."""
-
-
-class LineEncoder:
-    r"""Makes a line of each item, without its end.
-
-    >>> LineEncoder("jsonl", None).encode(("a", 1))
-    b'["a", 1]'
-    """
-
-    def __init__(self, format: str, item_type: Any) -> None:  # noqa: A002
-        self._format = format
-        self._rows = RowValues(columns_of(item_type))
-
-    def encode(self, item: Any) -> bytes:
-        """Return the line of an item; raise `OutputError` if it has none."""
-        match self._format:
-            case "jsonl":
-                return encode_lines([json_line(item)]).removesuffix(b"\n")
-            case "csv":
-                values = self._rows.values(item)
-                assert self._rows.names is not None  # noqa: S101 - now there is an item
-                return encode_rows([cells(values, self._rows.names)]).removesuffix(
-                    b"\n"
-                )
-        if isinstance(item, bytes):
-            return item
-        if not isinstance(item, str):
-            msg = f"an item must be a str or bytes to be sent as text; got {item!r}"
-            raise OutputError(msg)
-        return item.encode()
-
-    def all_encoded(
-        self, items: Sequence[Any]
-    ) -> tuple[list[tuple[Any, bytes]], list[Malformed]]:
-        """Return the items that can be written, each with its line, and the others."""
-        found, refused = [], []
-        for item in items:
-            try:
-                found.append((item, self.encode(item)))
-            except (OutputError, UnicodeEncodeError) as error:
-                refused.append(Malformed(item, error))
-        return found, refused
 
 
 T = TypeVar("T")
@@ -150,6 +105,8 @@ class ConnectorSink(External):
         """Call a method of the user's sink; name it in errors."""
         try:
             return act()
+        except EngineError:  # a package is missing
+            raise
         except OutputError as error:  # of a connector that says it all
             msg = f"sink {self._op.name!r} ({self._op.site}) {error}"
             raise OutputError(msg) from error
@@ -175,3 +132,17 @@ class ConnectorSink(External):
     def _describe(self) -> str:
         name = type(self._sink).__name__
         return f"sink {self._op.name!r} ({name}, {self._op.site})"
+
+
+def open_external(
+    op: Op, item_type: Any, job: str, *, new: bool = False
+) -> ConnectorSink:
+    """Open a sink outside; `job` is the same for all runs of one job, or `new`."""
+    match op.kind:
+        case WriteSink(sink) if sink is not None:
+            return ConnectorSink(op, sink, item_type, job, new=new)
+    msg = (
+        f"{op.kind.label} needs the Spark engine; {op.name!r} ({op.site}) was run on "
+        f"another; say on='spark', or use another sink"
+    )
+    raise EngineError(msg)

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from anabranch.connectors.base import require
 from anabranch.connectors.versioned_table import TableSink, TableSource, refuse_change
 from anabranch.errors import InputError, OutputError
-from anabranch.operators.sinks import WriteIceberg
-from anabranch.operators.sources import ReadIceberg
 
 _EPOCH = "anabranch.epoch."  # followed by the job; the property with its last epoch
 _PATIENCE_S = 60.0  # how long a commit is tried again while others commit
@@ -31,13 +29,14 @@ def _load_catalog(options: tuple[tuple[str, str], ...]) -> Any:
     return require("pyiceberg.catalog", "iceberg").load_catalog(name, **given)
 
 
-class IcebergSource(TableSource[ReadIceberg]):
-    """The rows of an Iceberg table; its versions are snapshots."""
+def _errors() -> Any:
+    return require("pyiceberg.exceptions", "iceberg")
 
-    def __init__(self, kind: ReadIceberg) -> None:
-        super().__init__(kind)
-        self._reading = require("pyiceberg.io.pyarrow", "iceberg")
-        self._errors = require("pyiceberg.exceptions", "iceberg")
+
+class IcebergSource(TableSource):
+    """The rows of an Iceberg table, by its name in the catalog; versions are snapshots."""
+
+    label: ClassVar[str] = "read_iceberg"
 
     def find_newest(self) -> int | None:
         snapshot = self._open().current_snapshot()
@@ -76,10 +75,10 @@ class IcebergSource(TableSource[ReadIceberg]):
                 )
                 yield from self._read(table, scan)
             case operation:
-                raise refuse_change(self._kind.table, version, str(operation))
+                raise refuse_change(self.table, version, str(operation))
 
     def _read(self, table: Any, scan: Any) -> Iterator[Any]:
-        read = self._reading.ArrowScan(
+        read = require("pyiceberg.io.pyarrow", "iceberg").ArrowScan(
             table.metadata, table.io, scan.projection(), scan.row_filter
         )
         for task in sorted(
@@ -90,27 +89,25 @@ class IcebergSource(TableSource[ReadIceberg]):
 
     def _open(self) -> Any:
         try:
-            return _load_catalog(self._kind.options).load_table(self._kind.table)
-        except (self._errors.NoSuchTableError, ValueError, OSError) as error:
+            return _load_catalog(self.options).load_table(self.table)
+        except (_errors().NoSuchTableError, ValueError, OSError) as error:
             msg = (
-                f"must find the Iceberg table {self._kind.table}; {error}; check its "
+                f"must find the Iceberg table {self.table}; {error}; check its "
                 f"name and the catalog"
             )
             raise InputError(msg) from error
 
     def _describe_missing(self, version: int) -> InputError:
         return InputError(
-            f"must find snapshot {version} of {self._kind.table}; it is not there, or not "
+            f"must find snapshot {version} of {self.table}; it is not there, or not "
             f"before the newest; it may have expired; read the table whole"
         )
 
 
-class IcebergSink(TableSink[WriteIceberg]):
+class IcebergSink(TableSink):
     """An Iceberg table that gets one commit for each epoch that has items."""
 
-    def __init__(self, kind: WriteIceberg) -> None:
-        super().__init__(kind)
-        self._errors = require("pyiceberg.exceptions", "iceberg")
+    label: ClassVar[str] = "write_iceberg"
 
     def find_epoch(self) -> int:
         table = self._find_table()
@@ -121,7 +118,7 @@ class IcebergSink(TableSink[WriteIceberg]):
         while self.find_epoch() < epoch:
             try:
                 self._commit(self._find_table() or self._create(rows), rows, epoch)
-            except self._errors.CommitFailedException as error:
+            except _errors().CommitFailedException as error:
                 if time.monotonic() < until_s:  # another writer was faster
                     time.sleep(_RETRY_S)
                     continue
@@ -132,21 +129,21 @@ class IcebergSink(TableSink[WriteIceberg]):
     def _commit(self, table: Any, rows: Any, epoch: int) -> None:
         with table.transaction() as transaction:
             transaction.set_properties({self._property: str(epoch)})
-            if self._kind.by:
-                transaction.upsert(rows, join_cols=list(self._kind.by))
+            if self.by:
+                transaction.upsert(rows, join_cols=list(self.by))
             else:
                 transaction.append(rows)
 
     def _create(self, rows: Any) -> Any:
-        catalog = _load_catalog(self._kind.options)
-        catalog.create_namespace_if_not_exists(self._kind.table.rpartition(".")[0])
-        return catalog.create_table_if_not_exists(self._kind.table, schema=rows.schema)
+        catalog = _load_catalog(self.options)
+        catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
+        return catalog.create_table_if_not_exists(self.table, schema=rows.schema)
 
     def _find_table(self) -> Any:
         """Return the table as it is now; None if there is none."""
         try:
-            return _load_catalog(self._kind.options).load_table(self._kind.table)
-        except (self._errors.NoSuchTableError, self._errors.NoSuchNamespaceError):
+            return _load_catalog(self.options).load_table(self.table)
+        except (_errors().NoSuchTableError, _errors().NoSuchNamespaceError):
             return None
         except (ValueError, OSError) as error:
             raise self._describe_failure(error) from error
@@ -157,6 +154,6 @@ class IcebergSink(TableSink[WriteIceberg]):
 
     def _describe_failure(self, error: Exception) -> OutputError:
         return OutputError(
-            f"must be able to write to {self._kind.table}; {str(error).strip()}; check "
+            f"must be able to write to {self.table}; {str(error).strip()}; check "
             f"the catalog, the columns of the table and what the user may do"
         )

@@ -4,6 +4,9 @@ A bounded source gives a block of rows of each partition in turn. The number of 
 follows from its partition and its place there alone, so any process can number the rows
 of one partition without knowing the others. Where a partition has ended, the numbers of
 its blocks are left out.
+
+A source with `offsets` is read by ranges of them, each handed out once: partition by
+partition, and by offset within a partition. Offsets without a row leave out their number.
 """
 
 from __future__ import annotations
@@ -12,37 +15,21 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from anabranch.connectors.base import Malformed, Source
-from anabranch.connectors.delta import DeltaSource
 from anabranch.connectors.files.rows import BadRow, Position, Unreadable
-from anabranch.connectors.iceberg import IcebergSource
-from anabranch.connectors.postgres import PostgresSource
 from anabranch.connectors.reader import LiveReader, Reader, refusal_at
-from anabranch.errors import InputError
+from anabranch.errors import EngineError, InputError
 from anabranch.graph.graph import Op
-from anabranch.graph.kind import Kind
-from anabranch.operators.sources import (
-    ReadDelta,
-    ReadIceberg,
-    ReadPostgres,
-    ReadSource,
-)
+from anabranch.operators.sources import ReadSource
 from anabranch.runtime.births import births_of
 from anabranch.runtime.failures import Failure, OnError, name_error, user_line
 
-SOURCES: Mapping[type[Kind], Callable[[Any], Source]] = {
-    ReadPostgres: PostgresSource,
-    ReadDelta: DeltaSource,
-    ReadIceberg: IcebergSource,
-}
-
-_made: WeakKeyDictionary[Kind, Source] = WeakKeyDictionary()
-_PARTITIONS_S = 10.0  # how often a live source is asked for new partitions
+_PARTITIONS_S = 10.0  # how often a source is asked for new partitions
+_DECODED_ROWS = 1000  # at a time
 
 
 @dataclass(frozen=True)
@@ -120,6 +107,8 @@ class Cursor:
             except StopIteration:
                 self.ended = True
                 break
+            except EngineError:  # a package is missing
+                raise
             except Exception as error:
                 self._rows = None  # whoever tries again begins anew
                 raise self._describe_failure(error) from error
@@ -211,11 +200,9 @@ class PartitionedReader(Reader):
             call(self._op, "close", source.close)
 
     def _read(self, cursor: Cursor, segment: Segment) -> Iterator[tuple[Any, int]]:
-        for row, number in rows_of(cursor, segment):
-            if isinstance(row, Malformed):
-                self._on_error(refusal_of(self._op, row, number))
-            else:
-                yield row, number
+        size = _DECODED_ROWS if has_decoder(source_of(self._op)) else 1
+        for rows in _in_chunks(rows_of(cursor, segment), size):
+            yield from decode_rows(self._op, rows, self._on_error)
 
     def where(self, number: int) -> str:
         return f"row {number} of {self._op.name}"
@@ -231,6 +218,278 @@ def rows_of(cursor: Cursor, segment: Segment) -> Iterator[tuple[Any, int]]:
     except InputError as error:
         error.place = (number,)
         raise
+
+
+def _in_chunks(
+    rows: Iterator[tuple[Any, int]], size: int
+) -> Iterator[list[tuple[Any, int]]]:
+    """Yield up to `size` rows at a time; an error comes behind the rows before it."""
+    chunk: list[tuple[Any, int]] = []
+    try:
+        for row in rows:
+            chunk.append(row)
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    except InputError:
+        yield chunk
+        raise
+    yield chunk
+
+
+def has_decoder(source: Source) -> bool:
+    """Tell whether the rows of a source still have to be decoded."""
+    return type(source).decode is not Source.decode
+
+
+def decode_rows(
+    op: Op, rows: Sequence[tuple[Any, int]], on_error: OnError
+) -> list[tuple[Any, int]]:
+    """Return the items of numbered rows; malformed ones go to `on_error`."""
+    return refuse_malformed(op, decode(op, rows), on_error)
+
+
+def refuse_malformed(
+    op: Op, rows: Iterable[tuple[Any, int]], on_error: OnError
+) -> list[tuple[Any, int]]:
+    """Return numbered rows without the malformed ones, which go to `on_error`."""
+    found = []
+    for row, number in rows:
+        if isinstance(row, Malformed):
+            on_error(refusal_of(op, row, number))
+        else:
+            found.append((row, number))
+    return found
+
+
+def decode(op: Op, rows: Sequence[tuple[Any, int]]) -> Sequence[tuple[Any, int]]:
+    """Return numbered rows as items; some may be malformed."""
+    source = source_of(op)
+    if not has_decoder(source):
+        return rows
+    raw = [row for row, _ in rows if not isinstance(row, Malformed)]
+    items: Any = call(op, "decode", lambda: source.decode(raw)) if raw else []
+    if not isinstance(items, list | tuple) or len(items) != len(raw):
+        msg = (
+            f"{_describe(op)} must return from decode a list with an item for each row; "
+            f"for {len(raw)} rows it gave {items!r}; give ab.Malformed for a bad row"
+        )
+        raise InputError(msg)
+    decoded = iter(items)
+    return [
+        (row if isinstance(row, Malformed) else next(decoded), number)
+        for row, number in rows
+    ]
+
+
+def births_since_1970(op: Op, rows: Sequence[Any]) -> list[float | None] | None:
+    """Return when rows came into being, if their source tells it."""
+    source = source_of(op)
+    if type(source).born_s is Source.born_s:
+        return None
+    given: list[Any] = call(
+        op,
+        "born_s",
+        lambda: [source.born_s(row) for row in rows if not isinstance(row, Malformed)],
+    )
+    strange = next((t for t in given if not isinstance(t, float | int | None)), None)
+    if strange is not None:
+        msg = (
+            f"{_describe(op)} must return from born_s seconds since 1970, or None; it "
+            f"gave {strange!r}; return a number"
+        )
+        raise InputError(msg)
+    return given
+
+
+def births_on_this_clock(op: Op, rows: Sequence[Any]) -> list[float] | None:
+    """Return when rows came into being, by `time.perf_counter`, if that is known."""
+    given = births_since_1970(op, rows)
+    if given is None:
+        return None
+    clock_s = time.perf_counter()
+    ahead_s = clock_s - time.time()
+    return [clock_s if one is None else min(clock_s, ahead_s + one) for one in given]
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """The rows of a partition from offset `start` up to `end`."""
+
+    partition: str
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """The number of offsets."""
+        return self.end - self.start
+
+
+def has_offsets(source: Source) -> bool:
+    """Tell whether a source is read by ranges of offsets."""
+    return type(source).offsets is not Source.offsets
+
+
+def arrives(op: Op) -> bool:
+    """Tell whether the rows of an `ab.Source` are polled: it is live, or has offsets."""
+    source = source_of(op)
+    return source.live or has_offsets(source)
+
+
+class Ranges:
+    """Hands out the offsets of a source, each once."""
+
+    def __init__(self, op: Op) -> None:
+        self._op = op
+        self._source = source_of(op)
+        self._partitions: list[str] = []
+        self._asked_s = -math.inf
+        self._ends: dict[str, int] = {}  # of a bounded source
+        self.next: dict[str, int] = {}  # partition -> offset
+        self.left = 0  # rows that were there and not taken, the last time
+
+    @property
+    def ended(self) -> bool:
+        """Whether all has been taken that there will be."""
+        ends = self._ends
+        return (
+            not self._source.live
+            and self._asked_s > -math.inf
+            and all(p in ends and self.next[p] >= ends[p] for p in self._partitions)
+        )
+
+    def take(self, most: int) -> list[OffsetRange]:
+        """Return what has arrived, up to so many offsets."""
+        now_s = time.monotonic()
+        if now_s - self._asked_s > _PARTITIONS_S:
+            self._partitions = partitions_of(self._op)
+            self._asked_s = now_s
+        available: dict[str, int] = {}
+        for partition in self._partitions:
+            end = self._find_end(partition)
+            if end is not None and end > self.next[partition]:
+                available[partition] = end - self.next[partition]
+        fill = _fill_in_shares if self._source.live else _fill_in_turn
+        counts = fill(available, most)
+        ranges = []
+        for partition in self._partitions:
+            if count := counts.get(partition):
+                start = self.next[partition]
+                self.next[partition] = start + count
+                ranges.append(OffsetRange(partition, start, start + count))
+        self.left = sum(available.values()) - sum(one.size for one in ranges)
+        return ranges
+
+    def close(self) -> None:
+        call(self._op, "close", self._source.close)
+
+    def _find_end(self, partition: str) -> int | None:
+        """Return up to where a partition may be read; None: nobody knows yet."""
+        if partition in self._ends:
+            return self._ends[partition]
+        found: Any = call(self._op, "offsets", lambda: self._source.offsets(partition))
+        match found:
+            case None:
+                return None
+            case (int(first), int(end)):
+                self.next.setdefault(partition, first)
+                if not self._source.live:
+                    self._ends[partition] = end
+                return end
+        msg = (
+            f"{_describe(self._op)} must return from offsets the first offset of "
+            f"partition {partition!r} and the one behind its last, or None; it gave "
+            f"{found!r}; return two whole numbers"
+        )
+        raise InputError(msg)
+
+
+def _fill_in_turn(available: Mapping[str, int], most: int) -> dict[str, int]:
+    """Return how much to take of each: all of the first ones.
+
+    >>> _fill_in_turn({"a": 5, "b": 5}, 7)
+    {'a': 5, 'b': 2}
+    """
+    taken = {}
+    for partition, count in available.items():
+        if most > 0:
+            taken[partition] = min(count, most)
+            most -= taken[partition]
+    return taken
+
+
+def _fill_in_shares(available: Mapping[str, int], most: int) -> dict[str, int]:
+    """Return how much to take of each: the same of all, as far as there is so much.
+
+    >>> _fill_in_shares({"a": 100, "b": 2, "c": 100}, 10)
+    {'b': 2, 'a': 4, 'c': 4}
+    """
+    taken = {}
+    left = len(available)
+    for partition, count in sorted(available.items(), key=lambda pair: pair[1]):
+        share = min(count, -(-most // left))
+        if share:
+            taken[partition] = share
+        most -= share
+        left -= 1
+    return taken
+
+
+def read_range(op: Op, wanted: OffsetRange, first: int) -> list[tuple[Any, int]]:
+    """Return the rows of a range; the one at its start has the number `first`."""
+    cursor = Cursor(op, wanted.partition, wanted.start)
+    found = []
+    try:
+        for row in cursor.rows(wanted.size):
+            behind: Any = cursor.position
+            if type(behind) is not int or behind <= wanted.start:
+                msg = (
+                    f"{_describe(op)} must give the offset behind each row, as it has "
+                    f"offsets; read({wanted.partition!r}, {wanted.start}) gave "
+                    f"{behind!r}; yield (row, offset + 1)"
+                )
+                raise InputError(msg)
+            if behind <= wanted.end:
+                found.append((row, first + behind - 1 - wanted.start))
+            if behind >= wanted.end:
+                break
+    finally:
+        cursor.close()
+    return found
+
+
+class RangedReader(LiveReader):
+    """The items of a source with offsets."""
+
+    def __init__(self, op: Op, on_error: OnError) -> None:
+        self._op = op
+        self._on_error = on_error
+        self._ranges = Ranges(op)
+        self._next = 1
+
+    def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
+        ranges = self._ranges.take(most)
+        self.ended = self._ranges.ended
+        if not ranges and not self.ended:
+            source_of(self._op).wait(wait_s)
+        rows: list[tuple[Any, int]] = []
+        for one in ranges:
+            rows += read_range(self._op, one, self._next)
+            self._next += one.size
+        born_s = births_on_this_clock(self._op, [row for row, _ in rows])
+        self.births = None if born_s is None else births_of(born_s)
+        return decode_rows(self._op, rows, self._on_error)
+
+    def count_arrivals(self) -> int:
+        return self._next - 1 + self._ranges.left
+
+    def where(self, number: int) -> str:
+        return f"row {number} of {self._op.name}"
+
+    def close(self) -> None:
+        self.ended = True
+        self._ranges.close()
 
 
 class LivePartitions:
@@ -271,28 +530,6 @@ class LivePartitions:
         if not rows:
             self.ended = bool(call(self._op, "has_ended", self._source.has_ended))
         return rows
-
-    def born_s(self, rows: Sequence[Any]) -> list[float] | None:
-        """Return when rows came into being, by `time.perf_counter`, if that is known."""
-        if type(self._source).born_s is Source.born_s:
-            return None
-        clock_s = time.perf_counter()
-        now_s = time.time()
-        ahead_s = clock_s - now_s
-        born_s = self._source.born_s
-        given = call(self._op, "born_s", lambda: [born_s(row) for row in rows])
-        strange = next(
-            (t for t in given if not isinstance(t, float | int | None)), None
-        )
-        if strange is not None:
-            msg = (
-                f"{_describe(self._op)} must return from born_s seconds since 1970, or "
-                f"None; it gave {strange!r}; return a number"
-            )
-            raise InputError(msg)
-        return [
-            clock_s if one is None else min(clock_s, ahead_s + one) for one in given
-        ]
 
     def count_waiting(self) -> int | None:
         """Return how many rows have arrived that were not read, if that is known."""
@@ -337,18 +574,12 @@ class ArrivingReader(LiveReader):
         rows = self._partitions.take(most)
         self.ended = self._partitions.ended
         if not rows and not self.ended:
-            time.sleep(wait_s)
-        numbers = itertools.count(self._next)
+            source_of(self._op).wait(wait_s)
+        numbered = list(zip(rows, itertools.count(self._next), strict=False))
         self._next += len(rows)
-        found = []
-        for row, number in zip(rows, numbers, strict=False):
-            if isinstance(row, Malformed):
-                self._on_error(refusal_of(self._op, row, number))
-            else:
-                found.append((row, number))
-        born_s = self._partitions.born_s([item for item, _ in found])
+        born_s = births_on_this_clock(self._op, rows)
         self.births = None if born_s is None else births_of(born_s)
-        return found
+        return decode_rows(self._op, numbered, self._on_error)
 
     def count_arrivals(self) -> int | None:
         waiting = self._partitions.count_waiting()
@@ -364,18 +595,18 @@ class ArrivingReader(LiveReader):
 
 def open_source(op: Op, on_error: OnError) -> Reader:
     """Return the reader of an `ab.Source`."""
-    return (ArrivingReader if source_of(op).live else PartitionedReader)(op, on_error)
+    source = source_of(op)
+    if has_offsets(source):
+        return RangedReader(op, on_error)
+    return (ArrivingReader if source.live else PartitionedReader)(op, on_error)
 
 
 def source_of(op: Op) -> Source:
-    """Return the source behind an operator: the user's, or one of ours."""
-    if isinstance(op.kind, ReadSource):
-        source = op.kind.source
-        assert isinstance(source, Source)  # noqa: S101
-        return source
-    if op.kind not in _made:
-        _made[op.kind] = SOURCES[type(op.kind)](op.kind)
-    return _made[op.kind]
+    """Return the source behind an operator."""
+    assert isinstance(op.kind, ReadSource)  # noqa: S101
+    source = op.kind.source
+    assert isinstance(source, Source)  # noqa: S101
+    return source
 
 
 def partitions_of(op: Op) -> list[str]:
@@ -410,6 +641,8 @@ def call(op: Op, method: str, act: Callable[[], Any]) -> Any:
     """Call a method of a source; name it in errors."""
     try:
         return act()
+    except EngineError:  # a package is missing
+        raise
     except InputError as error:
         msg = f"source {op.name!r} ({op.site}) {error}"
         raise InputError(msg) from error

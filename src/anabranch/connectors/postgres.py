@@ -1,17 +1,13 @@
 """Postgres: read a query in one snapshot; add the rows of an epoch in one transaction.
 
-Read a table, or the rows of a query, through one cursor: all of one snapshot.
+Reading: all rows come through one cursor, and so from one snapshot. A value must be of
+the attribute's type as psycopg gives it: int, float (any number), bool, str, bytes; other
+attributes take what it gives. A null is bad unless the attribute is `T | None`.
 
-A value must be of the attribute's type as psycopg gives it: int, float (any number),
-bool, str, bytes; other attributes take what it gives. A null is bad unless the
-attribute is `T | None`.
-
-Add items to a table: the rows of an epoch and its number in one transaction.
-
-The number stands in the table `anabranch_epochs`, which is made where it is missing.
-An epoch that comes again finds its number there and adds nothing. For the same reason
-a lost connection does no harm: the epoch is written again, and if the server had taken
-it after all, it says so.
+Writing: the number of an epoch is written in the transaction of its rows, to the table
+`anabranch_epochs`, which is made where it is missing. An epoch that comes again finds its
+number there and adds nothing. For the same reason a lost connection does no harm: the
+epoch is written again, and if the server had taken it after all, it says so.
 """
 
 from __future__ import annotations
@@ -19,8 +15,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from anabranch.connectors.base import Malformed, Sink, Source, require
 from anabranch.connectors.files.columns import RowValues, columns_of
@@ -30,64 +27,68 @@ from anabranch.connectors.files.values import attributes_of, maker
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.shapes import may_be_none, shape_of
 from anabranch.graph.types import fields_of, optional_of, there_is, type_name
-from anabranch.operators.sinks import WritePostgres
-from anabranch.operators.sources import ReadPostgres
 
 _FETCHED_ROWS = 10_000
 _TABLE = re.compile(r'(?:[\w$]+|"[^"]+")(?:\.(?:[\w$]+|"[^"]+"))?')
 
 
+@dataclass(eq=False)
 class PostgresSource(Source):
     """The rows of a table or query, in order; a position is the number of rows read.
 
     It has one partition, so that one process reads all rows through one cursor.
     """
 
-    def __init__(self, kind: ReadPostgres) -> None:
-        self._kind = kind
-        self._psycopg = require("psycopg", "postgres")
+    dsn: str
+    query: str
+    type: Any
+    order_by: tuple[str, ...]
+
+    label: ClassVar[str] = "read_postgres"
 
     def read(self, partition: str, position: int | None) -> Iterator[tuple[Any, int]]:
-        attributes = attributes_of(self._kind.type)
+        psycopg = require("psycopg", "postgres")
+        attributes = attributes_of(self.type)
         take = [_taker(name, kind) for name, kind in attributes.items()]
-        make = maker(self._kind.type)
+        make = maker(self.type)
         read = position or 0
         try:
             for number, values in enumerate(
-                self._values(list(attributes), read), read + 1
+                self._values(psycopg, list(attributes), read), read + 1
             ):
                 try:
                     pairs = zip(take, values, strict=True)
                     item = make(tuple(one(value) for one, value in pairs))
                 except Exception as error:  # noqa: BLE001 - a constructor may raise anything
-                    where = f"row {number} of {self._kind.query!r}"
+                    where = f"row {number} of {self.query!r}"
                     item = Malformed(values, error, where, "correct the table")
                 yield item, number
-        except self._psycopg.Error as error:
+        except psycopg.Error as error:
             msg = (
-                f"must be able to read {self._kind.query!r}; {str(error).strip()}; "
+                f"must be able to read {self.query!r}; {str(error).strip()}; "
                 f"check the connection string, the query and the columns of order_by"
             )
             raise InputError(msg) from error
 
-    def _values(self, names: list[str], skipped: int) -> Iterator[tuple[Any, ...]]:
+    def _values(
+        self, psycopg: Any, names: list[str], skipped: int
+    ) -> Iterator[tuple[Any, ...]]:
         with (
-            self._psycopg.connect(self._kind.dsn) as connection,
+            psycopg.connect(self.dsn) as connection,
             connection.cursor("anabranch") as cursor,
         ):
             cursor.itersize = _FETCHED_ROWS
-            cursor.execute(self._statement(skipped))
+            cursor.execute(self._make_statement(psycopg.sql, skipped))
             columns = [column.name for column in cursor.description]
             places = [_place(name, columns) for name in names]
             for row in cursor:
                 yield tuple(row[place] for place in places)
 
-    def _statement(self, skipped: int) -> Any:
-        sql = self._psycopg.sql
-        query = self._kind.query
+    def _make_statement(self, sql: Any, skipped: int) -> Any:
+        query = self.query
         if _TABLE.fullmatch(query.strip()):
             query = f"TABLE {query}"
-        order = sql.SQL(", ").join(map(sql.Identifier, self._kind.order_by))
+        order = sql.SQL(", ").join(map(sql.Identifier, self.order_by))
         text = "SELECT * FROM ({}) AS anabranch_rows ORDER BY {} OFFSET {}"
         return sql.SQL(text).format(sql.SQL(query), order, sql.Literal(skipped))
 
@@ -158,12 +159,18 @@ T = TypeVar("T")
 Row = tuple[Any, Sequence[Any]]  # an item and its values
 
 
+@dataclass(eq=False)
 class PostgresSink(Sink):
     """A table that grows by epochs."""
 
-    def __init__(self, kind: WritePostgres) -> None:
-        self._psycopg = require("psycopg", "postgres")
-        self._kind = kind
+    dsn: str
+    table: str
+    patience_s: float = 60.0
+
+    label: ClassVar[str] = "write_postgres"
+
+    def __post_init__(self) -> None:
+        self._psycopg: Any = None
         self._job, self._sink = "", ""
         self._type: Any = None
         self._columns = RowValues(None)
@@ -171,6 +178,7 @@ class PostgresSink(Sink):
         self._connection: Any = None
 
     def open(self, job: str, type: Any) -> int:
+        self._psycopg = require("psycopg", "postgres")
         self._job, _, self._sink = job.partition("-")
         self._type = type
         self._columns = RowValues(columns_of(type))
@@ -229,7 +237,7 @@ class PostgresSink(Sink):
             except self._psycopg.OperationalError:
                 raise
             except self._psycopg.Error as error:
-                msg = f"{self._kind.table} does not take {item!r}: {str(error).strip()}"
+                msg = f"{self.table} does not take {item!r}: {str(error).strip()}"
                 refused.append(Malformed(item, OutputError(msg)))
             else:
                 fitting.append((item, values))
@@ -265,7 +273,7 @@ class PostgresSink(Sink):
     @property
     def _table(self) -> Any:
         sql = self._psycopg.sql
-        return sql.Identifier(*self._kind.table.replace('"', "").split("."))
+        return sql.Identifier(*self.table.replace('"', "").split("."))
 
     def _check(self) -> int:
         """See to it that both tables are there; return the last epoch."""
@@ -281,7 +289,7 @@ class PostgresSink(Sink):
         if not found or missing:
             lacks = f"it has no column {missing[0]!r}" if found else "there is none"
             msg = (
-                f"must find a table {self._kind.table} with a column for each "
+                f"must find a table {self.table} with a column for each "
                 f"attribute; {lacks}; make it with {self._definition()}"
             )
             raise OutputError(msg)
@@ -295,16 +303,16 @@ class PostgresSink(Sink):
             + ("" if optional_of(kind) else " NOT NULL")
             for name, kind in fields.items()
         ]
-        return f"CREATE TABLE {self._kind.table} ({', '.join(columns)})"
+        return f"CREATE TABLE {self.table} ({', '.join(columns)})"
 
     def _connect(self) -> Any:
         if self._connection is None:
-            self._connection = self._psycopg.connect(self._kind.dsn, autocommit=True)
+            self._connection = self._psycopg.connect(self.dsn, autocommit=True)
         return self._connection
 
     def _retry(self, act: Callable[[], T]) -> T:
         """Do something; where the server is away, again, while there is patience."""
-        until_s = time.monotonic() + self._kind.patience_s
+        until_s = time.monotonic() + self.patience_s
         while True:
             try:
                 return act()
@@ -319,6 +327,6 @@ class PostgresSink(Sink):
 
     def _describe_failure(self, error: Exception) -> OutputError:
         return OutputError(
-            f"must be able to write to {self._kind.table}; {str(error).strip()}; "
+            f"must be able to write to {self.table}; {str(error).strip()}; "
             f"check the connection string and what the user may do"
         )

@@ -15,33 +15,39 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from anabranch.connectors.base import Malformed, Sink, Source
 from anabranch.connectors.files.columns import RowValues, columns_of
 from anabranch.connectors.files.parquet import arrow_types, parse_table, table_of
 from anabranch.connectors.files.rows import BadRow
 from anabranch.errors import InputError, OutputError
-from anabranch.operators.sinks import WriteTable
-from anabranch.operators.sources import ReadTable
 
 _WHOLE, _ADDED = "whole", "added"  # what is read of the version in a position
 _LOOK_S = 1.0  # how often a live source looks for new versions
 
-Reads = TypeVar("Reads", bound=ReadTable)
-Writes = TypeVar("Writes", bound=WriteTable)
 
-
-class TableSource(Source, Generic[Reads]):
+@dataclass(eq=False)
+class TableSource(Source):
     """A versioned table, in the order of its versions.
+
+    It gives all rows of one version, or those added since one; with `follow` those that
+    later versions add come as well. `options` are those of the store or the catalog.
 
     It has one partition. A position is `[part, version, rows read]`, where `part` tells
     whether the whole version is read, or only the rows that it added.
     """
 
-    def __init__(self, kind: Reads) -> None:
-        self._kind = kind
-        self.live = kind.follow
+    table: str
+    type: Any
+    version: int | None = None
+    since: int | None = None
+    follow: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        self.live = self.follow
         self._behind: list[Any] | None = None  # the position behind a whole version
         self._looked_s = float("-inf")
 
@@ -75,17 +81,17 @@ class TableSource(Source, Generic[Reads]):
         self._looked_s = time.monotonic()
 
     def _find_start(self) -> tuple[str, int | None, int]:
-        if self._kind.since is not None:
-            return _ADDED, self._kind.since, 0
-        if self._kind.version is not None:
-            return _WHOLE, self._kind.version, 0
+        if self.since is not None:
+            return _ADDED, self.since, 0
+        if self.version is not None:
+            return _WHOLE, self.version, 0
         return _WHOLE, self.find_newest(), 0
 
     def _parse(
         self, part: str, version: int, skipped: int
     ) -> Iterator[tuple[Any, list[Any]]]:
         """Yield the items of a version from a row on, with the positions behind them."""
-        place = f"version {version} of {self._kind.table}"
+        place = f"version {version} of {self.table}"
         read = self.read_whole if part == _WHOLE else self.read_added
         first = 1
         self._behind = None
@@ -103,9 +109,7 @@ class TableSource(Source, Generic[Reads]):
         self, table: Any, place: str, first_row: int
     ) -> Iterator[tuple[Any, int]]:
         bad: list[BadRow] = []
-        for item, row in parse_table(
-            table, place, self._kind.type, first_row, bad.append
-        ):
+        for item, row in parse_table(table, place, self.type, first_row, bad.append):
             yield from _describe(bad, place)
             bad.clear()
             yield item, row
@@ -127,11 +131,18 @@ def refuse_change(table: str, version: int, operation: str) -> InputError:
     )
 
 
-class TableSink(Sink, Generic[Writes]):
-    """A versioned table that gets one commit for each epoch that has items."""
+@dataclass(eq=False)
+class TableSink(Sink):
+    """A versioned table that gets one commit for each epoch that has items.
 
-    def __init__(self, kind: Writes) -> None:
-        self._kind = kind
+    With `by`, an item takes the place of the row with the same values there.
+    """
+
+    table: str
+    by: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
         self._job = ""
         self._columns = RowValues(None)
         self._types: Mapping[str, Any] = {}
@@ -150,7 +161,7 @@ class TableSink(Sink, Generic[Writes]):
         names = columns_of(type)
         self._columns = RowValues(names)
         self._types = arrow_types(type)
-        for name in self._kind.by:
+        for name in self.by:
             if names is not None and name not in names:
                 msg = (
                     f"must find the attributes of by= in its items; there is no "
@@ -170,7 +181,7 @@ class TableSink(Sink, Generic[Writes]):
 
     def commit(self, epoch: int) -> None:
         if self._pending is not None and self.find_epoch() < epoch:
-            rows = _keep_last(self._pending, self._kind.by)
+            rows = _keep_last(self._pending, self.by)
             self.add(rows, epoch)
         self._pending = None
 

@@ -8,10 +8,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.connectors.external import External
+from anabranch.connectors.external import External, open_external
 from anabranch.connectors.files.rolling import RollingWriter
 from anabranch.connectors.files.writer import Writer, open_writer
-from anabranch.connectors.open import open_external
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.sinks import EpochSink, ForEach, ToList, WriteFiles
 from anabranch.runtime.ambient import Ambient

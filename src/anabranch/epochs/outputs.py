@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.connectors.external import External, Refuse
+from anabranch.connectors.external import External, Refuse, open_external
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.connectors.files.columns import columns_of
 from anabranch.connectors.files.parquet import arrow_types, fit_schema, table_of
@@ -38,7 +38,6 @@ from anabranch.connectors.files.writer import (
     remove,
     why_occupied,
 )
-from anabranch.connectors.open import open_external
 from anabranch.connectors.storage import Location, StorePath, locate, remove_tree
 from anabranch.epochs.checkpoint.files import sync
 from anabranch.epochs.checkpoint.record import PartSum

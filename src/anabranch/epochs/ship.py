@@ -20,6 +20,7 @@ from typing import Any, get_args
 
 import cloudpickle
 
+from anabranch.connectors.partitions import has_decoder, has_offsets
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.modules import find_modules_by_value, not_importable
 from anabranch.epochs.pickle import PickledNames, ValuePickler, ValueUnpickler, scripts
@@ -238,7 +239,10 @@ def _for_workers(layout: SparkLayout) -> SparkLayout:
 
 
 def _is_read_by_workers(kind: ReadSource) -> bool:
-    return not kind.live and travels(kind.source)
+    """Tell whether workers read the rows of a source, or decode them."""
+    source = kind.source
+    read = not source.live or has_offsets(source) or has_decoder(source)
+    return read and travels(source)
 
 
 def _without(kind: Kind, left_out: list[Any]) -> Kind:

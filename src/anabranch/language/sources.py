@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from anabranch.connectors.base import Source, advise_instance
+from anabranch.connectors.base import Source, advise_instance, load_connector
 from anabranch.graph.paths import plain_path
 from anabranch.graph.site import call_site
 from anabranch.language.stream import Stream, catalog_options, source
@@ -16,14 +16,9 @@ from anabranch.operators.sources import (
     FromIterable,
     FromSpark,
     Generate,
-    Kafka,
-    ReadDelta,
     ReadFiles,
-    ReadIceberg,
-    ReadPostgres,
     ReadSource,
     RowFormat,
-    Socket,
 )
 
 
@@ -213,8 +208,10 @@ def socket(
     >>> out.items
     [1, 2]
     """
-    kind = Socket(host, port, type, _format(format, type), delimiter, reconnect)
-    return source(kind, type, name)
+    made = load_connector("socket").SocketSource(
+        host, port, type, _format(format, type), delimiter, reconnect
+    )
+    return source(ReadSource(made), type, name)
 
 
 def kafka(
@@ -241,7 +238,7 @@ def kafka(
     >>> ab.kafka("localhost:9092", "trades", int).map(abs).draft.kind.label
     'map'
     """
-    kind = Kafka(
+    made = load_connector("kafka").KafkaSource(
         servers,
         topic,
         type,
@@ -252,7 +249,7 @@ def kafka(
         patience_s,
         tuple(sorted((options or {}).items())),
     )
-    return source(kind, type, name)
+    return source(ReadSource(made), type, name)
 
 
 def read_postgres(
@@ -271,11 +268,12 @@ def read_postgres(
 
     >>> import anabranch as ab
     >>> orders = ab.read_postgres("dbname=shop", "orders", int, order_by="id")
-    >>> orders.draft.kind.order_by
+    >>> orders.draft.kind.source.order_by
     ('id',)
     """
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
-    return source(ReadPostgres(dsn, query, type, order), type, name)
+    made = load_connector("postgres").PostgresSource(dsn, query, type, order)
+    return source(ReadSource(made), type, name)
 
 
 def read_delta(
@@ -299,13 +297,15 @@ def read_delta(
     are matched to attributes by name. `options` are the storage options of `deltalake`.
 
     >>> import anabranch as ab
-    >>> ab.read_delta("s3://lake/trades", int, since=3).draft.kind.since
+    >>> ab.read_delta("s3://lake/trades", int, since=3).draft.kind.source.since
     3
     """
     _refuse_both(version, since)
     given = tuple(sorted((options or {}).items()))
-    kind = ReadDelta(os.fspath(path), type, version, since, follow, given)
-    return source(kind, type, name)
+    made = load_connector("delta").DeltaSource(
+        os.fspath(path), type, version, since, follow, given
+    )
+    return source(ReadSource(made), type, name)
 
 
 def read_iceberg(
@@ -329,12 +329,14 @@ def read_iceberg(
     its name as "name".
 
     >>> import anabranch as ab
-    >>> ab.read_iceberg("shop.orders", int, catalog="prod").draft.kind.options
+    >>> ab.read_iceberg("shop.orders", int, catalog="prod").draft.kind.source.options
     (('name', 'prod'),)
     """
     _refuse_both(snapshot, since)
-    kind = ReadIceberg(table, type, snapshot, since, follow, catalog_options(catalog))
-    return source(kind, type, name)
+    made = load_connector("iceberg").IcebergSource(
+        table, type, snapshot, since, follow, catalog_options(catalog)
+    )
+    return source(ReadSource(made), type, name)
 
 
 def _refuse_both(version: int | None, since: int | None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from anabranch.connectors.base import load_connector
 from anabranch.errors import ArgumentError
 from anabranch.graph.kind import Kind, SinkKind
 from anabranch.graph.paths import plain_path
@@ -32,14 +33,9 @@ from anabranch.operators.sinks import (
     Committing,
     ForEach,
     Mode,
-    ToKafka,
     ToList,
-    ToSocket,
     ToSpark,
-    WriteDelta,
     WriteFiles,
-    WriteIceberg,
-    WritePostgres,
     WriteSink,
 )
 from anabranch.operators.sources import Given, RowFormat
@@ -181,7 +177,8 @@ class Endings:
         ...         connection.recv(100)
         b'1\n2\n'
         """
-        return self._sink(ToSocket(host, port, format), name)
+        made = load_connector("socket").SocketSink(host, port, format)
+        return self._sink(WriteSink(made), name)
 
     def to_kafka(
         self,
@@ -205,8 +202,10 @@ class Endings:
         'to_kafka'
         """
         given = tuple(sorted((options or {}).items()))
-        kind = ToKafka(servers, topic, format, key, patience_s, given)
-        return self._sink(kind, name)
+        made = load_connector("kafka").KafkaSink(
+            servers, topic, format, key, patience_s, given
+        )
+        return self._sink(WriteSink(made), name)
 
     def write_postgres(
         self,
@@ -222,10 +221,11 @@ class Endings:
         epoch that is run again adds nothing twice.
 
         >>> import anabranch as ab
-        >>> ab.from_iterable([1]).write_postgres("dbname=test", "n").draft.kind.table
+        >>> ab.from_iterable([1]).write_postgres("dbname=test", "n").draft.kind.sink.table
         'n'
         """
-        return self._sink(WritePostgres(dsn, table, patience_s), name)
+        made = load_connector("postgres").PostgresSink(dsn, table, patience_s)
+        return self._sink(WriteSink(made), name)
 
     def write_delta(
         self,
@@ -242,11 +242,12 @@ class Endings:
         adds nothing twice. `options` are the storage options of `deltalake`.
 
         >>> import anabranch as ab
-        >>> ab.from_iterable([1]).write_delta("out/n", by="value").draft.kind.by
+        >>> ab.from_iterable([1]).write_delta("out/n", by="value").draft.kind.sink.by
         ('value',)
         """
         given = tuple(sorted((options or {}).items()))
-        return self._sink(WriteDelta(os.fspath(path), names_of(by), given), name)
+        made = load_connector("delta").DeltaSink(os.fspath(path), names_of(by), given)
+        return self._sink(WriteSink(made), name)
 
     def write_iceberg(
         self,
@@ -264,11 +265,13 @@ class Endings:
         or its properties.
 
         >>> import anabranch as ab
-        >>> ab.from_iterable([1]).write_iceberg("shop.totals").draft.kind.table
+        >>> ab.from_iterable([1]).write_iceberg("shop.totals").draft.kind.sink.table
         'shop.totals'
         """
-        kind = WriteIceberg(table, names_of(by), catalog_options(catalog))
-        return self._sink(kind, name)
+        made = load_connector("iceberg").IcebergSink(
+            table, names_of(by), catalog_options(catalog)
+        )
+        return self._sink(WriteSink(made), name)
 
     def write(self, sink: Committing, *, name: str | None = None) -> Result:
         """Write to a sink of your own: an instance of a class that inherits from `ab.Sink`.

@@ -71,65 +71,6 @@ class EpochSink(SinkKind):
 
 
 @dataclass(frozen=True, eq=False)
-class ToSocket(EpochSink):
-    """Send the items as lines to a server that listens."""
-
-    host: str
-    port: int
-    format: Literal["jsonl", "csv", "text"]
-    label: ClassVar[str] = "to_socket"
-
-
-@dataclass(frozen=True, eq=False)
-class ToKafka(EpochSink):
-    """Send the items as messages to a topic, those of an epoch in one transaction."""
-
-    servers: str
-    topic: str
-    format: Literal["jsonl", "csv", "text"]
-    key: str | None = None
-    patience_s: float = 60.0
-    options: tuple[tuple[str, Any], ...] = ()
-    label: ClassVar[str] = "to_kafka"
-
-
-@dataclass(frozen=True, eq=False)
-class WritePostgres(EpochSink):
-    """Add the items to a table, those of an epoch in one transaction."""
-
-    dsn: str
-    table: str
-    patience_s: float = 60.0
-    label: ClassVar[str] = "write_postgres"
-
-
-@dataclass(frozen=True, eq=False)
-class WriteTable(EpochSink):
-    """Add the items to a versioned table, those of an epoch in one commit.
-
-    With `by`, an item takes the place of the row with the same values there.
-    """
-
-    table: str
-    by: tuple[str, ...] = ()
-    options: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class WriteDelta(WriteTable):
-    """Write to a Delta Lake table; `table` is its path or URL."""
-
-    label: ClassVar[str] = "write_delta"
-
-
-@dataclass(frozen=True, eq=False)
-class WriteIceberg(WriteTable):
-    """Write to an Iceberg table; `table` is its name in the catalog."""
-
-    label: ClassVar[str] = "write_iceberg"
-
-
-@dataclass(frozen=True, eq=False)
 class ToSpark(EpochSink):
     """Call `function(DataFrame, epoch)` with the items of each epoch, in order.
 

@@ -166,3 +166,43 @@ def test_what_is_remembered_outside_of_states_is_refused_with_its_line():
 
     with pytest.raises(CheckpointError, match=r"'map' \(.*test_program.py:"):
         refuse_hidden_state(lay_out(made.graph, made.plan), made.plan)
+
+
+CONNECTORS = {
+    "kafka": (
+        lambda: ab.kafka("localhost:9092", "t", int),
+        {
+            "servers": "localhost:9092",
+            "topic": "t",
+            "type": "int",
+            "format": "jsonl",
+            "delimiter": ",",
+            "start": "earliest",
+            "follow": True,
+        },
+    ),
+    "socket": (
+        lambda: ab.socket("localhost", 9, int),
+        {
+            "host": "localhost",
+            "port": 9,
+            "type": "int",
+            "format": "jsonl",
+            "delimiter": ",",
+            "reconnect": False,
+        },
+    ),
+    "read_postgres": (
+        lambda: ab.read_postgres("dbname=test", "t", int, order_by="id"),
+        {"query": "t", "type": "int", "order_by": ["id"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "case"), CONNECTORS.items(), ids=CONNECTORS)
+def test_our_connectors_are_described_as_in_earlier_releases(kind, case):
+    make, parameters = case
+
+    found = described(make().to_list())["operators"][kind]
+
+    assert (kind, parameters) == (found["kind"], found["parameters"])

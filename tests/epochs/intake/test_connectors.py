@@ -9,8 +9,10 @@ import random
 import pytest
 
 import anabranch as ab
+from anabranch.connectors.socket import SocketSource
 from anabranch.epochs.intake.connectors import (
     DriverIntake,
+    LiveIntake,
     WorkerIntake,
     latest,
     read_partition,
@@ -154,3 +156,11 @@ def test_a_piece_can_be_read_again_after_a_failure():
     found, _ = read_partition(piece, op, pytest.fail)
 
     assert ["b2", "b3"] == [item for item, _ in found]
+
+
+def test_a_socket_goes_on_from_a_position_of_an_earlier_release():
+    intake = LiveIntake(op_of(SocketSource("localhost", 9, int, "jsonl")), pickle)
+
+    intake.seek({"row": 8})
+
+    assert {"next": 8, "partitions": {"all": 7}} == intake.position()

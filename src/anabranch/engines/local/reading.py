@@ -31,16 +31,14 @@ from typing import Any, Protocol
 
 from anabranch.connectors.files.chunks import Chunk, slice_items
 from anabranch.connectors.open import open_reader
+from anabranch.connectors.partitions import arrives
 from anabranch.connectors.reader import POLL_S, LiveReader, births_of_items
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.sources import (
     FromIterable,
-    Kafka,
     Offered,
     ReadFiles,
     ReadSource,
-    ReadTable,
-    Socket,
 )
 from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.batch import Batch, Column, Ledger, Mark, Origin, mark_at
@@ -158,12 +156,18 @@ def turns_of(graph: Graph) -> SourceTurns:
     """Return the order in which the sources of a program are taken."""
     if len(graph.sources) == 1:
         return Alone()
-    live = any(
-        isinstance(op.kind, Socket | Kafka | Offered)
-        or (isinstance(op.kind, ReadFiles | ReadSource | ReadTable) and op.kind.live)
-        for op in graph.sources
-    )
-    return ByArrival() if live else InTurn()
+    return ByArrival() if any(map(_arrives, graph.sources)) else InTurn()
+
+
+def _arrives(op: Op) -> bool:
+    match op.kind:
+        case Offered():
+            return True
+        case ReadSource():
+            return arrives(op)
+        case ReadFiles():
+            return op.kind.live
+    return False
 
 
 HELD_S = 0.002  # how long an item may wait for the next one

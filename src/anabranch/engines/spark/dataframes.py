@@ -34,9 +34,7 @@ from anabranch.epochs.intake.intake import Intake, Piece
 from anabranch.epochs.intake.items import GeneratedIntake, ListedIntake, Share
 from anabranch.epochs.intake.live import (
     FollowIntake,
-    KafkaIntake,
     OfferedIntake,
-    SocketIntake,
 )
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.ship import travels
@@ -47,10 +45,8 @@ from anabranch.operators.sources import (
     FromIterable,
     FromSpark,
     Generate,
-    Kafka,
     Offered,
     ReadFiles,
-    Socket,
 )
 from anabranch.runtime.failures import OnError
 
@@ -320,10 +316,6 @@ def intake_of(  # noqa: PLR0911 - one return for each kind of source
             )
         case ReadFiles():
             return _of_files(op, op.kind, on_error)
-        case Socket():
-            return SocketIntake(op, on_error)
-        case Kafka():
-            return KafkaIntake(op)
         case Offered():
             return OfferedIntake(op.name, op.kind, pickler)
         case FromSpark():

@@ -1,8 +1,9 @@
 """What an epoch takes in of an `ab.Source`.
 
 Workers read the partitions of a bounded source themselves, a block of each at a time,
-and report how far they came. The driver reads what has one partition, is live or cannot
-travel; it ships the rows.
+and report how far they came. Of a source with offsets they read the ranges that the
+driver hands out. The driver reads what has one partition, is live or cannot travel; it
+ships the rows, which are decoded by the workers.
 """
 
 from __future__ import annotations
@@ -20,11 +21,20 @@ from anabranch.connectors.partitions import (
     BlockOrder,
     Cursor,
     LivePartitions,
+    OffsetRange,
+    Ranges,
     Segment,
+    births_on_this_clock,
+    births_since_1970,
     block_of,
     call,
+    decode,
+    decode_rows,
+    has_decoder,
+    has_offsets,
     partitions_of,
-    refusal_of,
+    read_range,
+    refuse_malformed,
     rows_of,
     source_of,
 )
@@ -34,6 +44,7 @@ from anabranch.epochs.ship import travels
 from anabranch.errors import CheckpointError, InputError
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind
+from anabranch.runtime.births import Births, births_of
 from anabranch.runtime.failures import OnError, name_error
 
 
@@ -50,11 +61,19 @@ class SourcePiece(Piece):
 
 
 @dataclass(frozen=True)
+class RangePiece(Piece):
+    """A range of the offsets of a partition."""
+
+    range: OffsetRange
+
+
+@dataclass(frozen=True)
 class RowsPiece(Piece):
     """Rows that the driver read, pickled, and their numbers; some may be malformed."""
 
     items: bytes
     numbers: bytes
+    decoded: bool
 
 
 class BoundedIntake(Intake):
@@ -164,7 +183,7 @@ class DriverIntake(BoundedIntake):
             self._failure = error  # is raised behind the rows before it
             (self._next,) = error.place or (self._next,)
         self._go_to(self._reached)
-        return ship(self._op.name, taken, parts, self._pickler)
+        return ship(self._op, taken, parts, self._pickler)
 
     def close(self) -> None:
         for cursor in self._cursors.values():
@@ -202,12 +221,10 @@ class LiveIntake(Intake):
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         taken = self._partitions.take(rows)
         self.ended = self._partitions.ended
-        items = [row for row in taken if not isinstance(row, Malformed)]
-        self._born_s = self._partitions.born_s(items)
-        numbered = list(enumerate(taken, self._next))
+        self._born_s = births_on_this_clock(self._op, taken)
+        numbered = [(row, number) for number, row in enumerate(taken, self._next)]
         self._next += len(taken)
-        pairs = [(row, number) for number, row in numbered]
-        return ship(self._op.name, pairs, parts, self._pickler)
+        return ship(self._op, numbered, parts, self._pickler)
 
     def born_s(self) -> Sequence[float] | None:
         return self._born_s
@@ -219,6 +236,11 @@ class LiveIntake(Intake):
         return {"next": self._next, "partitions": self._partitions.positions}
 
     def seek(self, position: Any) -> None:
+        if (
+            "row" in position
+        ):  # of a socket, as it was saved before sockets were sources
+            row = position["row"]
+            position = {"next": row, "partitions": {"all": row - 1}}
         self._next = position["next"]
         self._partitions = LivePartitions(self._op, position["partitions"])
 
@@ -226,9 +248,59 @@ class LiveIntake(Intake):
         self._partitions.close()
 
 
+class RangedIntake(Intake):
+    """Ranges of offsets that have arrived; workers read them, if the source travels."""
+
+    live = True
+
+    def __init__(self, op: Op, pickler: Pickler) -> None:
+        self._op = op
+        self._pickler = pickler
+        self._travels = travels(source_of(op))
+        self._ranges = Ranges(op)
+        self._number = 1
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        ranges = self._ranges.take(rows)
+        self.ended = self._ranges.ended
+        if not self._travels:
+            return self._ship(ranges, parts)
+        size = max(1, -(-sum(one.size for one in ranges) // parts))
+        pieces: list[Piece] = []
+        for one in ranges:
+            for start in range(one.start, one.end, size):
+                end = min(one.end, start + size)
+                part = OffsetRange(one.partition, start, end)
+                pieces.append(RangePiece(self._op.name, self._number, part.size, part))
+                self._number += part.size
+        return pieces
+
+    def _ship(self, ranges: Sequence[OffsetRange], parts: int) -> list[Piece]:
+        taken: list[tuple[Any, int]] = []
+        for one in ranges:
+            taken += read_range(self._op, one, self._number)
+            self._number += one.size
+        return ship(self._op, taken, parts, self._pickler)
+
+    def waiting(self) -> int:
+        return self._ranges.left
+
+    def position(self) -> Any:
+        return {"offsets": dict(self._ranges.next), "number": self._number}
+
+    def seek(self, position: Any) -> None:
+        self._ranges.next = dict(position["offsets"])
+        self._number = position["number"]
+
+    def close(self) -> None:
+        self._ranges.close()
+
+
 def intake_of_source(op: Op, pickler: Pickler) -> Intake:
     """Return the intake of an `ab.Source`."""
     source = source_of(op)
+    if has_offsets(source):
+        return RangedIntake(op, pickler)
     if source.live:
         return LiveIntake(op, pickler)
     partitions = partitions_of(op)
@@ -238,20 +310,25 @@ def intake_of_source(op: Op, pickler: Pickler) -> Intake:
 
 
 def ship(
-    source: str, rows: Sequence[tuple[Any, int]], parts: int, pickler: Pickler
+    op: Op, rows: Sequence[tuple[Any, int]], parts: int, pickler: Pickler
 ) -> list[Piece]:
-    """Return numbered rows in about `parts` pieces."""
+    """Return numbered rows in about `parts` pieces; workers decode them if they can."""
+    source = source_of(op)
+    decoded = not (has_decoder(source) and travels(source))
+    if decoded:
+        rows = decode(op, rows)
     pieces: list[Piece] = []
     for start, stop in cut(0, len(rows), parts):
         chosen = rows[start:stop]
         numbers = np.array([number for _, number in chosen], np.int64)
         pieces.append(
             RowsPiece(
-                source,
+                op.name,
                 int(numbers[0]),
                 int(numbers[-1] - numbers[0]) + 1,
                 pickler.dumps([_travelling(row, pickler) for row, _ in chosen]),
                 numbers.tobytes(),
+                decoded,
             )
         )
     return pieces
@@ -274,8 +351,9 @@ def read_shipped(
 ) -> list[tuple[Any, int]]:
     """Return the items that the driver has shipped."""
     numbers = np.frombuffer(piece.numbers, np.int64).tolist()
-    rows = zip(pickler.loads(piece.items), numbers, strict=True)
-    return list(_without_malformed(rows, op, on_error))
+    rows = list(zip(pickler.loads(piece.items), numbers, strict=True))
+    take = refuse_malformed if piece.decoded else decode_rows
+    return take(op, rows, on_error)
 
 
 def read_partition(
@@ -285,7 +363,17 @@ def read_partition(
     cursor = _cursor_at(piece, op)
     segment = Segment(0, piece.index, piece.rows, piece.first)
     rows = list(rows_of(cursor, segment))
-    return list(_without_malformed(rows, op, on_error)), _find_reached(cursor)
+    return decode_rows(op, rows, on_error), _find_reached(cursor)
+
+
+def read_offsets(
+    piece: RangePiece, op: Op, on_error: OnError
+) -> tuple[list[tuple[Any, int]], Births | None]:
+    """Return the items of a range, and their births since 1970."""
+    rows = read_range(op, piece.range, piece.first)
+    born_s = births_since_1970(op, [row for row, _ in rows]) or ()
+    births = births_of([one for one in born_s if one is not None])
+    return decode_rows(op, rows, on_error), births
 
 
 def latest(reached: Iterable[tuple[str, Reached]]) -> dict[str, Reached]:
@@ -299,16 +387,6 @@ def latest(reached: Iterable[tuple[str, Reached]]) -> dict[str, Reached]:
         if partition not in found or found[partition].index <= one.index:
             found[partition] = one
     return found
-
-
-def _without_malformed(
-    rows: Iterable[tuple[Any, int]], op: Op, on_error: OnError
-) -> Iterable[tuple[Any, int]]:
-    for row, number in rows:
-        if isinstance(row, Malformed):
-            on_error(refusal_of(op, row, number))
-        else:
-            yield row, number
 
 
 def _find_reached(cursor: Cursor) -> Reached:

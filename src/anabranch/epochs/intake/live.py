@@ -1,137 +1,26 @@
-"""What an epoch takes in of sources whose rows arrive, or are due, while the job runs.
-
-What an epoch takes in of sources whose rows arrive while the job runs.
-
-The driver finds out what has arrived and hands out descriptors, as for files. Lines
-of a socket exist nowhere else: they are shipped as they came, and parsed by the tasks.
-"""
+"""What an epoch takes in of followed directories and of offered load."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from anabranch.connectors.files.follow import FileWatch
-from anabranch.connectors.files.splits import count_rows, last_row_end
-from anabranch.connectors.kafka import Range, Ranges, Topic
 from anabranch.connectors.offered import Offer
 from anabranch.connectors.reader import damage_of
-from anabranch.connectors.socket import Lines
 from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
 from anabranch.epochs.intake.intake import Intake, Piece, ShippedPiece
 from anabranch.epochs.pickle import Pickler
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
-from anabranch.operators.sources import Kafka, Offered, ReadFiles
+from anabranch.operators.sources import Offered, ReadFiles
 from anabranch.runtime.births import Births, on_this_clock
 from anabranch.runtime.failures import OnError
-
-
-@dataclass(frozen=True)
-class LinesPiece(Piece):
-    """Whole lines as a server sent them."""
-
-    data: bytes
-
-
-@dataclass(frozen=True)
-class KafkaPiece(Piece):
-    """A range of the messages of a topic."""
-
-    range: Range
-
-
-class SocketIntake(Intake):
-    """Lines that have arrived; after a restart, those that arrive from then on."""
-
-    live = True
-
-    def __init__(self, op: Op, on_error: OnError) -> None:
-        self._source = op.name
-        self._lines = Lines(op, on_error)
-        self._first = 1  # row of this run
-
-    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
-        data, number, _ = self._lines.take(rows, 0.0)
-        self.ended = self._lines.ended
-        layout = self._lines.text.layout
-        pieces: list[Piece] = []
-        start = 0
-        for part in range(1, parts + 1):
-            end = len(data)
-            if part < parts:
-                end = start + last_row_end(data[start : end * part // parts], layout)
-            if count := count_rows(data[start:end], layout):
-                pieces.append(LinesPiece(self._source, number, count, data[start:end]))
-            number += count
-            start = end
-        return pieces
-
-    def waiting(self) -> int:
-        return self._lines.waiting
-
-    def count_arrivals(self) -> int:
-        return self._lines.row - self._first + self._lines.waiting
-
-    def born_s(self) -> npt.NDArray[np.float64]:
-        counts = [count for count, _ in self._lines.arrivals]
-        return np.repeat([at_s for _, at_s in self._lines.arrivals], counts)
-
-    def position(self) -> Any:
-        return {"row": self._lines.row}
-
-    def seek(self, position: Any) -> None:
-        self._lines.row = self._first = position["row"]
-
-    def close(self) -> None:
-        self._lines.close()
-
-
-class KafkaIntake(Intake):
-    """Ranges of offsets that have arrived."""
-
-    live = True
-
-    def __init__(self, op: Op) -> None:
-        assert isinstance(op.kind, Kafka)  # noqa: S101
-        self._source = op.name
-        self._topic = Topic(op)
-        self._ranges = Ranges(op.kind, self._topic)
-        self._number = 1
-
-    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
-        ranges = self._ranges.take(rows)
-        self.ended = self._ranges.ended
-        size = max(1, -(-sum(one.end - one.start for one in ranges) // parts))
-        pieces: list[Piece] = []
-        for one in ranges:
-            for start in range(one.start, one.end, size):
-                end = min(one.end, start + size)
-                cut = Range(one.partition, start, end)
-                pieces.append(KafkaPiece(self._source, self._number, end - start, cut))
-                self._number += end - start
-        return pieces
-
-    def waiting(self) -> int:
-        return self._ranges.left
-
-    def position(self) -> Any:
-        offsets = {str(p): offset for p, offset in self._ranges.next.items()}
-        return {"offsets": offsets, "number": self._number}
-
-    def seek(self, position: Any) -> None:
-        offsets = position["offsets"].items()
-        self._ranges.go_to({int(p): offset for p, offset in offsets})
-        self._number = position["number"]
-
-    def close(self) -> None:
-        self._topic.close()
 
 
 class FollowIntake(Intake):

@@ -33,13 +33,13 @@ from anabranch.connectors.files.parquet import (
 )
 from anabranch.connectors.files.rows import BadRow, Position
 from anabranch.connectors.files.values import is_made_plainly
-from anabranch.connectors.kafka import Topic, read_messages
 from anabranch.connectors.reader import births_of_items, damage_of, refusal, refusal_at
-from anabranch.connectors.socket import RowText
 from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.intake.connectors import (
+    RangePiece,
     RowsPiece,
     SourcePiece,
+    read_offsets,
     read_partition,
     read_shipped,
 )
@@ -56,7 +56,6 @@ from anabranch.epochs.intake.items import (
     read_generated,
     read_listed,
 )
-from anabranch.epochs.intake.live import KafkaPiece, LinesPiece
 from anabranch.epochs.layout import Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.task import EpochTask, Share, WorkerJob
@@ -65,7 +64,7 @@ from anabranch.epochs.unit.handoff import Fed
 from anabranch.epochs.wire import WireBatch, decode, in_order, interleave
 from anabranch.errors import InputError
 from anabranch.graph.graph import Edge, Op
-from anabranch.operators.sources import Kafka, ReadFiles, Socket
+from anabranch.operators.sources import ReadFiles
 from anabranch.runtime.births import Births, births_of, since_1970
 from anabranch.runtime.codegen import Entry
 from anabranch.runtime.failures import Failure, OnError
@@ -109,8 +108,6 @@ def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> Wir
             return _read_text(piece, op, form, on_error)
         case ParquetPiece():
             return _read_parquet(piece, op, form, on_error)
-        case LinesPiece():
-            return make_batch(_lines(piece, op, on_error), form)
         case SpooledPiece():
             return _read_frame(piece, op, form, on_error)
     msg = f"no reader for {piece!r}"
@@ -202,33 +199,6 @@ def _parquet_as_form(
     except (InputError, ValueError):  # as there is nothing in it, for one
         return None  # whoever reads it row by row tells what is wrong
     return _as_form(table, form) if table.num_rows == len(rows) else None
-
-
-def _lines(piece: LinesPiece, op: Op, on_error: OnError) -> Iterator[tuple[Any, int]]:
-    assert isinstance(op.kind, Socket)  # noqa: S101
-    place = f"{op.kind.host}:{op.kind.port}"
-
-    def refuse(bad: BadRow) -> None:
-        where = f"line {bad.at.row} from {place}"
-        on_error(refusal_at(op, where, bad, "correct what is sent"))
-
-    return RowText(op.kind, place).parse(piece.data, piece.first, refuse)
-
-
-_topics: dict[tuple[Any, ...], tuple[Topic, RowText]] = {}  # connections are kept
-
-
-def _topic(op: Op) -> tuple[Topic, RowText]:
-    """Return this process's connection to a topic."""
-    kind = op.kind
-    assert isinstance(kind, Kafka)  # noqa: S101
-    key = op.name, kind.servers, kind.topic, kind.format, kind.type, kind.options
-    if key not in _topics:
-        for topic, _ in _topics.values():
-            topic.close()
-        _topics.clear()
-        _topics[key] = Topic(op), RowText(kind, f"topic {kind.topic}")
-    return _topics[key]
 
 
 def _read_frame(
@@ -344,11 +314,8 @@ class UnitInputs:
                 found, reached = read_partition(piece, op, on_error)
                 self.reached.setdefault(op.name, []).append((piece.partition, reached))
                 return make_batch(found, form)
-            case KafkaPiece():
-                topic, text = _topic(op)
-                found, births = read_messages(
-                    piece.range, piece.first, topic, text, on_error
-                )
+            case RangePiece():
+                found, births = read_offsets(piece, op, on_error)
                 self._note_births(op, births)
                 return make_batch(found, form)
             case GeneratedPiece() | ListedPiece():
