@@ -18,10 +18,10 @@ demo: $(READY) java  ## Explain the finance program, run it on Spark, show the r
 	$(BIN)/anabranch run apps/finance.py
 
 test: $(READY) java lint  ## Check everything, as CI does
-	$(BIN)/pytest -n 3 --dist loadgroup
+	$(BIN)/pytest -n 3
 
 test-all: $(READY) java lint packages  ## Check everything and leave nothing out: long tests, browser, servers
-	$(BIN)/pytest -n 3 --dist loadgroup --all
+	$(BIN)/pytest -n 3 --all
 
 packages: $(VENV)/servers/.ready  ## Install what `make test-all` needs: Debian packages, an S3 server
 	@for package in $(PACKAGES); do dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \

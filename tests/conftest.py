@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -12,6 +11,7 @@ from hypothesis import settings
 from anabranch.engines.spark.session import check_java, open_session
 from anabranch.errors import EngineError
 from tests import needs
+from tests.schedule import FileScheduling
 
 # A JVM of the tests lives for minutes: it compiles quickly rather than well.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
@@ -37,11 +37,9 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_itemcollected(item):
-    """Keep the tests of a file that use Spark in one of two processes."""
-    if item.get_closest_marker("spark") or "spark" in getattr(item, "fixturenames", ()):
-        group = crc32(item.path.name.encode()) % 2
-        item.add_marker(pytest.mark.xdist_group(f"spark-{group}"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return FileScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -21,8 +21,6 @@ import pytest
 import anabranch as ab
 from tests.engines.spark.imitation import Cluster, imitated
 
-pytestmark = pytest.mark.xdist_group("follow")  # its runs are traced once
-
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ROOT / "src" / "anabranch"
 PAGE = ROOT / "docs" / "follow-a-tuple.md"

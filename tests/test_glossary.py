@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,14 +72,20 @@ def banned_in(text: str, banned: Iterable[str] = BANNED) -> list[str]:
     return [word for word in banned if _whole(word).search(prose)]
 
 
+@cache
 def _whole(word: str) -> re.Pattern[str]:
     words = r"\s+".join(map(re.escape, word.split()))
     return re.compile(rf"\b{words}s?\b", re.IGNORECASE)
 
 
+@cache
+def nodes_of(source: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source)))
+
+
 def texts_of(source: str) -> Iterator[tuple[int, str]]:
     """Yield the docstrings and messages of a file: its strings of several words."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value if " " in node.value else ""
 
@@ -93,7 +100,7 @@ def participles_of(source: str) -> list[str]:
     """Return the functions that a participle names; properties may be adjectives."""
     return [
         node.name
-        for node in ast.walk(ast.parse(source))
+        for node in nodes_of(source)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and is_participle(node.name)
         and not any(getattr(d, "id", "") in PROPERTY for d in node.decorator_list)
@@ -118,7 +125,8 @@ def test_no_word_of_the_glossary_is_banned_by_it():
 def test_no_two_classes_have_one_name():
     places = defaultdict(list)
     for path in filter(held, FILES):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        module, *_ = nodes_of(path.read_text(encoding="utf-8"))
+        for node in module.body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(PACKAGE)))
     double = {name: found for name, found in places.items() if len(found) > 1}

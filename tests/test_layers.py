@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,15 +70,19 @@ class Import(NamedTuple):
         return f"{self.file}:{self.line} imports {self.module}"
 
 
+def walk(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield each node, and whether it waits until a function is called."""
+    waiting = [(tree, False)]
+    while waiting:
+        node, deferred = waiting.pop()
+        yield node, deferred
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            deferred = True
+        waiting.extend((child, deferred) for child in ast.iter_child_nodes(node))
+
+
 def imports_of(source: str, file: str) -> Iterator[Import]:
-    tree = ast.parse(source)
-    inside = {
-        child
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for child in ast.walk(node)
-    }
-    for node in ast.walk(tree):
+    for node, deferred in walk(ast.parse(source)):
         found = []
         match node:
             case ast.Import(names=names):
@@ -88,11 +93,12 @@ def imports_of(source: str, file: str) -> Iterator[Import]:
                 found = ["." * level + (module or "")]
             case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
                 if ast.unparse(func).endswith(("import_module", "__import__")):
-                    yield Import(name, file, node.lineno, node in inside, by_name=True)
+                    yield Import(name, file, node.lineno, deferred, by_name=True)
         for module in found:
-            yield Import(module, file, node.lineno, node in inside)
+            yield Import(module, file, node.lineno, deferred)
 
 
+@cache
 def all_imports() -> list[Import]:
     return [
         one

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from anabranch.connectors.files.arrow_items import form_of
-from anabranch.epochs.shuffle import TaskRows, by_key, by_range
+from anabranch.epochs.shuffle import SentKeys, TaskRows, by_key, by_range
 from anabranch.epochs.state.states import bucket_of
 from anabranch.epochs.task import (
     REPORT,
@@ -39,7 +39,9 @@ def task(channels, end=100):
 def test_a_key_has_one_channel_and_order_is_kept_within_it(table, key, channels):
     items = trades(100)
 
-    divided = list(by_key(batch(items, table=table), key, task(channels), 0))
+    divided = list(
+        by_key(batch(items, table=table), key, task(channels), 0, SentKeys())
+    )
 
     assert sorted(items) == sorted(x for _, part in divided for x in part.items)
     homes = {}
@@ -52,17 +54,15 @@ def test_a_key_has_one_channel_and_order_is_kept_within_it(table, key, channels)
 
 def test_the_channel_of_a_key_is_the_owner_of_its_bucket():
     made = task(3)
-    for channel, part in by_key(batch(trades(50)), ("symbol",), made, 0):
+    for channel, part in by_key(batch(trades(50)), ("symbol",), made, 0, SentKeys()):
         for item in part.items:
-            assert (
-                made.stage.channel_of_bucket(0, bucket_of(item.symbol, 16)) == channel
-            )
+            assert made.stage.table_of(0)[bucket_of(item.symbol, 16)] == channel
 
 
 def test_a_punctuation_goes_to_every_channel_in_its_place():
     items = [*trades(20), WINDOW, *trades(20)]
 
-    divided = dict(by_key(batch(items), ("symbol",), task(3), 0))
+    divided = dict(by_key(batch(items), ("symbol",), task(3), 0, SentKeys()))
 
     assert {0, 1, 2} == set(divided)
     for part in divided.values():
@@ -97,7 +97,7 @@ class Tick(NamedTuple):
 
 def divide(items, *key):
     made = WireBatch([np.arange(len(items))], form_of(Tick), None, items).compact()
-    divided = by_key(made, key, task(3), 0)
+    divided = by_key(made, key, task(3), 0, SentKeys())
     return {item.ts: channel for channel, part in divided for item in part.items}
 
 
@@ -124,12 +124,14 @@ def test_other_items_are_not_lost_beside_one_without_a_key(bad):
     made = WireBatch([np.arange(10)], None, None, [*items, bad])
 
     divided = {
-        id(x): c for c, part in by_key(made, ("k",), task(3), 0) for x in part.items
+        id(x): c
+        for c, part in by_key(made, ("k",), task(3), 0, SentKeys())
+        for x in part.items
     }
 
     assert 0 == divided[id(bad)]
     own = task(3)
-    wanted = [own.stage.channel_of_bucket(0, bucket_of(item.k, 16)) for item in items]
+    wanted = [own.stage.table_of(0)[bucket_of(item.k, 16)] for item in items]
     assert wanted == [divided[id(item)] for item in items]
 
 

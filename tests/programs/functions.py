@@ -250,6 +250,23 @@ def from_row(row) -> Event:
     return Event(row.ts, row.key, row.zone, (row.value + row.n) % PRIME)
 
 
+class Totals(NamedTuple):
+    ts: int
+    key: str
+    zone: int
+    n: int
+    low: int
+    total: int
+
+
+def from_totals(t) -> Event:
+    return Event(t.ts, t.key, (t.zone + t.n) % 3, (t.low * 7 + t.total) % PRIME)
+
+
+def from_some(row) -> Event:
+    return Event(row.ts, row.some, row.n % 3, row.n)
+
+
 def sum_block(items: Sequence[Event]) -> list[Event]:
     return [total(list(items))]
 

@@ -23,7 +23,7 @@ from anabranch.engines.sequential import SequentialEngine
 from anabranch.language.drafts import Result, build_graph
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import policy
-from tests.programs.steps import FRAGILE, GRAPHS, STEPS
+from tests.programs.steps import FRAGILE, GRAPHS, PARTING, STEPS
 from tests.programs.timed_steps import TIMED
 from tests.programs.writer import Var, Writer
 
@@ -85,6 +85,7 @@ def write(
     """Write a program: up to three sources, a dozen steps, and sinks at the ends."""
     w = Writer(rng)
     steps = {**STEPS, **(FRAGILE if failing else {}), **(TIMED if timed else {})}
+    steps |= PARTING if graphs else {}
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         _source(w)
     names = [name for name in steps if name not in without]

@@ -15,6 +15,11 @@ MOST_WINDOWS = 800  # items after which a stream should not grow any more
 COLUMNS = (
     'ts=ab.last("ts"), key=ab.any("key"), zone=ab.first("zone"), value=ab.sum("value")'
 )
+EXACT = (
+    'ts=ab.max("ts"), key=ab.last("key"), zone=ab.first("zone"), n=ab.count(), '
+    'low=ab.min("value"), total=ab.sum("value")'
+)
+SOME = 'ts=ab.last("ts"), some=ab.any("key"), n=ab.count()'
 FILTERS = ("is_even", "outside", "is_rare") * 3 + ("never",)
 TALLY = (
     'ts=ab.max("ts"), key=ab.any("key"), n=ab.count(), low=ab.min("value"), '
@@ -73,6 +78,25 @@ def aggregate_step(w: Writer) -> None:
     w.let(
         expression, var, ordered=False, punctuated=False, items=1 + var.items * factor
     )
+
+
+def totals_step(w: Writer) -> None:
+    """A window over all items, whose columns can be computed in parts and merged."""
+    var = w.pick()
+    start = var.name if not var.key else f"{var.name}.key_by()"
+    window, factor = _window(w, var)
+    if var.items * factor > MOST_WINDOWS:
+        return
+    columns, end = w.rng.choice(
+        (
+            (EXACT, "from_totals"),
+            (f"{EXACT}, into=Totals", "from_totals"),
+            (SOME, "from_some"),
+        )
+    )
+    expression = f"{start}.window({window}).aggregate({columns}).map({end})"
+    plain = replace(var, key=(), ordered=False, punctuated=False)
+    w.let(expression, plain, items=1 + var.items * factor)
 
 
 def _window(w: Writer, var: Var) -> tuple[str, int]:
@@ -306,6 +330,7 @@ STEPS: dict[str, tuple[Callable[[Writer], None], int]] = {
     "split_join": (split_join_step, 2),
     "iterate": (iterate_step, 1),
 }
+PARTING = {"totals": (totals_step, 3)}  # only in programs that part and meet
 GRAPHS = {  # weights of the steps of programs that part and meet all the time
     "map": 4,
     "filter": 2,
@@ -320,5 +345,7 @@ GRAPHS = {  # weights of the steps of programs that part and meet all the time
     "barrier": 1,
     "diamond": 4,
     "join": 6,
-    "split_join": 1,
+    "split_join": 2,
+    "totals": 3,
+    "iterate": 2,
 }

@@ -41,7 +41,7 @@ def test_positions_go_with_their_items():
 
 def test_all_items_of_a_key_go_to_the_channel_of_its_bucket():
     table = even_table(4)
-    router = KeyRouter(("symbol",), table)
+    router = KeyRouter(("symbol",), table, 4)
     trades = [Trade(f"s{n % 7}", n) for n in range(100)]
 
     parts = router.divide(trades, [range(100)])
@@ -55,7 +55,7 @@ def test_all_items_of_a_key_go_to_the_channel_of_its_bucket():
 
 
 def test_an_item_without_a_key_is_left_to_the_operator_to_refuse():
-    router = KeyRouter(("symbol",), even_table(2))
+    router = KeyRouter(("symbol",), even_table(2), 2)
 
     (items, _), _ = router.divide([None, Trade([], 1)], None)
 

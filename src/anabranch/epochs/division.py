@@ -10,17 +10,30 @@ A level with many units keeps all cores busy without any replica, and every task
 something to start. So where nobody has said how many replicas there should be, a level
 gets no more than a few tasks for each core, and a unit no more replicas than have
 enough to do.
+
+Which replica of a unit owns which bucket of keys: where the load of a replica stands out,
+some of its buckets go to others for the next epoch.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Any
 
-from anabranch.epochs.layout import SparkLayout
-from anabranch.epochs.task import Report
+from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.task import Report, deal_evenly
+from anabranch.runtime.balance import (
+    HotKey,
+    Rebalance,
+    add_up,
+    find_hot_key,
+    is_uneven,
+    rebalance,
+)
 
 STAGE_S = 0.03  # until its tasks run and have their rows
 TASK_S = 0.005  # for each further task
@@ -162,3 +175,130 @@ def times(factor: float, work: Work) -> Work:
     {0: 1.5, 1: 0.5}
     """
     return {unit: factor * seconds for unit, seconds in work.items()}
+
+
+LEAST_ITEMS = 500  # sent to a unit, until its load is looked at
+FADING = 0.5  # of a load that was looked at that still counts
+FINEST = 1 << 10  # buckets; more would cost more than they could bring
+
+
+@dataclass
+class _KeyLoad:
+    """What is known of a unit with a key: the load of its buckets, and its table."""
+
+    loads: list[float]
+    items: int = 0
+    table: tuple[int, ...] = ()
+    named: set[Any] = field(default_factory=set)  # hot keys that the user knows of
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """What was found about a unit: a better table, or a key that is too hot."""
+
+    unit: Unit
+    found: Rebalance | HotKey
+    replicas: int
+
+    def describe(self) -> tuple[str, str, str]:
+        """Say what is done about it, why, and what it should bring."""
+        region = self.unit.region or self.unit.name
+        if isinstance(self.found, Rebalance):
+            return self.found.describe(region)
+        return self.found.describe(region, self.replicas)
+
+
+class KeyTables:
+    """Which replica owns which bucket of keys, from epoch to epoch, by measured load.
+
+    Buckets that are too coarse for that are divided: `buckets` is the number that is
+    wanted. Where even that would not help, keys are counted: those of the units in
+    `watched`.
+    """
+
+    def __init__(self, layout: SparkLayout) -> None:
+        self._units = [unit for unit in layout.units if unit.key]
+        self._known: dict[int, _KeyLoad] = {}
+        self.buckets = 1
+        self.watched: frozenset[int] = frozenset()
+
+    def of(self, channels: Sequence[int], buckets: int) -> dict[int, tuple[int, ...]]:
+        """Return the tables of the units whose buckets are not dealt out evenly."""
+        tables = {}
+        for number, known in self._known.items():
+            self._divide(known, buckets)
+            replicas = channels[number]
+            if known.table and max(known.table) < replicas > 1:
+                tables[number] = known.table
+        return tables
+
+    def note(
+        self, channels: Sequence[int], buckets: int, reports: Collection[Report]
+    ) -> list[Uneven]:
+        """Take note of what the tasks of an epoch sent; return what is uneven in it."""
+        found: list[Uneven] = []
+        watched: set[int] = set()
+        for unit in self._units:
+            replicas = channels[unit.number]
+            if replicas == 1:
+                continue
+            items, keys = self._add(unit.number, buckets, replicas, reports)
+            known = self._known[unit.number]
+            if known.items < LEAST_ITEMS:
+                continue
+            table = known.table or deal_evenly(buckets, replicas)
+            better = rebalance(known.loads, table, replicas)
+            if better is not None:
+                known.table = table = better.table
+                found.append(Uneven(unit, better, replicas))
+            if not is_uneven(known.loads, table, replicas):
+                continue
+            hot = find_hot_key(keys, items, replicas)
+            if unit.number not in self.watched:
+                watched.add(unit.number)
+            elif hot is None:
+                self.buckets = max(self.buckets, min(2 * buckets, FINEST))
+            elif hot.key not in known.named:
+                known.named.add(hot.key)
+                found.append(Uneven(unit, hot, replicas))
+        self.watched = frozenset(watched)
+        return found
+
+    def _add(
+        self, number: int, buckets: int, replicas: int, reports: Collection[Report]
+    ) -> tuple[int, Counter[Any]]:
+        """Add the load of an epoch to what is known of a unit; return its items, by key.
+
+        An item of a replica that was slow counts for more.
+        """
+        items: Counter[int] = Counter()
+        keys: Counter[Any] = Counter()
+        for report in reports:
+            if number in report.sent:
+                items.update(report.sent[number].buckets)
+                keys.update(report.sent[number].keys)
+        known = self._known.setdefault(number, _KeyLoad([0.0] * buckets))
+        self._divide(known, buckets)
+        if known.table and max(known.table) >= replicas:
+            known.table = ()
+        table = known.table or deal_evenly(buckets, replicas)
+        counts = [float(items[bucket]) for bucket in range(buckets)]
+        received = add_up(counts, table, replicas)
+        took_s = [0.0] * replicas
+        for report in reports:
+            if report.unit == number:
+                took_s[report.channel] += report.seconds
+        cost = [s / n if n else 0.0 for s, n in zip(took_s, received, strict=True)]
+        kept = FADING if known.items >= LEAST_ITEMS else 1.0
+        known.items = int(kept * known.items) + items.total()
+        known.loads = [
+            kept * load + count * cost[replica]
+            for load, count, replica in zip(known.loads, counts, table, strict=True)
+        ]
+        return items.total(), keys
+
+    def _divide(self, known: _KeyLoad, buckets: int) -> None:
+        """Have what is known of a unit fit a larger number of buckets."""
+        while len(known.loads) < buckets:
+            known.loads = [load / 2 for load in known.loads] * 2
+            known.table *= 2

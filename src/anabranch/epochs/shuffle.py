@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,14 @@ from anabranch.connectors.files.arrow_items import values_of
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.states import bucket_of
-from anabranch.epochs.task import ROW_ARROW, EpochTask
+from anabranch.epochs.task import ROW_ARROW, EpochTask, KeyCounts, TaskStage
 from anabranch.epochs.wire import Numbers, WireBatch, encode
 from anabranch.operators.clock import is_sign
 from anabranch.operators.getters import key_getter
 
 _BLOB_ITEMS = 200_000  # keeps a blob at some MiB
 _SMALL_BYTES = 1 << 16  # such payloads share a batch
+_FREQUENT = 8  # keys that a task tells the driver about
 
 
 Row = tuple[int, int, int, Any]  # unit, channel, entry, payload
@@ -106,15 +109,45 @@ def _binary(payloads: Sequence[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), 1, buffers)
 
 
+class SentKeys:
+    """Counts what a task sends to units with a key: by bucket, and by key if watched."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, Numbers] = {}
+        self._keys: dict[int, Counter[Any]] = {}
+
+    def add(self, unit: int, buckets: Numbers, count: int) -> None:
+        """Count the items of a batch by bucket; those without a key are in none."""
+        found = np.bincount(buckets[buckets >= 0], minlength=count)
+        before = self._buckets.get(unit)
+        self._buckets[unit] = found if before is None else before + found
+
+    def add_keys(self, unit: int, keys: Mapping[Any, int]) -> None:
+        """Count items of keys."""
+        self._keys.setdefault(unit, Counter()).update(keys)
+
+    def take(self) -> dict[int, KeyCounts]:
+        """Return the counts by unit, and begin anew."""
+        taken = {
+            unit: KeyCounts(
+                {int(b): int(counts[b]) for b in np.flatnonzero(counts)},
+                dict(self._keys.get(unit, Counter()).most_common(_FREQUENT)),
+            )
+            for unit, counts in self._buckets.items()
+        }
+        self._buckets, self._keys = {}, {}
+        return taken
+
+
 def by_key(
-    batch: WireBatch, key: tuple[str, ...], task: EpochTask, unit: int
+    batch: WireBatch, key: tuple[str, ...], task: EpochTask, unit: int, sent: SentKeys
 ) -> Iterator[tuple[int, WireBatch]]:
     """Divide by the replica that owns the key; each distinct key is hashed once."""
     count = task.stage.channels[unit]
     if count == 1:
         yield 0, batch
         return
-    order, channels = _by_channel(batch, key, _Owner(task, unit), count)
+    order, channels = _by_channel(batch, key, task.stage, unit, sent)
     moved = batch.take(order)
     ends = np.searchsorted(channels, np.arange(count + 1))
     for channel in range(count):
@@ -123,22 +156,20 @@ def by_key(
             yield channel, moved.slice(start, end)
 
 
-class _Owner(dict[Any, int]):
-    """The replica of each key that has been seen."""
+class _BucketOf(dict[Any, int]):
+    """The bucket of each key that has been seen."""
 
-    def __init__(self, task: EpochTask, unit: int) -> None:
+    def __init__(self, buckets: int) -> None:
         super().__init__()
-        self._task = task
-        self._unit = unit
+        self._buckets = buckets
 
     def __missing__(self, key: Any) -> int:
-        bucket = bucket_of(key, self._task.stage.buckets)
-        channel = self[key] = self._task.stage.channel_of_bucket(self._unit, bucket)
-        return channel
+        bucket = self[key] = bucket_of(key, self._buckets)
+        return bucket
 
 
 def _by_channel(
-    batch: WireBatch, key: tuple[str, ...], owner: _Owner, count: int
+    batch: WireBatch, key: tuple[str, ...], stage: TaskStage, unit: int, sent: SentKeys
 ) -> tuple[Numbers, Numbers]:
     """Return which items go where: indices of items by replica, and the replicas.
 
@@ -149,40 +180,55 @@ def _by_channel(
         items = batch.items
         marks = np.array([i for i, x in enumerate(items) if is_sign(x)], np.int64)
     if not len(marks):
-        channels = _channels(batch, key, owner)
+        channels = _channels(batch, key, stage, unit, sent)
         order = np.argsort(channels, kind="stable")
         return order, channels[order]
     real = np.setdiff1d(np.arange(len(batch)), marks)
     channels = np.empty(len(batch), np.int64)
-    channels[real] = _channels(batch.take(real), key, owner)
+    channels[real] = _channels(batch.take(real), key, stage, unit, sent)
+    count = stage.channels[unit]
     indices = np.concatenate([real, np.tile(marks, count)])
     targets = np.concatenate([channels[real], np.repeat(np.arange(count), len(marks))])
     order = np.lexsort([indices, targets])
     return indices[order], targets[order]
 
 
-def _channels(batch: WireBatch, key: tuple[str, ...], owner: _Owner) -> Numbers:
+def _channels(
+    batch: WireBatch, key: tuple[str, ...], stage: TaskStage, unit: int, sent: SentKeys
+) -> Numbers:
     """Return the replica of each item.
 
     An item without a key, or with one that cannot be a key, goes to the first one:
     there the operator that asks for its state fails on it.
     """
+    found = _BucketOf(stage.buckets)
+    watch = partial(sent.add_keys, unit) if unit in stage.watched else None
     try:
-        return _channels_of_keys(batch, key, owner)
+        buckets = _find_buckets(batch, key, found, watch)
     except Exception:  # noqa: BLE001 - the user's properties may raise anything
         get_key = key_getter(key)
-        found = [_channel(item, get_key, owner) for item in batch.items]
-        return np.array(found, np.int64)
+        buckets = np.array([_bucket(x, get_key, found) for x in batch.items], np.int64)
+    sent.add(unit, buckets, stage.buckets)
+    return np.array([*stage.table_of(unit), 0], np.int64)[buckets]
 
 
-def _channel(item: Any, get_key: Callable[[Any], Any], owner: _Owner) -> int:
+_NO_KEY = -1  # instead of a bucket
+
+
+def _bucket(item: Any, get_key: Callable[[Any], Any], found: _BucketOf) -> int:
     try:
-        return owner[get_key(item)]
+        return found[get_key(item)]
     except Exception:  # noqa: BLE001 - as above
-        return 0
+        return _NO_KEY
 
 
-def _channels_of_keys(batch: WireBatch, key: tuple[str, ...], owner: _Owner) -> Numbers:
+def _find_buckets(
+    batch: WireBatch,
+    key: tuple[str, ...],
+    found: _BucketOf,
+    watch: Callable[[Mapping[Any, int]], None] | None,
+) -> Numbers:
+    """Return the bucket of each item; a `watch` is told how many items each key has."""
     table = batch.table
     if table is not None and not set(key) <= set(table.column_names):
         table = None  # a property, or an attribute of an attribute
@@ -190,15 +236,20 @@ def _channels_of_keys(batch: WireBatch, key: tuple[str, ...], owner: _Owner) -> 
         encoded = table.column(key[0]).combine_chunks().dictionary_encode()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
-        owners = [owner[value] for value in encoded.dictionary.to_pylist()]
+        values = encoded.dictionary.to_pylist()
+        buckets = [found[value] for value in values]
         if encoded.null_count == 0:
             indices: Numbers = encoded.indices.to_numpy()
-            return np.array(owners, np.int64)[indices]
+            if watch is not None:
+                watch(dict(zip(values, np.bincount(indices).tolist(), strict=True)))
+            return np.array(buckets, np.int64)[indices]
     if table is not None and len(key) > 1:
-        keys: Any = zip(*(values_of(table.column(name)) for name in key), strict=True)
+        keys = list(zip(*(values_of(table.column(name)) for name in key), strict=True))
     else:
-        keys = map(key_getter(key), batch.items)
-    return np.fromiter(map(owner.__getitem__, keys), np.int64, len(batch))
+        keys = list(map(key_getter(key), batch.items))
+    if watch is not None:
+        watch(Counter(keys))
+    return np.fromiter(map(found.__getitem__, keys), np.int64, len(batch))
 
 
 def by_range(

@@ -100,13 +100,32 @@ class Share:
     injected: bytes | None = None
 
 
+def deal_evenly(buckets: int, replicas: int) -> tuple[int, ...]:
+    """Return which replica owns each bucket where all have the same share.
+
+    >>> deal_evenly(8, 3)
+    (0, 0, 0, 1, 1, 1, 2, 2)
+    """
+    return tuple(bucket * replicas // buckets for bucket in range(buckets))
+
+
+@dataclass(frozen=True)
+class KeyCounts:
+    """The items that a task has sent to a unit: of each bucket, and of frequent keys."""
+
+    buckets: Mapping[int, int]
+    keys: Mapping[Any, int] = field(default_factory=dict)  # where they are watched
+
+
 @dataclass(frozen=True)
 class TaskStage:
     """A stage of an epoch: which levels its tasks run, and which the next stage runs.
 
     `channels` is the number of replicas of each unit; it is one where the stage has
     several levels. `part` is the number of a worker of the task, where units are cut.
-    The states of a unit with a key have so many `buckets`.
+    The states of a unit with a key have so many `buckets`; `tables` say which replica
+    owns which of them, where they are not dealt out evenly. Keys that go to a unit in
+    `watched` are counted.
     """
 
     levels: range
@@ -114,27 +133,31 @@ class TaskStage:
     then: range = range(0)
     part: int = 0
     buckets: int = FEWEST_BUCKETS
+    tables: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    watched: frozenset[int] = frozenset()
 
-    def channel_of_bucket(self, unit: int, bucket: int) -> int:
-        """Return which replica owns a bucket of keys."""
-        return bucket * self.channels[unit] // self.buckets
+    def table_of(self, unit: int) -> tuple[int, ...]:
+        """Return which replica of a unit owns each bucket of keys."""
+        if unit in self.tables:
+            return self.tables[unit]
+        return deal_evenly(self.buckets, self.channels[unit])
 
     def count_buckets(self, unit: Unit) -> int:
         """Return how many buckets the states of a unit have."""
         return self.buckets if unit.key else 1
 
-    def buckets_of(self, unit: Unit, channel: int) -> range:
+    def buckets_of(self, unit: Unit, channel: int) -> list[int]:
         """Return the buckets that a replica owns.
 
         >>> unit = Unit("u0", 0, 0, (), (), key=("symbol",))
-        >>> [TaskStage(range(1), (3,)).buckets_of(unit, n) for n in range(3)]
-        [range(0, 6), range(6, 11), range(11, 16)]
+        >>> stage = TaskStage(range(1), (2,), buckets=4, tables={0: (1, 1, 0, 1)})
+        >>> [stage.buckets_of(unit, n) for n in range(2)]
+        [[2], [0, 1, 3]]
         """
         if not unit.key:
-            return range(1)
-        count = self.channels[unit.number]
-        first, end = (-(-n * self.buckets // count) for n in (channel, channel + 1))
-        return range(first, end)
+            return [0]
+        table = self.table_of(unit.number)
+        return [bucket for bucket, owner in enumerate(table) if owner == channel]
 
     def places(self, layout: SparkLayout, levels: range) -> list[tuple[Place, ...]]:
         """Return what each partition of a stage runs, one after the other."""
@@ -299,3 +322,4 @@ class Report:
         default_factory=dict
     )  # source -> how far its partitions were read
     births: Mapping[str, Births] = field(default_factory=dict)  # since 1970, by source
+    sent: Mapping[int, KeyCounts] = field(default_factory=dict)  # to units with a key

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -112,16 +113,28 @@ class GroupRouter(Router):
 
 
 class KeyRouter(Router):
-    """Sends all items of a key to the replica that has the key's bucket."""
+    """Sends all items of a key to the replica that has the key's bucket; counts keys."""
 
-    def __init__(self, attributes: tuple[str, ...], table: Sequence[int]) -> None:
-        super().__init__(max(table) + 1)
+    def __init__(
+        self, attributes: tuple[str, ...], table: Sequence[int], channels: int
+    ) -> None:
+        super().__init__(channels)
         self._key = key_getter(attributes)
-        self._table = table
-        self._channel_of: dict[Any, int] = {}
+        self._channel_of = _ChannelOf(table)
+        self._counts: Counter[Any] = Counter()
+
+    def take_counts(self) -> Counter[Any]:
+        """Return how many items each key had since it was last asked."""
+        counts, self._counts = self._counts, Counter()
+        return counts
 
     def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
-        chosen = list(map(self._channel, items))
+        try:
+            keys = list(map(self._key, items))
+            chosen = list(map(self._channel_of.__getitem__, keys))
+            self._counts.update(keys)
+        except Exception:  # noqa: BLE001 - the operator that needs the key will complain
+            chosen = list(map(self._channel, items))
         parts: list[Part] = []
         for channel in range(self.channels):
             places = [i for i, c in enumerate(chosen) if c == channel]
@@ -133,13 +146,20 @@ class KeyRouter(Router):
 
     def _channel(self, item: Any) -> int:
         try:
-            key = self._key(item)
-            channel = self._channel_of.get(key)
-            if channel is None:
-                channel = self._table[bucket_of(key)]
-                self._channel_of[key] = channel
-        except Exception:  # noqa: BLE001 - the operator that needs the key will complain
+            return self._channel_of[self._key(item)]
+        except Exception:  # noqa: BLE001 - as above
             return 0
+
+
+class _ChannelOf(dict[Any, int]):
+    """The replica of each key that has been seen."""
+
+    def __init__(self, table: Sequence[int]) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, key: Any) -> int:
+        channel = self[key] = self._table[bucket_of(key)]
         return channel
 
 

@@ -159,13 +159,18 @@ REFUSED = {
     ),
     "a quote that never closes": (
         str,
-        b'"abc\ndef\n',
-        "must close its quotes; a quoted field runs to the end of the file",
+        b'"abc\n',
+        "must close its quotes, each before a delimiter or the end of the line; one is not",
+    ),
+    "text behind a closing quote": (
+        str,
+        b'"abc"d\n',
+        "must close its quotes, each before a delimiter or the end of the line; one is not",
     ),
     "a quote that opens in the last line": (
         str,
         b'"',
-        "must close its quotes; a quoted field runs to the end of the file",
+        "must close its quotes, each before a delimiter or the end of the line; one is not",
     ),
     "what its constructor refuses": (
         Point,
@@ -204,6 +209,26 @@ def test_nothing_is_lost_around_bad_rows():
     assert [(1, 1), (2, 3), (5, 5)] == numbered
     assert [(2, 3), (4, 6), (6, 9)] == [tuple(b.at) for b in bad]
     assert ["x", '"3\n4"', '"6'] == [b.raw for b in bad]
+
+
+def test_a_quote_that_is_not_closed_hides_no_other_row():
+    """
+    Its line is bad, and the rows behind it are read, whether later rows have quotes
+    that would close it or not.
+    """
+
+    class Pair(NamedTuple):
+        a: int
+        b: str
+
+    data = b'1,x\n2,"open\n3,y\n4,"the ""fourth"" one"\n5,"in\ntwo"\n6,"end'
+
+    numbered, bad = parsed(Pair, None, data)
+
+    good = [(1, "x"), (3, "y"), (4, 'the "fourth" one'), (5, "in\ntwo")]
+    assert good == [tuple(item) for item, _ in numbered]
+    assert [1, 3, 4, 5] == [row for _, row in numbered]
+    assert [(2, 3, '2,"open'), (6, 8, '6,"end')] == [(*b.at, b.raw) for b in bad]
 
 
 def test_good_rows_come_before_a_bad_one_is_reported():
@@ -287,7 +312,7 @@ def fields_by_arrow(data, width):
 )
 def test_arrow_reads_the_same_fields(rows, quoted):
     """
-    Quotes in every place, closing ones with something behind them too.
+    Quotes in every place where the rows can be read.
     """
 
     class Pair(NamedTuple):

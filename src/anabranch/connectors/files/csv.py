@@ -3,8 +3,7 @@ r"""Comma-separated values: how they are read and written, in Python and through
 - UTF-8, with or without a byte order mark; rows end with ``\n`` or ``\r\n``.
 - Quoting as in RFC 4180: a field that begins with a double quote runs to the closing
   quote and may hold delimiters and newlines; a doubled quote stands for one. A quote
-  within an unquoted field is an ordinary character, and so is what follows a closing
-  quote. (Python's `csv` module and Arrow agree on this; a test holds it.)
+  within an unquoted field is an ordinary character.
 - Blank lines are not rows. Every row has as many fields as the header, or, without a
   header, as the type has attributes.
 - Columns are matched to attributes by name, without a header by position. Other
@@ -12,8 +11,9 @@ r"""Comma-separated values: how they are read and written, in Python and through
   field of a `T | None` is None, whether quoted or not.
 - A row is bad if it has another number of fields, a field that is no value of its type,
   text that is not UTF-8, a carriage return in the middle of an unquoted field, or a
-  quoted field that never ends (it takes in the rest of the file). Arrow accepts the
-  last two: it ends a row at a stray return, and closes an open quote silently.
+  quote at the start of a field that no other closes at the end of one. Such a quote
+  hides nothing: the next line is a row again. Arrow and `csv` accept some of these: they
+  take text behind a closing quote as part of the field, and the lines before it too.
 
 A piece of whole rows is parsed column by column. Where anything in it is bad, it is
 parsed again row by row, to find the fault and to lose nothing around it.
@@ -64,13 +64,16 @@ from anabranch.connectors.files.rows import (
     Unreadable,
     behind,
 )
+from anabranch.connectors.files.splits import RowFormat, find_row_ends
 from anabranch.connectors.files.values import TextType, attributes_of, maker, text_type
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.types import there_is, type_name
 
 _END = "\0"  # two fields of it follow the last row, unless a quote is still open
 _LONGEST_FIELD = 2**31 - 1
-_OPEN_QUOTE = "must close its quotes; a quoted field runs to the end of the file"
+_OPEN_QUOTE = (
+    "must close its quotes, each before a delimiter or the end of the line; one is not"
+)
 _STRAY_RETURN = (
     r"must end with \n or \r\n, and hold no other \r outside of quotes; it holds one "
     r"(do all rows end with \r, as on old Macs?)"
@@ -118,6 +121,16 @@ def _rows(lines: Iterable[str], delimiter: str) -> Any:
     return csv.reader(itertools.chain(lines, end), delimiter=delimiter)
 
 
+def _parse_rows(text: str, delimiter: str) -> list[list[str]]:
+    """Return the fields of all rows; raise `csv.Error` at quotes that are not closed."""
+    csv.field_size_limit(_LONGEST_FIELD)  # the default would cut off long fields
+    return list(csv.reader(_lines(text), delimiter=delimiter, strict=True))
+
+
+def _describe_quoting(error: csv.Error) -> Unreadable:
+    return Unreadable(_STRAY_RETURN if "new-line" in str(error) else _OPEN_QUOTE)
+
+
 class CsvParser(RowParser):
     r"""Parses rows of a file into items of a type.
 
@@ -156,9 +169,7 @@ class CsvParser(RowParser):
             return None
 
     def _items(self, text: str) -> list[Any]:
-        rows = list(_rows(_lines(text), self._delimiter))
-        if rows.pop() != [_END, _END]:
-            raise ValueError
+        rows = _parse_rows(text, self._delimiter)
         if [] in rows:
             rows = [row for row in rows if row]
         if not set(map(len, rows)) <= {self._width}:
@@ -170,26 +181,26 @@ class CsvParser(RowParser):
         return list(map(self._make, zip(*columns, strict=True)))
 
     def one_by_one(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
-        lines = list(_lines(data.decode("utf-8", "surrogateescape")))
-        rows = _rows(lines, self._delimiter)
-        number = at.row
-        while (begin := rows.line_num) < len(lines):
-            place = Position(number, at.line + begin)
+        number, line, begin = at.row, at.line, 0
+        layout = RowFormat(quoted=True, delimiter=self._delimiter)
+        for end in find_row_ends(data, layout).tolist():
+            text = data[begin : end + 1].decode("utf-8", "surrogateescape")
+            blank = len(text) - len(text.lstrip("\r\n"))  # lines that are not rows
+            lines = text.count("\n", 0, blank)
+            place = Position(number, line + lines)
             try:
-                fields = next(rows)
-                if not fields:
-                    continue
-                if rows.line_num > len(lines):
-                    raise Unreadable(_OPEN_QUOTE)  # noqa: TRY301
+                (fields,) = _parse_rows(text[blank:], self._delimiter)
                 item = self._item(fields)
             except Exception as error:  # noqa: BLE001 - a constructor may raise anything
-                raw = "".join(lines[begin : rows.line_num]).rstrip("\r\n")
-                stray = isinstance(error, csv.Error)  # nothing else is one
-                why = Unreadable(_STRAY_RETURN) if stray else error
-                refuse(BadRow(place, raw, why))
+                why = (
+                    _describe_quoting(error) if isinstance(error, csv.Error) else error
+                )
+                refuse(BadRow(place, text[blank:].rstrip("\r\n"), why))
             else:
                 yield item, number
             number += 1
+            line += text.count("\n")
+            begin = end + 1
         return behind(data, at, number - at.row)
 
     def _item(self, fields: list[str]) -> Any:

@@ -1,12 +1,8 @@
 """Where the rows of a file end, and which of its bytes stand in quotes.
 
-Which bytes of a CSV file stand in quoted fields.
-
-A double quote opens a quoted field only at the start of a field, and inside one a
-doubled quote is a quote; anywhere else it is an ordinary character. These are the rules
-of Python's `csv` module and of Arrow's reader.
-
-Where the rows of a file end, so that a part of it can be read on its own.
+A double quote opens a quoted field at the start of a field, if another one closes it at
+the end of a field; inside, a doubled quote is a quote. Anywhere else it is an ordinary
+character.
 
 A row ends with a newline that does not stand in a quoted field, so a piece of a file
 that begins and ends at row ends gives the same rows as it does within the whole file.
@@ -30,57 +26,69 @@ from anabranch.operators.sources import ReadFiles
 
 Toggles: TypeAlias = NDArray[np.int64]  # offsets at which quoting begins or ends
 
-_QUOTE, _NEWLINE = ord('"'), ord("\n")
+_QUOTE, _NEWLINE, _RETURN = ord('"'), ord("\n"), ord("\r")
 
 
-def toggles_of(data: bytes, delimiter: str) -> Toggles:
-    """Return where quoting begins and ends; `data` begins where a row begins.
+def toggles_of(data: bytes, delimiter: str, *, whole: bool) -> Toggles:
+    r"""Return where quoting begins and ends; `data` begins where a row begins.
 
-    A byte is quoted if an odd number of toggles stand before it.
+    A byte is quoted if an odd number of toggles stand before it. Where `data` is not
+    `whole`, more may follow, and a field that is not closed yet is quoted to its end.
 
-    >>> toggles_of(b'a,"b,c",d', ",").tolist()
+    >>> toggles_of(b'a,"b,c",d', ",", whole=True).tolist()
     [2, 6]
+    >>> toggles_of(b'a,"b\n', ",", whole=True).tolist()
+    []
+    >>> toggles_of(b'a,"b\n', ",", whole=False).tolist()
+    [2]
     """
     if data.count(b"\r") == data.count(b"\r\n"):
         content = np.frombuffer(data, np.uint8)
         quotes = np.flatnonzero(content == _QUOTE)
-        if _well_placed(content, quotes, ord(delimiter)):
+        closed = len(quotes) % 2 == 0 or not whole
+        if closed and _well_placed(content, quotes, ord(delimiter)):
             return quotes
-    hidden = _hidden(delimiter.encode()).finditer(data)
+    hidden = _hidden(delimiter.encode(), whole=whole).finditer(data)
     spans = [offset for m in hidden for offset in (m.start(), m.end() - 1)]
     return np.array(spans, np.int64)
 
 
 def _well_placed(content: NDArray[np.uint8], quotes: Toggles, delimiter: int) -> bool:
-    """Tell whether each quote toggles: every other one must stand where one may open.
+    """Tell whether each quote toggles: it stands where one may open, or close, a field.
 
-    It may open at the start of a field, or right behind the one that closed: the two
-    are a doubled quote then, and what follows is quoted still.
+    It may open at the start of a field, and close at the end of one. Two in a row
+    within a field close and open it: what follows is quoted still.
     """
-    openers = quotes[::2]
+    openers, closers = quotes[::2], quotes[1::2]
     if openers.size and openers[0] == 0:
         openers = openers[1:]
-    before = content[openers - 1]
-    placed = (before == delimiter) | (before == _NEWLINE) | (before == _QUOTE)
-    return bool(placed.all())
+    if closers.size and closers[-1] == len(content) - 1:
+        closers = closers[:-1]
+    before, behind = content[openers - 1], content[closers + 1]
+    opening = (before == delimiter) | (before == _NEWLINE) | (before == _QUOTE)
+    closing = (behind == delimiter) | (behind == _NEWLINE) | (behind == _RETURN)
+    return bool(opening.all() and (closing | (behind == _QUOTE)).all())
 
 
 @lru_cache(maxsize=64)
-def _hidden(delimiter: bytes) -> re.Pattern[bytes]:
+def _hidden(delimiter: bytes, *, whole: bool) -> re.Pattern[bytes]:
     """Compile: a quoted field, at the start of a field; or what a stray return hides.
 
-    `*+` takes all it can for good: without it an unclosed field that holds a doubled
-    quote would match up to the first half of it. After a carriage return that ends no
-    line the `csv` module gives up the rest of the line, quotes and all.
+    A quote that no other closes at the end of a field opens none: its row is bad, and
+    the next line is a row again. `*+` takes all it can for good: without it an unclosed
+    field that holds a doubled quote would match up to the first half of it. After a
+    carriage return that ends no line the `csv` module gives up the rest of the line,
+    quotes and all.
     """
-    field = rb'"[^"]*+(?:""[^"]*+)*+"?'
     start = rb"(?:\A|(?<=[\n%s]))" % re.escape(delimiter)
+    closed = rb'"(?=[\r\n%s]|\Z)' % re.escape(delimiter)
+    end = closed if whole else rb'(?:%s|"?\Z)' % closed
+    field = rb'"[^"]*+(?:""[^"]*+)*+' + end
     stray = rb"\r(?!\r*(?:\n|\Z))[^\n]*+"
     return re.compile(start + field + b"|" + stray)
 
 
 Ends: TypeAlias = npt.NDArray[np.int64]
-_LINE_END, _RETURN = ord("\n"), ord("\r")
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def last_row_end(data: bytes, layout: RowFormat) -> int:
     end = data.rfind(b"\n") + 1
     if not layout.quoted or b'"' not in data:
         return end
-    toggles = toggles_of(data, layout.delimiter)
+    toggles = toggles_of(data, layout.delimiter, whole=False)
     while end and (before := int(np.searchsorted(toggles, end - 1))) % 2:
         end = data.rfind(b"\n", 0, int(toggles[before - 1])) + 1
     return end
@@ -144,12 +152,7 @@ def count_rows(data: bytes, layout: RowFormat) -> int:
     quoted = layout.quoted and b'"' in data
     blank = data.startswith((b"\n", b"\r")) or b"\n\n" in data
     blank = blank or (b"\r" in data and b"\n\r" in data)  # one byte is found sooner
-    return _count_exactly(data, layout, quoted=quoted) if quoted or blank else rows
-
-
-def _count_exactly(data: bytes, layout: RowFormat, *, quoted: bool) -> int:
-    """Count the lines that are not blank and do not end within quotes."""
-    return len(_row_ends(data, layout, quoted=quoted))
+    return len(find_row_ends(data, layout)) if quoted or blank else rows
 
 
 def first_rows(data: bytes, rows: int, layout: RowFormat) -> bytes:
@@ -160,15 +163,19 @@ def first_rows(data: bytes, rows: int, layout: RowFormat) -> bytes:
     """
     if count_rows(data, layout) <= rows:
         return data
-    ends = _row_ends(data, layout, quoted=layout.quoted and b'"' in data)
+    ends = find_row_ends(data, layout)
     return data[: int(ends[rows - 1]) + 1] if rows else b""
 
 
-def _row_ends(data: bytes, layout: RowFormat, *, quoted: bool) -> Ends:
-    """Return where the newline of each row is; the last may stand behind the end."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END)
-    if quoted:
-        toggles = toggles_of(data, layout.delimiter)
+def find_row_ends(data: bytes, layout: RowFormat) -> Ends:
+    r"""Return where the newline of each row is; the last may stand behind the end.
+
+    >>> find_row_ends(b'a,"1\n2"\n\nb,"3\nc', RowFormat(quoted=True)).tolist()
+    [7, 13, 15]
+    """
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+    if layout.quoted and b'"' in data:
+        toggles = toggles_of(data, layout.delimiter, whole=True)
         ends = ends[np.searchsorted(toggles, ends) % 2 == 0]
     if not data.endswith(b"\n") or not ends.size or ends[-1] != len(data) - 1:
         ends = np.append(ends, len(data))  # a last row without a newline

@@ -7,6 +7,7 @@ drained from the old one, the states move over, and the flow goes on in the new 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -237,11 +238,12 @@ def _outlet(
 
 def _router(part: str, build: NetworkBuild) -> Router:
     region = build.regions[part]
+    degree = build.configuration.degrees[part]
     if region.period > 1:
-        return GroupRouter(build.configuration.degrees[part], region.period)
+        return GroupRouter(degree, region.period)
     if not region.key:
-        return RoundRobinRouter(build.configuration.degrees[part])
-    return KeyRouter(region.key, table_of(build.configuration, part))
+        return RoundRobinRouter(degree)
+    return KeyRouter(region.key, table_of(build.configuration, part), degree)
 
 
 Fail: TypeAlias = Callable[
@@ -398,6 +400,17 @@ class Network:
             if isinstance(outlet, SplitOutlet):
                 return outlet.router
         return None
+
+    def take_key_counts(self, region: Region) -> Counter[Any]:
+        """Return how many items of each key have entered a region since the last time."""
+        counts: Counter[Any] = Counter()
+        for edge in self._edges_into(region):
+            producer = self.layout.element_of(edge.producer.operator)
+            for replica in self.replicas[producer.name]:
+                router = getattr(replica.outlets[edge], "router", None)
+                if isinstance(router, KeyRouter):
+                    counts.update(router.take_counts())
+        return counts
 
     def limit(self, source: str) -> int:
         """Return how many items of a source should come at a time."""

@@ -11,6 +11,7 @@ from anabranch.engines.local.actuator import LocalActuator, effect_of
 from anabranch.engines.local.delivery import deliverer, finish
 from anabranch.engines.local.flow import LocalFlow
 from anabranch.engines.local.interpreter_settings import GarbageWatch
+from anabranch.engines.local.key_watch import KeyWatch
 from anabranch.engines.local.latency_actuator import LocalLatencyActuator
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.watching import PLACES
@@ -63,6 +64,7 @@ class LocalRun(RunningThread):
             ambient=options.ambient,
             verifier=self._verifier,
         )
+        self._balance = KeyWatch(self.flow, self.set_table, self._note)
 
     @property
     def configuration(self) -> Configuration:
@@ -81,6 +83,7 @@ class LocalRun(RunningThread):
 
     def begin(self) -> None:
         self.flow.start()  # from here on it can be changed
+        self._balance.start()
         super().begin()
 
     def _ask_to_stop(self) -> None:
@@ -96,6 +99,7 @@ class LocalRun(RunningThread):
         return [self._thread, *self._sinks.threads, *self.flow.threads]
 
     def _abandon(self) -> None:
+        self._balance.stop()
         self.flow.abandon()
         self._garbage.stop()
         self._sinks.abandon(publish=self._graph.live)
@@ -104,6 +108,7 @@ class LocalRun(RunningThread):
         try:
             return self._run_through()
         finally:
+            self._balance.stop()
             self._garbage.stop()
 
     def _run_through(self) -> bool:
@@ -180,11 +185,17 @@ class LocalRun(RunningThread):
         return self._change(self.configuration.with_degree(region, degree), what, why)
 
     def set_table(
-        self, region: str, table: tuple[int, ...], why: str = "asked for"
+        self,
+        region: str,
+        table: tuple[int, ...],
+        what: str | None = None,
+        why: str = "asked for",
+        effect: str = "",
     ) -> Adaptation:
         """Give buckets of a keyed region to other replicas of it."""
-        what = f"{region} has another table of buckets"
-        return self._change(self.configuration.with_table(region, table), what, why)
+        what = what or f"{region} has another table of buckets"
+        changed = self.configuration.with_table(region, table)
+        return self._change(changed, what, why, effect)
 
     def _place(self, operator: str, port: int) -> Input:
         if operator in self.flow.plan.undivided:
@@ -198,8 +209,11 @@ class LocalRun(RunningThread):
         msg = f"a threaded port must be at an operator's input; got {operator}[{port}]"
         raise ValueError(msg)
 
-    def _change(self, configuration: Configuration, what: str, why: str) -> Adaptation:
-        return self._note(what, why, effect_of(self.flow.switch(configuration)))
+    def _change(
+        self, configuration: Configuration, what: str, why: str, expected: str = ""
+    ) -> Adaptation:
+        effects = (expected, effect_of(self.flow.switch(configuration)))
+        return self._note(what, why, "; ".join(filter(None, effects)))
 
     def metrics(self) -> Metrics:
         read = {source.op.name: source.read for source in self.flow.sources}

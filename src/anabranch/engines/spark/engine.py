@@ -230,6 +230,7 @@ class SparkRun(RunningThread):
         degree = self._options.degree or self._cores
         epochs = Epochs(for_queries(spark), spec, degree, self._books, tasks)
         epochs.exactly = self._options.degree is not None
+        epochs.tell = self._note
         epochs.resume(record, 0 if checkpoint is None else checkpoint.first_turn)
         self._warm_up(epochs)
         if checkpoint is None:

@@ -26,6 +26,7 @@ from anabranch.epochs.commit import Books, Done
 from anabranch.epochs.division import (
     NOT_KNOWN,
     Division,
+    KeyTables,
     Work,
     as_told,
     divide,
@@ -62,6 +63,8 @@ from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.keys import in_key_order
 from anabranch.runtime.positions import END
 from anabranch.runtime.verify.verifier import Refutation, Verifier
+
+Tell = Callable[[str, str, str], object]  # what is done, why, and the effect
 
 NONE = range(0)  # levels of the stage behind the last
 
@@ -107,6 +110,8 @@ class Epochs:
         self._begun: Mapping[str, Begun] = {}
         self._last_division: Division | None = None
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
+        self._key_tables = KeyTables(self._layout)
+        self.tell: Tell = lambda *_: None  # is told about keys that move, and why
 
     @property
     def stamp(self) -> Stamp:
@@ -141,7 +146,7 @@ class Epochs:
         self.degree, self.exactly = other.degree, other.exactly
         self.sparing, self.profiling = other.sparing, other.profiling
         self._base, self._turn, self._ended = other._base, other._turn, other._ended
-        self._buckets = other._buckets
+        self._buckets, self.tell = other._buckets, other.tell
 
     @property
     def why_not_again(self) -> str | None:
@@ -188,6 +193,10 @@ class Epochs:
         self._row_work = NOT_KNOWN
         if self.sparing and rows:
             self._row_work = times(1 / rows, work_of(self.reports))
+        for uneven in self._key_tables.note(
+            self._division.channels, self._buckets, self.reports
+        ):
+            self.tell(*uneven.describe())
 
     @property
     def _division(self) -> Division:
@@ -212,7 +221,7 @@ class Epochs:
         """
         keyed = [unit.number for unit in self._layout.units if unit.key]
         most = max((self._division.channels[number] for number in keyed), default=1)
-        buckets = fit_buckets(self._buckets, most)
+        buckets = max(fit_buckets(self._buckets, most), self._key_tables.buckets)
         if buckets == self._buckets:
             return
         divided = {self._layout.units[number].name for number in keyed}
@@ -344,6 +353,8 @@ class Epochs:
                 self._division.stages[0],
                 self._division.channels,
                 buckets=self._buckets,
+                tables=self._key_tables.of(self._division.channels, self._buckets),
+                watched=self._key_tables.watched,
             ),
             EpochAttempt(
                 self._base,

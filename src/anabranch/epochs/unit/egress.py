@@ -32,7 +32,7 @@ from anabranch.epochs.checkpoint.record import PartSum
 from anabranch.epochs.faults import reach
 from anabranch.epochs.groups import in_groups
 from anabranch.epochs.layout import UnitRoute
-from anabranch.epochs.shuffle import TaskRows, by_key, by_range
+from anabranch.epochs.shuffle import SentKeys, TaskRows, by_key, by_range
 from anabranch.epochs.task import TO_DRIVER, EpochTask, ProcessRows, WorkerJob
 from anabranch.epochs.wire import WireBatch, end_to_end
 from anabranch.errors import OutputError
@@ -172,6 +172,7 @@ class Exits:
         self._layout = job.spec.layout
         self._on_error = on_error
         self._sums: list[PartSum] = []
+        self.sent = SentKeys()  # since they were last taken
 
     def take_sums(self) -> tuple[PartSum, ...]:
         """Return the sums of the parts that were written since it was last asked."""
@@ -225,7 +226,7 @@ class Exits:
             return
         unit = self._layout.units[route.unit]
         if route.how == "key":
-            divided = by_key(batch, unit.key, task, unit.number)
+            divided = by_key(batch, unit.key, task, unit.number, self.sent)
         elif route.how == "group":
             counts, divided = in_groups(batch, task, unit)
             for channel in range(task.stage.channels[unit.number]):

@@ -422,6 +422,7 @@ class UnitRunner:
         """Run one replica for one epoch."""
         self._failures.clear()
         self._exits.take_sums()  # of an attempt that has failed
+        self._exits.sent.take()
         match task.mode:
             case WarmUp():
                 if self._unit.operators:  # others only write what they get
@@ -482,6 +483,7 @@ class UnitRunner:
             else {},
             reached=self._inputs.reached,
             births=self._inputs.births,
+            sent=self._exits.sent.take(),
         )
 
     def first_part(
@@ -499,6 +501,7 @@ class UnitRunner:
         """
         self._failures.clear()
         self._exits.take_sums()  # of an attempt that has failed
+        self._exits.sent.take()
         part = self.parts(task)[0]
         self._saved.open(task, channel, self._job.pickler)
         try:
@@ -524,6 +527,7 @@ class UnitRunner:
                 sums=self._exits.take_sums(),
                 reached=self._inputs.reached,
                 births=self._inputs.births,
+                sent=self._exits.sent.take(),
             )
             self.parts_done = [(self._saved.changes(part.operators), report)]
         finally:
@@ -545,6 +549,7 @@ class UnitRunner:
         """
         self._failures.clear()
         self._exits.take_sums()  # of an attempt that has failed
+        self._exits.sent.take()
         parts = self.parts(task)
         part = parts[task.stage.part]
         self._saved.open(task, channel, self._job.pickler)
@@ -564,6 +569,7 @@ class UnitRunner:
                 self._describe_failures(),
                 parts=names,
                 sums=self._exits.take_sums(),
+                sent=self._exits.sent.take(),
             )
             own = self._saved.changes(part.operators)
             if part == parts[-1]:

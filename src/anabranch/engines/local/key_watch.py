@@ -1,0 +1,108 @@
+"""Watches the keys of regions; has hot ones go to another replica while it runs.
+
+Each region with a key and several replicas is looked at now and then. Where a replica
+has much more to do than the others, and does not keep up, some of its buckets of keys go
+to others, at a switch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol
+
+from anabranch.engines.local.flow import LocalFlow
+from anabranch.engines.local.network import table_of
+from anabranch.errors import EngineError
+from anabranch.plan.plan import Region
+from anabranch.runtime.balance import add_up, find_hot_key, is_uneven, rebalance
+from anabranch.runtime.split import BUCKETS, bucket_of
+
+LOOK_S = 0.25
+LEAST_ITEMS = 500  # that have entered a region, until its load is looked at
+
+
+def fade(counts: Mapping[Any, int]) -> Counter[Any]:
+    """Return half of the counts, without those of rare keys.
+
+    >>> fade({"a": 9, "b": 1})
+    Counter({'a': 4})
+    """
+    return Counter({key: count // 2 for key, count in counts.items() if count > 1})
+
+
+class SetTable(Protocol):
+    """Gives buckets of a region to other replicas of it."""
+
+    def __call__(
+        self, region: str, table: tuple[int, ...], what: str, why: str, effect: str
+    ) -> object: ...
+
+
+class KeyWatch:
+    """The watch of one program."""
+
+    def __init__(
+        self,
+        flow: LocalFlow,
+        set_table: SetTable,
+        note: Callable[[str, str, str], object],
+    ) -> None:
+        self._flow = flow
+        self._set_table = set_table
+        self._note = note
+        self._regions = [one for one in flow.plan.regions if one.key]
+        self._counts: dict[str, Counter[Any]] = {}
+        self._named: set[tuple[str, Any]] = set()
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Begin to watch, if there is anything to see."""
+        if self._regions:
+            name = "anabranch-keys"
+            threading.Thread(target=self._watch, name=name, daemon=True).start()
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_S):
+            for region in self._regions:
+                try:
+                    self.look(region)
+                except EngineError:  # it has ended, or failed, meanwhile
+                    return
+
+    def look(self, region: Region) -> None:
+        """Look at a region, and move some of its keys if that is worth it."""
+        configuration, network = self._flow.configuration, self._flow.network
+        replicas = configuration.degrees.get(region.name, 1)
+        if replicas == 1:
+            return
+        counts = self._counts.setdefault(region.name, Counter())
+        counts.update(network.take_key_counts(region))
+        if counts.total() < LEAST_ITEMS or not self._falls_behind(region):
+            return
+        table = table_of(configuration, region.name)
+        self._counts[region.name] = fade(counts)
+        buckets = list(map(bucket_of, counts))
+        loads = add_up(list(counts.values()), buckets, BUCKETS)
+        if not is_uneven(loads, table, replicas):
+            return
+        better = rebalance(loads, table, replicas)
+        hot = find_hot_key(counts, counts.total(), replicas)
+        if better is not None:
+            self._set_table(region.name, better.table, *better.describe(region.name))
+        elif hot is not None and (region.name, hot.key) not in self._named:
+            self._named.add((region.name, hot.key))
+            self._note(*hot.describe(region.name, replicas))
+
+    def _falls_behind(self, region: Region) -> bool:
+        """Tell whether items wait for a replica of a region."""
+        counters = self._flow.network.counters()
+        inside: Collection[str] = region.operators
+        return any(
+            any(counter.waiting) for name, counter in counters.items() if name in inside
+        )

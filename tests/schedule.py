@@ -1,0 +1,39 @@
+"""Which process runs which tests: whole files, and those of Spark in one process.
+
+A JVM takes seconds to start and longer to run at full speed, so one process runs the
+tests that use it while the others run the rest. Whoever has nothing left helps. A file
+is not divided, so that what its tests share is made once.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+from tests.needs import ROOT
+
+_USES_SPARK = re.compile(r"mark\.spark\b|def \w+\([^)]*\bspark\b")
+
+
+class FileScheduling(LoadScopeScheduling):
+    """Gives each process whole files; the first process prefers those of Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        is_first = node is self.nodes[0]
+        files = iter(self.workqueue)
+        chosen = next((file for file in files if uses_spark(file) == is_first), None)
+        if chosen is not None:
+            self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+@cache
+def uses_spark(file: str) -> bool:
+    """Tell whether a file has tests that use the shared session."""
+    return bool(_USES_SPARK.search((ROOT / file).read_text(encoding="utf-8")))
