@@ -197,7 +197,7 @@ def rows_in(data: bytes, layout: RowFormat) -> list[bytes]:
     """
     if not data:
         return []
-    ends = _row_ends(data, layout, quoted=layout.quoted and b'"' in data)
+    ends = find_row_ends(data, layout)
     behind = [int(end) + 1 for end in ends]
     return [data[a:b] for a, b in zip([0, *behind], behind, strict=False)]
 
