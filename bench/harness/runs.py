@@ -50,6 +50,7 @@ RUNS = (
         Run("spark/throughput", (job,), (job, "--rows", "20000", "--runs", "2"))
         for job in ("chain", "vwap", "window", "heavy")
     ),
+    Run("safe/graphs", quick=("--items", "2000", "--runs", "1")),
     Run("spark/order", quick=("--rows", "20000", "--runs", "2")),
     Run("spark/first_result", quick=("--runs", "2")),
     Run("spark/cuts", quick=("--runs", "2", "--items", "2000")),

@@ -1,0 +1,208 @@
+"""Regions that are graphs: what a second channel brings, and what moving hot keys brings.
+
+    anabranch bench safe/graphs [fan-out] [join] [skew] [--on spark] [--on local] [--runs N]
+
+- *fan-out*: a heavy map with two consumers; *join*: a keyed join of two sources with a heavy
+  `into` (each source has a thread on local, so work before the join would be parallel at one
+  channel too). Two channels over one: at least 1.7.
+- *skew*: 1% of the keys have 80% of the volume, and all of them begin on one of two
+  channels, the worst that hashing can do. With balancing over without: at least 1.6.
+
+On Spark the work is plain Python, which holds the interpreter's lock; on local it lets go
+of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numba
+
+import anabranch as ab
+from anabranch.engines.local import key_watch
+from anabranch.engines.spark.session import open_session
+from anabranch.epochs import division
+from anabranch.epochs.state.states import bucket_of
+from anabranch.language.drafts import Result
+from anabranch.runtime import split
+from bench.harness.timing import claim, interleaved, ratio, report, sized
+
+CHANNELS = 1.7
+BALANCE = 1.6
+KEYS = 1000
+EPOCHS = 8
+ROUNDS = 100_000  # of the compiled loop, about 100 microseconds
+
+
+class Item(NamedTuple):
+    """An item, its key, and what was computed of it."""
+
+    number: int
+    key: str
+    value: int
+
+
+@numba.njit(nogil=True)
+def spin(value: int, rounds: int) -> int:
+    for i in range(rounds):
+        value = (value * 31 + i) & 0xFFFFFF
+    return value
+
+
+@ab.declare(state="stateless", push=(1, 1), forwards=("number", "key"))
+def without_lock(item: Item) -> Item:
+    return Item(item.number, item.key, spin(item.number, ROUNDS))
+
+
+def with_lock(item: Item) -> Item:
+    value = item.number
+    for i in range(1500):
+        value = (value * 31 + i) % 16_777_213
+    return Item(item.number, item.key, value)
+
+
+@ab.declare(state="stateless")
+def add_without_lock(total: int, item: Item) -> tuple[int, Item]:
+    total = spin(total + item.number, ROUNDS)
+    return total, Item(item.number, item.key, total)
+
+
+def add_with_lock(total: int, item: Item) -> tuple[int, Item]:
+    for i in range(1500):
+        total = (total * 31 + i + item.number) % 16_777_213
+    return total, Item(item.number, item.key, total)
+
+
+@ab.declare(state="stateless", push=(1, 1))
+def pair_without_lock(left: Item, right: Item) -> Item:
+    return Item(left.number, left.key, spin(left.number + right.number, ROUNDS))
+
+
+def pair_with_lock(left: Item, right: Item) -> Item:
+    value = left.number + right.number
+    for i in range(1500):
+        value = (value * 31 + i) % 16_777_213
+    return Item(left.number, left.key, value)
+
+
+class Work(NamedTuple):
+    """What the operators of a case compute."""
+
+    of_item: Any
+    of_state: Any
+    of_pair: Any
+
+
+WORK = {
+    "spark": Work(with_lock, add_with_lock, pair_with_lock),
+    "local": Work(without_lock, add_without_lock, pair_without_lock),
+}
+
+
+def is_odd(item: Item) -> bool:
+    return item.value % 2 == 1
+
+
+def fan_out(on: str, items: Sequence[Item]) -> list[Result]:
+    heavy = ab.from_iterable(items, Item).map(WORK[on].of_item, name="heavy")
+    return [heavy.to_list(), heavy.filter(is_odd, name="odd").to_list()]
+
+
+def join(on: str, items: Sequence[Item]) -> list[Result]:
+    half = len(items) // 2
+    left, right = (
+        ab.from_iterable(some, Item) for some in (items[:half], items[half:])
+    )
+    into = WORK[on].of_pair
+    pairs = left.join(right, on="key", left_window=1, right_window=1, into=into)
+    return [pairs.to_list()]
+
+
+def skewed(on: str, items: Sequence[Item]) -> list[Result]:
+    stream = ab.from_iterable(items, Item).key_by("key")
+    return [stream.scan(WORK[on].of_state, 0, name="totals").to_list()]
+
+
+def make_items(count: int) -> list[Item]:
+    return [Item(n, f"k{n % KEYS}", 0) for n in range(count)]
+
+
+def make_skewed_items(on: str, count: int) -> list[Item]:
+    """Return items of which 80% have 1% of the keys, all of one channel of two."""
+    names = [f"k{n}" for n in range(KEYS)]
+    on_first: Callable[[str], bool] = (
+        (lambda name: bucket_of(name, 16) < 8)
+        if on == "spark"
+        else (lambda name: split.bucket_of(name) % 2 == 0)
+    )
+    hot = [name for name in names if on_first(name)][: KEYS // 100]
+    cold = [name for name in names if name not in hot]
+    return [
+        Item(n, cold[n // 5 % len(cold)] if n % 5 == 0 else hot[n % len(hot)], 0)
+        for n in range(count)
+    ]
+
+
+def run(
+    build: Callable[[str, Sequence[Item]], list[Result]],
+    on: str,
+    items: Sequence[Item],
+    degree: int,
+) -> None:
+    more = {"epoch_items": len(items) // EPOCHS} if on == "spark" else {}
+    ab.run(*build(on, items), on=on, degree=degree, verify="off", **more)
+
+
+def run_unbalanced(on: str, items: Sequence[Item]) -> None:
+    before = division.LEAST_ITEMS, key_watch.LEAST_ITEMS
+    division.LEAST_ITEMS = key_watch.LEAST_ITEMS = math.inf  # type: ignore[assignment]
+    try:
+        run(skewed, on, items, 2)
+    finally:
+        division.LEAST_ITEMS, key_watch.LEAST_ITEMS = before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    known = ("fan-out", "join", "skew")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(known))
+    parser.add_argument("--on", action="append", choices=("spark", "local"))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--items", type=int, default=sized(40_000, 2000))
+    parser.add_argument("--json", help="write the results to this file")
+    asked = parser.parse_args()
+    cases = asked.cases or known
+    if unknown := set(cases).difference(known):
+        parser.error(f"a case must be one of {', '.join(known)}; got {unknown}")
+    results, claims = {}, []
+    for on in asked.on or ("spark", "local"):
+        if on == "spark":
+            open_session("local[2]")
+        for case in cases:
+            if case == "skew":
+                items = make_skewed_items(on, asked.items)
+                sides = {
+                    "slow": partial(run_unbalanced, on, items),
+                    "fast": partial(run, skewed, on, items, 2),
+                }
+                name, least = f"{on}, skew: balanced over not", BALANCE
+            else:
+                build = fan_out if case == "fan-out" else join
+                items = make_items(asked.items)
+                sides = {
+                    side: partial(run, build, on, items, degree)
+                    for side, degree in (("slow", 1), ("fast", 2))
+                }
+                name, least = f"{on}, {case}: two channels over one", CHANNELS
+            times = interleaved(sides, asked.runs, warm_ups=1)
+            results[name] = ratio(times["slow"], times["fast"])
+            claims.append(claim(f"graphs: {name}", results[name], at_least=least))
+    report("graphs", results, asked.json, claims=claims)
+
+
+if __name__ == "__main__":
+    main()
