@@ -45,13 +45,15 @@ ALLOWED["cli"] = ALL | {"testing"}
 ALLOWED["__init__"] = ALL - {"dashboard"} | {"testing", "notebook"}
 
 # PySpark takes a second to import; only who runs on Spark pays for it. Files of
-# connectors are loaded by `load_connector`, when a program first names their system.
+# connectors are loaded by `load_connector`, when a program first names their system;
+# public names that run a program by `__getattr__` of the package, when they are used.
 # Numba takes a third of one, and a Python process more memory than all of ours.
 BY_NAME = {
     ("job.py", "anabranch.engines.sequential"),
     ("job.py", "anabranch.engines.local.run"),
     ("job.py", "anabranch.engines.spark.engine"),
-    ("__init__.py", "anabranch.testing"),
+    ("__init__.py", "anabranch.notebook"),
+    ("__init__.py", "importlib.metadata"),
     ("runtime/compiled/build.py", "numba"),
 }
 SPARK_ONLY = "engines/spark"

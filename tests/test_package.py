@@ -77,3 +77,36 @@ def test_the_local_engine_needs_none_of_the_extras():
         "on='spark' needs the module pyspark; it is not installed"
     )
     assert "pip install 'anabranch[spark]'" in refusal
+
+
+LOADED = """
+import sys
+import anabranch as ab
+out = ab.from_iterable([1, 2]).key_by(str).map(abs).to_list()
+rooms = {name.split(".")[1] for name in sys.modules if name.startswith("anabranch.")}
+print(sorted(rooms), sorted({"numpy", "pyarrow"} & set(sys.modules)))
+ab.run(out, on="sequential")
+print(out.items)
+"""
+
+
+def test_a_program_is_written_without_loading_what_runs_it():
+    """
+    A process that only writes a program, or only runs a part of one, starts quickly.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True
+    )
+
+    rooms, items = done.stdout.splitlines()
+    wanted = [
+        "connectors",
+        "errors",
+        "graph",
+        "language",
+        "logs",
+        "operators",
+        "runtime",
+    ]
+    assert f"{wanted} []" == rooms
+    assert "[1, 2]" == items

@@ -12,17 +12,12 @@ and keeps every item, and the order of every stream, as that one thread would ha
 """
 
 import importlib as _importlib
+import sys as _sys
 import typing as _typing
-from importlib import metadata as _metadata
 
 from anabranch import errors
-from anabranch import notebook as _notebook
-from anabranch.compiler.compile import Compilation
 from anabranch.connectors.base import Malformed, Sink, Source
-from anabranch.control.goals import latency, throughput
 from anabranch.graph.declarations import declare, trust
-from anabranch.job import Job, explain, run, start
-from anabranch.job import compile_sinks as compile  # noqa: A004
 from anabranch.language.composites import (
     barrier,
     fuse,
@@ -32,8 +27,6 @@ from anabranch.language.composites import (
     union,
 )
 from anabranch.language.drafts import Result
-from anabranch.language.loop.read_loop import stage
-from anabranch.language.loop.to_stream import to_stream
 from anabranch.language.sources import (
     from_iterable,
     from_spark,
@@ -50,7 +43,6 @@ from anabranch.language.sources import (
     socket,
 )
 from anabranch.language.stream import Stream
-from anabranch.metrics.job_metrics import Metrics
 from anabranch.operators.blocks import duplicate, round_robin
 from anabranch.operators.custom import Operator
 from anabranch.operators.windows import (
@@ -70,13 +62,32 @@ from anabranch.runtime.failures import dead_letter
 
 if _typing.TYPE_CHECKING:
     from anabranch import testing
+    from anabranch.compiler.compile import Compilation
+    from anabranch.control.goals import latency, throughput
+    from anabranch.job import Job, explain, run, start
+    from anabranch.job import compile_sinks as compile  # noqa: A004
+    from anabranch.language.loop.read_loop import stage
+    from anabranch.language.loop.to_stream import to_stream
+    from anabranch.metrics.job_metrics import Metrics
 
-try:
-    __version__ = _metadata.version("anabranch")
-except _metadata.PackageNotFoundError:  # a copy of the source that is not installed
-    __version__ = "0+unknown"
+    __version__: str
 
-_notebook.register()
+# What writes a program is loaded at once, what runs it when it is first used: most
+# processes, such as the workers of Spark, need little of it.
+_LATER = {
+    "Compilation": "compiler.compile:Compilation",
+    "Job": "job:Job",
+    "Metrics": "metrics.job_metrics:Metrics",
+    "compile": "job:compile_sinks",
+    "explain": "job:explain",
+    "latency": "control.goals:latency",
+    "run": "job:run",
+    "stage": "language.loop.read_loop:stage",
+    "start": "job:start",
+    "testing": "testing",
+    "throughput": "control.goals:throughput",
+    "to_stream": "language.loop.to_stream:to_stream",
+}
 
 __all__ = [
     "Compilation",
@@ -137,8 +148,29 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Load the kit for tests when somebody asks for it."""
-    if name == "testing":
-        return _importlib.import_module("anabranch.testing")
-    msg = f"module 'anabranch' has no attribute {name!r}"
-    raise AttributeError(msg)
+    """Load a public name when it is first used."""
+    if name == "__version__":
+        return _find_version()
+    if name not in _LATER:
+        msg = f"module 'anabranch' has no attribute {name!r}"
+        raise AttributeError(msg)
+    file, _, inside = _LATER[name].partition(":")
+    module = _importlib.import_module(f"anabranch.{file}")
+    found = globals()[name] = getattr(module, inside) if inside else module
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _find_version() -> str:
+    metadata = _importlib.import_module("importlib.metadata")
+    try:
+        return str(metadata.version("anabranch"))
+    except metadata.PackageNotFoundError:  # a copy of the source that is not installed
+        return "0+unknown"
+
+
+if "IPython" in _sys.modules:  # this may be a notebook, where streams are drawn
+    _importlib.import_module("anabranch.notebook").register()
