@@ -81,6 +81,8 @@ def trace(run: Callable[[], object]) -> list[str]:
     """Return the files of ours that a call passes, in the order of their first call."""
     prefix = f"{CODE}/"
     passed: dict[str, None] = {}
+    for name in ab.__all__:
+        getattr(ab, name)  # is loaded when it is first used, which is no part of a run
 
     def note(frame, event, _):
         file = frame.f_code.co_filename
