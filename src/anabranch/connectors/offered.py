@@ -1,10 +1,8 @@
 """Offered load: when each of its items is due, and how it is read.
 
-Load that is offered to a program: when each of its items is due.
-
 A load is made before the program runs and does not depend on it. A source that follows
-one is never held up by a program that is slow: an item that is read late was due all the
-same, and its latency counts from there.
+one is never held up by a slow program: an item that is read late was due all the same,
+and its latency counts from then on.
 """
 
 from __future__ import annotations

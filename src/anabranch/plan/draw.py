@@ -1,11 +1,9 @@
-"""A program and its regions as a picture: a layered drawing, and its SVG.
+"""A program and its regions as a picture: a layered drawing from left to right, and its SVG.
 
-Where each operator stands in a drawing: a layered layout from left to right.
-
-A layer is a column: an operator stands right of all its producers. A *bar* is what is
-drawn as one straight horizontal piece: a region, a chain of sequential operators, or
-the stretch of a stream that passes over layers. Bars are ordered from top to bottom so
-that connected ones lie close, then moved apart until none touch.
+A layer is a column: an operator stands to the right of all its producers. A *bar* is drawn
+as one straight horizontal piece: a region, a chain of sequential operators, or the stretch
+of a stream that passes over layers. Bars are ordered from top to bottom so that connected
+ones lie close, then moved apart until none touch.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""The plan: what the compiler decided, as frozen data, and what may change while it runs.
+"""The plan: the decisions of the compiler, as frozen data that prints, diffs and pickles.
 
-The plan: what the compiler decided, as frozen data that prints, diffs and pickles.
+The terms are those of *Safe Data Parallelism for General Streaming*: a *region* is a
+part of the graph that may be replicated, a *joint* is the place where items enter or
+leave it, and an *element* runs in one thread of control.
 
-The words are those of *Safe Data Parallelism for General Streaming*: a *region* is a
-part of the graph that may be replicated, a *joint* is what happens where items enter and
-leave it, and an *element* is what runs in one thread of control.
-
-What may change while a program runs: where threads are, and how wide regions are.
-
-The control layer decides about it, and engines put it into effect.
+An `Arrangement` is the part that may change while a program runs: the threads, and the
+replicas of regions. The control layer decides about it, and engines put it into effect.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""A batch: what goes from one thread to another at a time, and which source items it is of.
-
-Which source item a position stands for: what an error names, at no cost for an item.
+"""A batch: items that move together between threads, and the source items behind them.
 
 Items carry no more than their order needs: positions, the numbers that the splitter of a
-region gave, or nothing at all. The splitter notes down, a batch at a time, which numbers
-it gave to what, so the way back to the source is known when somebody asks.
+region gave, or nothing at all. The splitter records, a batch at a time, which numbers it
+gave to which items, so that an error can name the source item at no cost per item.
 
-A stream between threads carries *marks* beside its items. A mark says that nothing at
-or before it will come any more on that stream; a batch without items that carries a
-mark is a pulse. Marks and items are compared by position, from left to right; a mark
-ends in infinity, so it also covers everything that an item at its place leads to.
+A stream between threads carries *marks* beside its items. A mark says that nothing at or
+before it will follow on that stream; a batch without items that carries a mark is a pulse.
+Marks and items are compared by position, from left to right; a mark ends in infinity, so
+it also covers everything that an item at its place leads to.
 """
 
 from __future__ import annotations

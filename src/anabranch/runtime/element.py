@@ -1,21 +1,16 @@
-"""A replica of an element, and how many items it takes at a time.
+"""A replica of an element: its fused program, its inlets and outlets, and its batch size.
 
-How many items fit into the cache: the largest batch that is worth making.
+An element of a region has one replica or more; any other element has one. A replica is
+run by one thread at a time.
 
-A batch that is larger than the cache has left it before the next operator looks at it
-(Figure 5 (d) of the paper on hybrid scheduling).
+A thread takes as many items at a time as fill two milliseconds: one item when items are
+rare or costly, so that nothing waits behind a long batch; thousands when they are cheap,
+so that handing them over costs nothing. This bounds the backlog in front of a thread to a
+few milliseconds of work, and so the time that the flow stands still when it is drained
+for a change.
 
-How many items a thread takes at a time: as many as fill two milliseconds.
-
-One item when items are rare or costly, so that nothing waits behind a long batch;
-thousands when they are cheap, so that handing them over costs nothing. It also bounds
-what waits in front of a thread to a few milliseconds of work, which bounds the time
-that the flow stands still when it has to be drained for a change.
-
-A replica of an element: its fused program, where items come in, and go.
-
-An element of a region has one replica or more; any other element has one. A
-replica is run by one thread at a time.
+A batch never exceeds the cache: a larger one would have left it before the next operator
+reads it (Figure 5 (d) of the paper on hybrid scheduling).
 """
 
 from __future__ import annotations

@@ -1,20 +1,16 @@
 """Sampling profilers: where the threads of a program are, about a hundred times a second.
 
-A sampling profiler: where threads are, about a hundred times a second.
+Nothing is done per item: the sampler looks at the frames of the threads, and the line
+tables of the fused programs tell which operators they are in. The utilization of a thread
+is read from its CPU clock, so that a thread that waits for items, for the interpreter's
+lock or for the outside world does not count as busy.
 
-Nothing is done for an item: the sampler looks at the frames of the threads, and the
-line tables of the fused programs tell which operators they are in. How busy a thread is
-is not counted but read from its CPU clock, so that a thread that waits for items, for
-the interpreter's lock or for the world does not count as one that works.
+The sampler needs that lock as well. So it sees calls that release it more often than other
+code: under the lock, these are also the calls during which another thread could run. The
+share of looks that had to wait for the lock is the share of the time that it was taken.
 
-The sampler needs that lock as well. So it sees calls that release it more often than
-other code: under the lock, these are also what another thread could do meanwhile. How
-often it had to wait for the lock tells which share of the time the lock was taken.
-
-A sampling profiler for the one thread of a process: it looks at itself.
-
-Another thread that looks must be woken up and must wait for the interpreter's lock. A
-timer of the process's time on a core needs neither: the main thread is interrupted
+A process with one thread looks at itself. Another thread would have to be woken up and wait
+for the lock. A timer of the process's CPU time needs neither: the main thread is interrupted
 between two instructions and notes where it was.
 """
 

@@ -1,10 +1,8 @@
-"""Traces calls: the functions that a trace knows, and the user's own.
-
-The functions that a trace knows: of the language, and of `math`.
+"""Trace calls: the functions that a trace knows, and the user's own.
 
 A function of `math` is here if the kernel calls the same routine of the C library as
 Python, which the tests compare on many numbers; where Python raises, a check sends the
-batch to Python. `hypot`, `pow` and what is not listed may differ in the last bit.
+batch to Python. `hypot`, `pow` and functions that are not listed may differ in the last bit.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Traces expressions: what is known is computed, what is not becomes a line.
+"""Trace expressions: known values are computed, others become a line of the kernel.
 
-Takes values by a number that is known only when the kernel runs.
-
-That works where the values follow a rule that an array follows too: items of the input
-side by side, floats that are known, whole numbers evenly spaced. A bool chooses between
-the first two, whatever they are. Python takes nothing by a float.
+An index that is known only when the kernel runs works where the values follow a rule that
+an array follows too: items of the input side by side, floats that are known, whole numbers
+evenly spaced. A bool chooses between the first two, whatever they are. Python takes
+nothing by a float.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""Makes the kernel of an operator: the text of a function over arrays.
-
-Turns loops inside out: many firings side by side, one step of the loop at a time.
-
-A loop whose rounds depend on one another goes at the pace of one addition after the
-other. Different firings do not depend on one another, so a kernel with such a loop runs
-it for many firings at once, each in its lane: the same steps in the same order for each,
-but the processor works on several lanes at a time.
+"""Make the kernel of an operator: the text of a function over arrays.
 
 A kernel fires an operator many times. It reads the items of firing `j` from the places
-that begin at `j * pop` of its input arrays, one array for each attribute, and writes what
-the firing gives. It returns whether some firing would have raised in Python or left what
-the arrays can hold; then nothing that it wrote counts.
+that begin at `j * pop` of its input arrays, one array for each attribute, and writes the
+outputs of the firing. It returns whether some firing would have raised in Python or left
+the range of the arrays; then nothing that it wrote counts.
+
+Loops are turned inside out. A loop whose rounds depend on one another goes at the pace of
+one addition after the other. Different firings do not depend on one another, so a kernel
+with such a loop runs it for many firings at once, each in its lane: the same steps in the
+same order for each, but the processor works on several lanes at a time.
 """
 
 from __future__ import annotations

@@ -1,26 +1,20 @@
-"""Traces functions of the user's, statement by statement, loops included.
-
-What the names of a function stand for where branches part, and where they meet.
-
-Each branch has its own copies of the lists that it may change. Where branches meet, two
-lists that were one before become one again. A list that is one thing on one path and
-another on the other is known by its values only, so none of them may be changed later.
-
-What is left to do while a function is traced: statements, and rounds of loops.
-
-Work is a list that shares its end, so that two branches can go on with the same.
-
-Loops that stay loops: what they go through, and what they carry on.
-
-A short loop is unrolled while it is traced. A long one would make the kernel too long,
-so its first round is traced by itself, which settles the types, and the others become a
-loop of the kernel. The floats and bools that its body assigns are carried from round to
-round. An int is not, since it might leave 64 bits; but what the last round leaves of it
-is known behind the loop.
+"""Trace the user's functions, statement by statement, loops included.
 
 A loop over something known is run as often as it says. Where a condition is not known,
 both branches are traced and their results chosen between; a check inside a branch only
 counts if the branch is taken.
+
+Each branch has its own copies of the lists that it may change. Where branches meet, two
+lists that were one before become one again. A list that is one thing on one path and
+another on the other is known by its values only, so none of them may be changed later.
+The pending work of a trace is a list that shares its end, so that two branches can go on
+with the same work.
+
+A short loop is unrolled while it is traced. A long one would make the kernel too long, so
+its first round is traced by itself, which settles the types, and the others become a loop
+of the kernel. The floats and bools that its body assigns are carried from round to round.
+An int is not, since it might leave 64 bits; but its value after the last round is known
+behind the loop.
 """
 
 from __future__ import annotations

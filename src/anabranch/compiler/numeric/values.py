@@ -1,16 +1,12 @@
-"""What a traced function computes with, and the lines that operators on it become.
+"""The values of a traced function, and the lines that operators on them become.
 
-What a traced function computes with: numbers that are known, and ones that are not.
-
-Tracing runs the user's function once on symbols instead of items. What does not depend
-on an item (indices, coefficients, the number of rounds of a loop) is computed then and
-there, by Python itself. What does becomes a line of the kernel.
-
-What operators do to numbers in a trace, exactly as Python does it.
+Tracing runs the user's function once on symbols instead of items. What does not depend on
+an item (indices, coefficients, the number of rounds of a loop) is computed then and there,
+by Python itself. Everything else becomes a line of the kernel.
 
 Floats are IEEE doubles in Python and in the kernel alike, so sums and products agree to
 the last bit as long as nobody reorders them. Whole numbers are unbounded in Python: the
-bounds of every one are followed, and what may leave 64 bits is refused.
+bounds of every one are followed, and a number that may leave 64 bits is refused.
 """
 
 from __future__ import annotations

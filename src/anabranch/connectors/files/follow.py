@@ -1,16 +1,12 @@
-"""Read a directory that keeps growing, file after file, for as long as the job runs.
+"""Read a growing directory, file after file, for as long as the job runs.
 
-Watch a directory that keeps growing: which files are new, and which are complete.
+A file is complete when its size and modification time have not changed for `SETTLE_S`.
+A slower writer writes under a name that begins with `.` or `_` and renames the file at
+the end. Files that are found complete together are read in the order of their names. A
+file that changes after it was read would lose rows silently, so that is an error.
 
-A file is complete when it has not changed, in size and time of modification, for
-`SETTLE_S`. Whoever writes more slowly than that writes under a name that begins with
-`.` or `_` and renames the file in the end. Files that are complete at the same look
-are taken in the order of their names. A file that changes after it was taken would
-lose rows in silence: it is an error.
-
-A file that turns out to be damaged, or is gone, need not end a job that has no end: it
-is told to `on_error`, and if that returns, the rows before the damage stay and the
-next file follows.
+A damaged or missing file need not end a job without an end: it goes to `on_error`, and
+if that returns, the rows before the damage stay and the next file follows.
 """
 
 from __future__ import annotations

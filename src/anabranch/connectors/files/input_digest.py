@@ -1,10 +1,10 @@
-"""Fingerprints of input files: whether what was read is still what is there.
+"""Fingerprints of input files, to see whether the input that was read is unchanged.
 
-A job that goes on from a checkpoint reads on where it was. That is only right if what
-comes before that place has not been rewritten. So a position has, for the file that is
-being read, its size, its time of change and a hash of what was read; and for all files
-before it one digest of their sizes and times, and one of their content. Where size and
-time are the same, only the ends of what was read are compared. Otherwise all of it is
+A job that goes on from a checkpoint resumes at a position. That is only right if the
+input before that position has not been rewritten. So a position has, for the file that
+is being read, its size, its modification time and a hash of the part that was read; and
+for all files before it one digest of sizes and times, and one of contents. If size and
+time are unchanged, only the two ends of the part are compared. Otherwise all of it is
 read again: a file that has only grown, or was copied, is still the same.
 
 Content is hashed in blocks, so that hashing can go on from a position.

@@ -1,21 +1,19 @@
 """JSON lines: how they are read and written.
 
-JSON lines: one value a line; lines of nothing are not rows.
-
-An object is matched to the attributes by name and its other members are ignored; for a
-scalar type the line is the value. A value must be of the attribute's type:
+Reading: one value a line; blank lines are not rows. An object is matched to the
+attributes by name, and its other members are ignored; for a scalar type the line is the
+value. A value must be of the attribute's type:
 
 - int: written without a fraction, within 64 bits; true and false are no numbers
 - float: any number; one that is written as an int becomes a float
 - bool, str; bytes: a string, which stands for its UTF-8
-- list, dict: as they stand; `Any` takes everything
+- list, dict: as they are; `Any` takes everything
 - T | None: null is None, and so is a member that is missing
-- what contains other values, and what is written as a string: see `nested`
+- types that contain others, and those written as a string: see `nested`
 
-JSON lines: an object for an item with attributes, a list for a plain tuple.
-
-Numbers, strings, booleans and None are written as JSON has them, bytes as the UTF-8
-text that they are, dates in ISO format; tuples and dataclasses inside an item likewise.
+Writing: an item with attributes becomes an object, a plain tuple a list. Numbers, strings,
+booleans and None are written as JSON has them, bytes as the UTF-8 text that they are,
+dates in ISO format; tuples and dataclasses inside an item likewise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Which files a path stands for, how to open them, and how to read a range of their bytes.
+"""The files of a path, how to open them, and how to read a range of their bytes.
 
-Reads a range of the bytes of a file, plain or compressed.
-
-The middle of a compressed file can only be reached from its beginning. Such files are
-therefore kept open: the next range that a process needs is usually further on.
+The middle of a compressed file can only be reached from its beginning. So such a file is
+kept open: the next range that a process needs is usually further on.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Parquet through Arrow: read one row group at a time, and written.
-
-Parquet through Arrow, one row group at a time.
+"""Parquet through Arrow, read one row group at a time, and written.
 
 Columns are matched to attributes by name; the others are not read. A column must hold
 the attribute's type: any integers for int, any numbers for float, booleans, strings,
 binary; for others see `arrow_values`. A null is bad unless the attribute is `T | None`.
 
 An attribute without a column is taken from the path: a directory `day=2026-01-31` gives
-all rows below it the attribute `day`, as in Hive and Spark. Its value is read as a CSV
-field is; `__HIVE_DEFAULT_PARTITION__` is None.
+all rows below it the attribute `day`, as in Hive and Spark. Its value is read like a CSV
+field; `__HIVE_DEFAULT_PARTITION__` is None.
 """
 
 from __future__ import annotations

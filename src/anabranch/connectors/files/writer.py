@@ -1,9 +1,7 @@
-"""Write the items of a sink to one file or part, whole or not at all.
-
-Outputs appear whole or not at all.
+"""Write the items of a sink to one file or part, which appears whole or not at all.
 
 Everything is written under a hidden name beside its place (`.prices.<run>.tmp`) and
-renamed when the run has ended well. What is there already is never written over.
+renamed when the run has ended well. An existing output is never written over.
 """
 
 from __future__ import annotations

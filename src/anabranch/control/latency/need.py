@@ -1,12 +1,10 @@
-"""How many replicas regions need under a load, by a model of queues.
+"""The number of replicas that regions need under a load, by a queueing model.
 
-How many replicas a region needs: a queue with so many servers.
-
-An item waits if all replicas are busy, and then as long as it takes until one of them is
-free for it; how long that is at most, for a given share of the items, is told by the
-usual approximation of a queue with any arrivals and services (Allen and Cunneen). It is
-right where it matters, close to full load, and there it is steep: so the number of
-replicas that it gives does not depend much on how exact it is.
+An item waits if all replicas are busy, until one of them is free for it. The longest wait
+of a given share of the items follows from the usual approximation of a queue with general
+arrivals and services (Allen and Cunneen). The model is accurate where it matters, close
+to full load, and there it is steep: so the number of replicas hardly depends on how
+exact it is.
 """
 
 from __future__ import annotations

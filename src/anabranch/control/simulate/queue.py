@@ -1,16 +1,14 @@
-"""A region with a queue, and a program in epochs, in no time: for the latency policies.
+"""Simulated actuators for the latency policies: a region with a queue, a program in epochs.
 
-A region with a queue, item by item, on any number of cores: for the latency policies.
+They take no time, so the same policies answer what a program would do on a larger
+machine, or under hours of load.
 
-It is an actuator like those of engines, and takes no time: so the same policies answer
-what a program would do on a larger machine, or under hours of load. Replicas serve items
-in the order in which they came; a change waits until the items at work are done, as on
-the local engine. The source is a load, or one that is read as fast as there is room.
+In the queue, replicas serve items in the order of arrival, on any number of cores; a
+change waits until the items at work are done, as on the local engine. The source is a
+load, or one that is read as fast as there is room.
 
-A program that works in epochs, in no time: for the policy that plans them.
-
-An epoch takes what waits, as far as it admits it, and all of it comes out at its end. It
-takes what its costs say, give or take some noise; now and then one takes far longer, as
+An epoch takes the waiting items, up to its limit, and all of them come out at its end. It
+takes the time that its costs say, plus some noise; now and then one takes far longer, as
 where a virtual machine collects its garbage.
 """
 

@@ -1,31 +1,22 @@
 """The optimizer: profile in, threaded ports out (section 4 of the paper).
 
-What a threaded port would do to the threads that come by it (section 3.1).
+It inserts exactly one threaded port in the path of each heavily used thread, such that
+the busiest thread afterwards has as little work as possible. A solution that leaves a
+thread with all the work that a core can do is none. Its phases:
 
-A prediction is about how work is divided, not about how busy threads will be: when a
-bottleneck is gone, all of them get more to do.
+1. Bottleneck selection finds the threads that need help (section 4.1). Threads that share
+   operators depend on each other; groups that share none are solved separately.
+2. Solution reduction works on a matrix with a row for each bottleneck thread: the
+   operators that are still candidates for its one new thread. An operator in several rows
+   is either selected for all of them or removed from all of them. Both are followed, which
+   makes a tree; its leaves share nothing undecided.
+3. Candidate formation picks one operator for each thread from a leaf. All threads of a
+   group depend on each other, so a leaf that leaves one of them without an operator is no
+   solution unless it leaves all of them without: a pipeline is as slow as its slowest
+   thread.
 
-Bottleneck selection: the threads that need help, in groups that depend on each other.
-
-The first phase of the optimizer (section 4.1). Threads that share operators depend on
-each other; groups that share none are solved apart.
-
-Candidate formation: from a leaf of the tree to one operator for each thread.
-
-The third phase of the optimizer (section 4.1). All threads of a group depend on each
-other, so a leaf that leaves one of them without an operator is no solution unless it
-leaves all of them without: a pipeline is as slow as the thread that was not helped.
-
-Solution reduction: selection and removal of shared operators (section 4.1).
-
-A matrix has one row for each bottleneck thread, with the operators that are still
-possible places for its one new thread. An operator in several rows is either selected,
-and is then the choice of all its rows, or removed from all of them. Both ways are
-followed, which makes a tree; its leaves share nothing that is undecided.
-
-It inserts one and only one threaded port in the path of each heavily used thread, such
-that the busiest thread afterwards has as little work as possible. A solution after
-which a thread would still have all the work that a core can do is none.
+A prediction (section 3.1) is about how work is divided, not about how busy threads will
+be: when a bottleneck is gone, all of them get more to do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""From a function with a loop whose stages are marked to its parts: before, head, and stages.
+"""From a function with a marked loop to its parts: before, head, and stages.
 
-From a function with a marked loop to its parts: before, head, and stages.
-
-What cannot be a stage is refused here as far as the shape of the code tells; what
-variables tell is in `variables`.
+A part that cannot be a stage is refused here if the shape of the code shows it; `variables`
+refuses the rest.
 """
 
 from __future__ import annotations

@@ -5,11 +5,9 @@ turn, or from before the loop. If a single stage does that with a variable of it
 variable is the state of this stage. If it goes from one stage to another, the turns
 depend on one another across stages, and that is refused.
 
-Which variables a piece of code reads from before, and which it surely assigns.
-
-The variables of a function that runs from top to bottom, with branches and loops inside.
-Where it is not certain that a variable was assigned, it is taken to be read from before:
-in a loop that means from an earlier turn.
+A function runs from top to bottom, with branches and loops inside. Where it is not certain
+that a variable was assigned, it counts as read from before: in a loop, from an earlier
+turn.
 """
 
 from __future__ import annotations

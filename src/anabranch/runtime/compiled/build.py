@@ -1,12 +1,11 @@
-"""Compiles kernels with Numba, each text once, and divides their firings among threads.
+"""Compile kernels with Numba, each text once, and divide their firings among threads.
 
-Compiled code is kept in this process, and in a folder of the user's own so that other
-processes (the workers of Spark, the next run) find it. Numba is imported when the first
-kernel is compiled, not before: that alone takes a third of a second.
+Compiled code is kept in this process, and in a folder of the user's so that other processes
+(the workers of Spark, the next run) find it. Numba is imported when the first kernel is
+compiled: that alone takes a third of a second.
 
-Fission of one operator: its firings divided among threads.
-
-Kernels let go of the interpreter's lock, so threads run them side by side.
+Kernels release the interpreter's lock, so threads run the firings of one operator side by
+side (fission).
 """
 
 from __future__ import annotations

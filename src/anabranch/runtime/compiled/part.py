@@ -1,23 +1,19 @@
-"""A compiled part of an element: its steps in the order of the streams.
+"""A compiled part of an element: one step for each operator, over all items of a batch.
 
-Which item of a batch is at work in a stage, for whoever has to name it.
+Rates are fixed, so the items of each firing follow from counts alone: how many items have
+come, and how many were waiting. That gives both the slices of the arrays and, for every
+output, the item of the batch that set it off (its *trigger*), from which the positions of
+outputs are made.
 
-Whoever runs a batch names an item that fails by how far its iterator has come. The stages
-of an element take the batch at different times, so each goes through a copy, and the
-iterator is put where it would stand if every item had gone through alone.
-
-The steps of a compiled part: one for each operator, over all items of a batch.
-
-Rates are fixed, so which firing takes which items follows from counts alone: how many
-items have come, and how many waited. That gives both the slices of the arrays and, for
-every output, the item of the batch that set it off (its *trigger*), from which the
-positions of outputs are made.
-
-A step changes no state. It notes what the state will be, in the very form in which the
-operator's kernel keeps it, and the whole batch is noted down at the end or not at all.
+A step changes no state. It notes the next state, in the form in which the operator's
+kernel keeps it, and the whole batch is noted at the end or not at all.
 
 The steps are called by a small generated function, one line for each operator, so that
-the profiler can tell where a thread is, as it can in any generated program.
+the profiler can tell where a thread is, as in any generated program.
+
+An item that fails is named by the progress of the iterator over the batch. The steps take
+the batch at different times, so each goes through a copy, and the iterator is put where it
+would stand if every item had gone through alone.
 """
 
 from __future__ import annotations

@@ -1,29 +1,24 @@
 """Merges by sequence number: round robin, in a row, with gaps and pulses.
 
-Round robin: replicas are taken in turn, as the splitter dealt to them (4.3.1).
+Round robin (4.3.1): replicas are taken in turn, as the splitter dealt to them. It is safe
+where every item gives exactly one output. A punctuation goes to all replicas, so when one
+is due the next full round consists of its copies, of which one goes on (5.4).
 
-Safe where every item gives exactly one output. A punctuation goes to all replicas, so
-when one is due the next full round consists of its copies, of which one goes on (5.4).
+Sequence numbers (4.3.2): an item goes on when its number is the next one. It is safe where
+every number comes exactly once. When every replica has shown a number of at least n, all
+numbers up to n are here and are put in their places without comparisons; beyond that, the
+front of a replica goes when its number is the next.
 
-Sequence numbers: an item goes on when its number is the next one (4.3.2).
+Sequence numbers and pulses (4.3.3, 4.3.4): numbers may be missing, or repeat. Everything up
+to the lowest of the highest numbers that the replicas have shown may go on: no replica can
+come back to it (`dropped` in the paper). Beyond that an item goes if it is next in order.
+With strict numbers that is the number after the last one; with relaxed ones it is also the
+last number itself, and the one after it as soon as the replica of the last one has shown a
+higher number (`noDups`).
 
-Safe where every number comes exactly once. When every replica has shown a number of
-at least n, all numbers up to n are here and are put in their places without comparing
-any of them; beyond that, the front of a replica goes when its number is the next.
-
-Sequence numbers and pulses: numbers may be missing, or come again (4.3.3, 4.3.4).
-
-Everything up to the lowest of the highest numbers that the replicas have shown may go
-on: no replica can come back to it. (`dropped` in the paper's words.) Beyond that an
-item goes if it is next in order. With strict numbers that is the number after the last
-one; with relaxed ones it is also the last number itself, and the one after it as soon
-as the replica of the last one has shown a higher number (`noDups`).
-
-Put batches from several replicas into the order of their sequence numbers.
-
-Comparing is the slow way. Numbers are dense: where each comes at most once, an item is
-put into the place that its number names, and where a replica has every n-th number, all
-its items are put into their places at once.
+Comparing is slow. Numbers are dense: where each comes at most once, an item is put into
+the place that its number names, and where a replica has every n-th number, all its items
+are put into their places at once.
 """
 
 from __future__ import annotations
