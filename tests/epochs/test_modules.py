@@ -13,8 +13,9 @@ def load(tmp_path):
     """Load a file of the user's under a name, as no import would."""
     names = []
 
-    def load_file(name):
-        path = tmp_path / f"{name}.py"
+    def load_file(file):
+        path = tmp_path / f"{file}.py"
+        name = path.stem
         path.write_text("def double(x):\n    return 2 * x\n")
         spec = importlib.util.spec_from_file_location(name, path)
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -35,6 +36,24 @@ def test_a_file_on_the_path_is_imported(load, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
     assert load("loaded_from_the_path") not in not_importable()
+
+
+def test_a_file_to_which_the_path_has_a_link_is_imported(load, tmp_path, monkeypatch):
+    (tmp_path / "linked").symlink_to(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "linked")
+
+    assert load("loaded_by_a_link") not in not_importable()
+
+
+@pytest.mark.parametrize(("on_path", "sent"), [(True, False), (False, True)])
+def test_packages_of_another_environment_are_imported_if_it_is_on_the_path(
+    load, tmp_path, monkeypatch, on_path, sent
+):
+    (tmp_path / "site-packages").mkdir()
+    if on_path:
+        monkeypatch.syspath_prepend(tmp_path / "site-packages")
+
+    assert sent == (load("site-packages/six_of_another") in not_importable())
 
 
 def test_another_file_of_the_same_name_on_the_path_does_not_count(

@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 
 _OURS = __name__.partition(".")[0]
+_PACKAGES = (os.sep + "site-packages", os.sep + "dist-packages")
 _modules: dict[str, ModuleType] = {}
 
 
@@ -54,35 +55,38 @@ def not_importable() -> tuple[ModuleType, ...]:
     (True, False)
     >>> del sys.modules["made_up"]
     """
+    sites = _find_sites(tuple(sys.path))
+    found: dict[str, bool] = {}
     return tuple(
         module
         for name, module in list(sys.modules.items())
         if isinstance(module, ModuleType)
         and name == module.__name__ != "__main__"
-        and not _is_installed(name, module)
-        and not _is_found(name, module)
+        and not _is_installed(name, module, sites)
+        and not _is_found(name, module, found)
         and _has_code(module)
     )
 
 
-def _is_installed(name: str, module: ModuleType) -> bool:
+def _is_installed(name: str, module: ModuleType, sites: tuple[str, ...]) -> bool:
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names or top == _OURS:
         return True
     file = getattr(module, "__file__", None)
     if file is None and top != name:  # made by the package that it is in
         package = sys.modules.get(top)
-        return package is not None and _is_installed(top, package)
-    return file is not None and os.path.abspath(file).startswith(_find_sites())  # noqa: PTH100
+        return package is not None and _is_installed(top, package, sites)
+    return file is not None and os.path.abspath(file).startswith(sites)  # noqa: PTH100
 
 
-@lru_cache(maxsize=1)
-def _find_sites() -> tuple[str, ...]:
-    """Return the folders that installed modules lie in."""
+@lru_cache(maxsize=8)
+def _find_sites(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the folders that installed modules lie in, also those of other environments."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders.update(site.getsitepackages())
     folders.add(site.getusersitepackages())
+    folders.update(one for one in path if one.endswith(_PACKAGES))
     return tuple(folder + os.sep for folder in folders)
 
 
@@ -97,14 +101,23 @@ def _module_of(value: object) -> object:
     return getattr(value, "__module__", None)
 
 
-def _is_found(name: str, module: ModuleType) -> bool:
-    """Tell whether an import in another process would find this very file."""
+def _is_found(name: str, module: ModuleType, found: dict[str, bool]) -> bool:
+    """Tell whether an import in another process would find this very file.
+
+    `found` keeps the answers for all modules of a package.
+    """
+    if name not in found:
+        found[name] = _look_for(name, module, found)
+    return found[name]
+
+
+def _look_for(name: str, module: ModuleType, found: dict[str, bool]) -> bool:
     parent, _, _ = name.rpartition(".")
     path = None
     if parent:
         package = sys.modules.get(parent)
         path = getattr(package, "__path__", None)
-        if package is None or path is None or not _is_found(parent, package):
+        if package is None or path is None or not _is_found(parent, package, found):
             return False
     file = getattr(module, "__file__", None)
     spec = _spec(name, path)
@@ -112,8 +125,8 @@ def _is_found(name: str, module: ModuleType) -> bool:
         return False
     if file is None:  # a package without a file of its own
         return spec.submodule_search_locations is not None
-    return spec.origin is not None and os.path.realpath(spec.origin) == (
-        os.path.realpath(file)
+    return spec.origin is not None and (
+        spec.origin == file or os.path.realpath(spec.origin) == os.path.realpath(file)
     )
 
 
