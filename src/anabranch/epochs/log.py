@@ -1,15 +1,11 @@
-"""What each epoch took, when its rows arrived, and how long its levels were.
+"""The log of epochs: their items, the arrival of their rows, and the time of their levels.
 
-When the rows of an epoch arrived, and how long they were on their way.
+A row of a source that can be read at any time is under way from when the epoch takes it.
+One that arrived by itself has waited since the epoch before, unless its source knows
+better.
 
-A row of a source that can be read at any time is on its way from when the epoch takes
-it. One that arrived by itself has waited since the epoch before, unless its source
-knows better.
-
-How long the levels of an epoch took, and would take with other degrees.
-
-The tasks of a level run side by side: it is over when the longest is, and not before
-all cores together have done the work. Every stage costs something to begin.
+The tasks of a level run side by side: it ends with its longest task, and not before all
+cores together have done the work. Every stage costs something to start.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """The sinks of a program, as the driver sees them: files, functions, and systems outside.
 
-How the parts of a file sink become visible: all at the end, or epoch by epoch.
-
-Tasks write parts to a *stage*, a hidden directory for each try of an epoch. When the
-epoch counts, the driver moves the parts that reports name to their place and removes
-the stage with all others. Without a checkpoint that place is hidden too, and the output
-appears whole when the job has ended well. With one, the parts of an epoch can be seen
-when it has been committed; whoever is killed on the way, the next run finishes the move.
+Tasks write parts to a *stage*, a hidden directory for each try of an epoch. When the epoch
+counts, the driver moves the parts that reports name to their place and removes the stage
+with all others. Without a checkpoint that place is hidden too, and the output appears whole
+when the job has ended well. With one, the parts of an epoch can be seen when it has been
+committed; if a process is killed on the way, the next run finishes the move.
 """
 
 from __future__ import annotations

@@ -1,34 +1,23 @@
 """How values travel between processes: by name, by value, and back as the same objects.
 
-Objects that come back to the driver are the ones that it sent, not copies.
-
-An object whose class has no `__eq__` equals itself alone. An operator that compares
-such items, by `is`, `in` or as keys of a table, stays in the driver; but the items may
-have come through workers. So the driver gives each such object a number as it leaves,
-the workers pass the number on, and the driver takes its own object when it returns.
-A copy that was changed on the way, by a function that is declared to be stateless, is
-an object of its own from then on: workers keep a digest of what came in.
-
-The names under which every process of a job finds the user's classes and functions.
-
-What a script defines cannot be imported by a worker. It is shipped once, with the
-program, and afterwards pickled by name. Names do not depend on how the script was
-started: `__main__` is named after its file, as `anabranch run FILE` names it.
-
-How values are pickled between the driver and the workers.
-
-A class that the user wrote in a script does not exist under its name in a worker, so
-plain pickles of its instances would not load there. Everything that crosses between
-processes (items, states, reports, dead letters, the program itself) is pickled here:
+A class that the user wrote in a script does not exist under its name in a worker, so plain
+pickles of its instances would not load there. Everything that crosses between processes
+(items, states, reports, dead letters, the program itself) is pickled here:
 
 - A class that the program names as a type is pickled by its number in the program.
-- A class or function that was shipped with the program is pickled by its name, and
-  found under that name on the other side. So each process has one class object, and
-  a state of an earlier run is an instance of the class of this run.
+- A class or function that was shipped with the program is pickled by its name, and found
+  under that name on the other side. So each process has one class object, and a state of
+  an earlier run is an instance of the class of this run. Names do not depend on how the
+  script was started: `__main__` is named after its file, as `anabranch run FILE` names it.
 - Any other class or function that workers cannot import is pickled by value.
-- An object that equals itself alone keeps its identity: see `originals`.
+- An object that equals itself alone, since its class has no `__eq__`, keeps its identity.
+  An operator that compares such items, by `is`, `in` or as keys of a table, stays in the
+  driver; but the items may have come through workers. So the driver gives each such object
+  a number as it leaves, the workers pass the number on, and the driver takes its own object
+  when it returns. A copy that was changed on the way, by a function that is declared to be
+  stateless, is an object of its own from then on: workers keep a digest of what came in.
 
-What is kept in a checkpoint names nothing of ours by its module: see `stable_names`.
+A value in a checkpoint names nothing of ours by its module: see `stable_names`.
 """
 
 from __future__ import annotations

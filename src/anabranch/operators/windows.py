@@ -1,12 +1,7 @@
-"""Windows: their kinds, the columns computed over them, and which items they hold.
+"""Windows: their kinds, the columns computed over them, and the items that they hold.
 
-Windows, and what is computed over each of them.
-
-`docs/semantics.md` says which items each window holds and when it is emitted.
-
-Which items a window holds and when it is emitted; the rules are in docs/semantics.md.
-
-A `WindowShape` adds an item to the state of a window and returns the windows that close; the
+`docs/semantics.md` says which items each window holds and when it is emitted. A
+`WindowShape` adds an item to the state of a window and returns the windows that close; the
 kernel of `aggregate` makes one output of each.
 """
 

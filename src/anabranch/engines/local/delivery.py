@@ -1,9 +1,8 @@
 """Hand batches over to sinks, and finish operators at the end of the stream.
 
-The end of the stream: operators finish one by one, as the sequential engine has it.
-
-Everything has gone through and all threads are at rest, so the whole program is run
-once more as one piece, by one thread, on the states that all replicas left behind.
+At the end all threads are at rest, so the whole program is run once more as one piece, by
+one thread, on the states that the replicas left. Operators finish one by one, as on the
+sequential engine.
 """
 
 from __future__ import annotations

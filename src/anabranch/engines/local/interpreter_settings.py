@@ -1,22 +1,18 @@
 """Settings of the interpreter while a program runs: garbage collection and the lock.
 
-Has garbage looked for less often, where looking takes long and finds nothing.
+CPython looks for cyclic garbage whenever 700 more objects have been made than were freed.
+A stream program makes and keeps many items, hardly any of them in a cycle: in one of the
+applications a third of the time went into collections that found nothing, in others 2 to
+7%. Where that is so, collections become rarer; one that does find something makes them as
+frequent as before, so that garbage does not pile up.
 
-CPython looks for objects that only refer to each other whenever 700 more have been made
-than were freed. A stream program makes and keeps a lot of items, hardly any of them in a
-cycle: in one of the applications a third of the time went into looks that found nothing,
-in others 2 to 7%. Where that is so, looks become rarer; one that does find something makes
-them as frequent as before, so that what only a look can free does not pile up.
-
-Has the interpreter's lock handed over sooner, where threads let go of it anyway.
-
-A thread that wants the lock asks its holder for it only after an interval, 5 ms in
-CPython. Where operators call compiled code that lets go of the lock, two threads take
-turns thousands of times a second, each short enough that the one that waits is not
-awake before the lock is taken again. Asking sooner ends that. Threads of plain Python
-hold the lock all the time: for them every turn is lost time, and the interval stays as
-it is. So a watch finds out how often the lock is taken, for a moment now and then, the
-way the profiler does.
+A thread that wants the interpreter's lock asks its holder for it only after an interval,
+5 ms in CPython. Where operators call compiled code that releases the lock, two threads
+take turns thousands of times a second, each so short that the waiting thread is not awake
+before the lock is taken again. Asking sooner ends that. Threads of plain Python hold the
+lock all the time: for them every switch is lost time, and the interval stays as it is. So
+a watch measures for a moment now and then how often the lock is taken, as the profiler
+does.
 """
 
 from __future__ import annotations

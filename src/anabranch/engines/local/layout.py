@@ -1,31 +1,27 @@
 """From a configuration to elements: what runs where, and how order is kept.
 
-Thread propagation: which threads can reach each operator (Appendix D).
-
-Every source has a thread, and so has every threaded port. A thread goes on through the
-operators behind the place where it starts, until it comes to a threaded port, to the
-replicas of a region, which have threads of their own, or to an operator that needs a
-lock. An operator that several threads can reach needs one; ours keeps their order too
-(see `anabranch.runtime.ports`).
-
-Which streams must carry positions: those that lead to where threads meet.
-
-Where the streams of one region come together, the numbers that its splitter gave tell
-the order. They do not where streams meet that parted elsewhere, and neither behind a
-shuffle that follows an operator with several outputs for one item: all of them have
-the same number, and the shuffle deals them to different replicas.
-
-Pure: a layout is frozen data, computed anew for every change. Three ways to keep order
-between elements exist side by side:
+A layout is frozen data, computed anew for every change. There are three ways to keep order
+between elements:
 
 - one thread feeds another: nothing is needed;
 - a region whose streams meet nothing else on their way: the splitter numbers items and
-  the merger follows the strategy of the plan;
+  the merger follows the ordering of the plan;
 - streams that part and meet again in other ways: every stream that leads to such a
   meeting carries full positions from the source on.
 
-The plan says which of these holds for a region while every region is replicated. One
+The plan says which of these holds for a region while every region is replicated. A plan
 that asks for something else is refused.
+
+Thread propagation (Appendix D) finds the threads that can reach each operator. Every source
+has a thread, and so has every threaded port. A thread goes on through the operators behind
+its start, until it comes to a threaded port, to the replicas of a region, which have
+threads of their own, or to an operator that needs a lock. An operator that several threads
+can reach needs one; ours keeps their order too (see `anabranch.runtime.ports`).
+
+Where the streams of one region come together, the numbers of its splitter tell the order.
+They do not where streams meet that parted elsewhere, nor behind a shuffle that follows an
+operator with several outputs per item: these have the same number, and the shuffle deals
+them to different replicas. The streams that lead to such a place carry positions.
 """
 
 from __future__ import annotations

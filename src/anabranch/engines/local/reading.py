@@ -1,24 +1,17 @@
-"""The thread of a source: reads, drives what follows, and sends on what it gathered.
+"""The thread of a source: it reads, drives the operators behind it, and sends on batches.
 
-Whose turn it is when a program has several sources.
+Collections and files never block: as many items are taken as should go together. Other
+items are gathered while they come quickly; none waits for the next one. An iterator does
+not say that it is about to block: then the flusher sends on what was gathered.
 
-Sources that can be read at any time take turns: the first item of each, the second of
-each, and so on. Where one of them is live nobody waits for it: items are taken in the
-order in which they arrive. Positions tell the one order as well as the other.
+A quick source sends its batches by itself, hundreds of times a second. Waking the flusher
+each time would cost too much: a thread that wakes up wants the interpreter's lock. So the
+flusher looks at such a source now and then, more rarely the longer it has found nothing to
+do, and sleeps when nothing moves.
 
-Sends on what sources have gathered, when they are away for too long.
-
-A source that reads quickly sends on what it gathers by itself, hundreds of times a
-second. To be woken each time would cost more than it is worth: a thread that wakes up
-wants the interpreter's lock. So the flusher looks at such a source now and then, the
-more seldom the longer it has found nothing to do, and sleeps when nothing moves.
-
-The thread of a source: reads, and drives what follows by direct calls.
-
-Collections and files never keep anybody waiting: as many items are taken as should go
-together. Other items are gathered while they come quickly; none waits for the next
-one. An iterator does not tell that it is about to block: what was gathered is then sent
-on by the flusher.
+Several sources that can be read at any time take turns: the first item of each, the second
+of each, and so on. If one of them is live, nobody waits for it: items are taken in the
+order in which they arrive. Positions tell either order.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """What the controllers see of a program on Spark, and change from epoch to epoch.
 
-What the controller sees of a program on Spark, and changes from epoch to epoch.
-
 The levels of a program run one after the other, so threads compete for cores only with
-those of their level. What is shown to the controller is the level that takes longest,
-with its share of the epoch. All regions have the same number of replicas, as many as
-there are cores from the start; cuts are for what cannot be replicated.
+those of their level. The controller is shown the level that takes longest, with its share
+of the epoch. All regions have the same number of replicas, as many as there are cores from
+the start; cuts are for operators that cannot be replicated.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""The Spark session: one that is there already, or an embedded one of our own.
+"""The Spark session: one that exists already, or an embedded one of our own.
 
-A session of the user's is never changed. Our queries run beside it, in a session of
-the same Spark that has their settings.
+A session of the user's is never changed. Our queries run beside it, in a session of the
+same Spark that has their settings.
 
-How what one part of a cut unit gives reaches the next at once.
-
-Spark gathers: a worker writes through a buffer, and the rows for the next worker become
-one batch of many. Both would let the next part wait until the one before has ended. So after
-each chunk comes a row that fills the buffer, which nobody reads, and where there is a
-cut, rows go in batches of one. Each is a chunk of items, so there are few.
+Spark buffers: a worker writes through a buffer, and the rows for the next worker become one
+large batch. Both would make the next part of a cut unit wait until the one before has
+ended. So a row that nobody reads follows each chunk and fills the buffer, and where there
+is a cut, rows go in batches of one. Each is a chunk of items, so there are few.
 """
 
 from __future__ import annotations

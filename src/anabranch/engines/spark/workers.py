@@ -1,15 +1,11 @@
-"""The Spark tasks of a job as a group: what they are at, how they are lost or cancelled.
+"""The Spark tasks of a job as a group: where they are, how they are lost or cancelled.
 
-Tells a process that was lost from a program that failed.
+A lost process (a Python worker, an executor) can be replaced: an epoch counts only when it
+is committed. A program that failed would fail again. `workers` tells the two apart.
 
-What was lost (a Python worker, an executor) can be run again: an epoch counts only when
-it is committed. What failed would fail again.
-
-The Spark tasks of a job as a group: what they are at, and how they are cancelled.
-
-A worker cannot be asked while it is in a function of the user's. So when a job is to
-stop, a file says so, and a thread in each worker of this host answers with the operator
-that the worker is in. Of workers elsewhere only the stage is known.
+A worker cannot be asked while it is in a function of the user's. So when a job is to stop,
+a file says so, and a thread in each worker of this host answers with the operator that the
+worker is in. Of workers elsewhere only the stage is known.
 """
 
 from __future__ import annotations

@@ -1,11 +1,5 @@
 """The checkpoint directory, as the driver uses it and tidies it up.
 
-Which buckets get a new snapshot, and which logs nobody needs any more.
-
-Each epoch writes about as many bytes of snapshots as of logs, oldest snapshot first.
-So the work is spread evenly, no epoch has to write everything, and the logs that are
-kept are about as large as the state itself.
-
 ::
 
     DIR/program.json        whose checkpoint this is, and its identity
@@ -16,6 +10,10 @@ kept are about as large as the state itself.
     DIR/manifests/N-TURN.json  the files of state that later records do not name themselves
     DIR/deliveries/N.pickle what epoch N has for sinks in the driver, until they have it
     DIR/state/UNIT/*.arrow  change logs and snapshots
+
+Each epoch writes about as many bytes of snapshots as of logs, oldest snapshot first. So
+the work is spread evenly, no epoch has to write everything, and the logs that are kept are
+about as large as the state itself.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Files of a checkpoint: whole or not at all, change logs and snapshots.
+"""The files of a checkpoint: change logs and snapshots of states, whole or not at all.
 
-Files that are there whole or not at all, also after a power failure.
-
-And what to tell the user when the file system refuses them.
-
-The durable copy of states: change logs and snapshots, as Arrow files.
-
-A file holds the states of some buckets, each as record batches of its own with the
-columns `key` and `state`, in the order of the keys. A bucket is read without its
-neighbours.
+A file is there whole or not at all, also after a power failure. It holds the states of
+some buckets, each as record batches of its own with the columns `key` and `state`, in the
+order of the keys. A bucket is read without its neighbours.
 """
 
 from __future__ import annotations

@@ -1,21 +1,13 @@
-"""What an epoch takes in: each source is cut into pieces that tasks read themselves.
+"""The intake of an epoch: each source is cut into pieces that tasks read themselves.
 
-What an epoch takes in of an `ab.Source`.
+The driver decides which rows belong to an epoch, and hands out descriptors: a range of a
+file, of the numbers of items, of offsets. Only rows that tasks cannot reach (those of a
+query, lines that arrive at the driver) are read here and shipped.
 
-Workers read the partitions of a bounded source themselves, a block of each at a time,
-and report how far they came. The driver reads what has one partition, is live or cannot
-travel; it ships the rows.
-
-The driver decides which rows belong to an epoch, and hands out descriptors: a range
-of a file, of the numbers of items, of offsets. Only what tasks cannot reach (the rows
-of a query, lines that arrive at the driver) is read here and shipped.
-
-Takes in what an epoch runs on, where possible while the epoch before it still runs.
-
-Finding out which bytes of a file are the next rows costs the driver some hundredths of
-a second, in which the tasks would have nothing to do. What can be read at any time is
-therefore taken one epoch ahead; what arrives by itself is taken when it is needed, so
-that nothing waits longer than it has to.
+Finding the bytes of the next rows costs the driver some hundredths of a second, in which
+the tasks would be idle. So sources that can be read at any time are taken one epoch ahead;
+rows that arrive by themselves are taken when they are needed, so that none waits longer
+than it has to.
 """
 
 from __future__ import annotations

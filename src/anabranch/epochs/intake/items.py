@@ -1,16 +1,12 @@
-"""What an epoch takes in of items that the driver holds, or that a generator gives.
+"""The intake of items that the driver holds, or that a generator gives.
 
-What an epoch takes in of items that the driver holds: a range of their numbers.
+Items of the driver are broadcast, some ten thousand at a time, before the first epoch that
+needs some of them; a piece is a range of their numbers.
 
-The items are broadcast, some ten thousand at a time, before the first epoch that needs
-some of them; tasks are told which they are to take.
-
-What an epoch takes in of a generator: a range of its items.
-
-Nobody can begin a generator in the middle. Every process that is given a range runs
-the generator for itself, keeps it, and passes over the items that are not its own; the
-next range is further on, so a process rarely begins again. That costs each process what
-the driver would have to spend alone, and no item has to travel.
+A generator cannot be started in the middle. Every process that is given a range runs the
+generator for itself, keeps it, and skips the items that are not its own; the next range is
+further on, so a process rarely starts again. That costs each process what the driver would
+have to spend alone, and no item has to travel.
 """
 
 from __future__ import annotations

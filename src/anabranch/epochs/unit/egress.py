@@ -1,10 +1,8 @@
-"""What leaves a unit: sent on, or written as a part of a file sink.
+"""The outputs of a unit: sent on, or written as a part of a file sink.
 
-Writes a range of a file sink as one part, from the task that holds the range.
-
-Several attempts of a task may write at the same time, so each has a file of its own,
-whose name begins with the id of the attempt. The driver moves the file of the attempt
-whose report it got to the name of the part, and removes the others.
+Several attempts of a task may write at the same time, so each has a file of its own, whose
+name begins with the id of the attempt. The driver moves the file of the attempt whose
+report it got to the name of the part, and removes the others.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
-"""What comes into a unit in a task: pieces of sources, and batches of other units.
+"""The inputs of a unit in a task: pieces of sources, and batches of other units.
 
-DataFrames of the user's as sources.
+A piece is read by the task that needs it: through Arrow first, and row by row if Arrow
+refuses it, by the parsers of files, which say exactly what is wrong, and where.
 
-Each micro-batch of a streaming DataFrame is an epoch: Spark's thread hands the batch
-over in `foreachBatch` and waits until the epoch has been committed. The tasks of the
-batch write their partitions down as Arrow files; from then on the rows are read like
-those of any file, by number: partition after partition, as they stand.
-
-Reads a piece of a source in the task that needs it: Arrow first, by rows if not.
-
-Whatever Arrow refuses is read again by the parsers of `runtime.reading`, which say
-exactly what is wrong, and where.
+The rows of a DataFrame of the user's have been written down as Arrow files by the tasks of
+its micro-batch; they are read like those of any file, by number.
 """
 
 from __future__ import annotations

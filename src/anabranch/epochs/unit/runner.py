@@ -1,15 +1,12 @@
-"""Runs a unit in a task: its program, its shortcuts, and its states while an epoch lasts.
+"""Run a unit in a task: its program, its shortcuts, and its states while an epoch lasts.
 
-Cheaper ways to run a unit, where its shape allows it, with the same result.
+The generated programs are kept in the worker process from epoch to epoch; what changes with
+the epoch comes with the task.
 
-Positions cost about as much as a small function. They are not needed when the outputs
-are written on the spot, in the order in which they come; and when each item has
-exactly one output, the outputs simply have the positions of the inputs.
-
-Runs a unit in a task: its program, and its states while an epoch lasts.
-
-The generated programs are kept in the worker process from epoch to epoch; what
-changes with the epoch comes with the task.
+Positions cost about as much as a small function. They are not needed when the outputs are
+written on the spot, in the order in which they come; and when each item has exactly one
+output, the outputs have the positions of the inputs. So there are cheaper ways to run a
+unit where its shape allows it, with the same result.
 """
 
 from __future__ import annotations

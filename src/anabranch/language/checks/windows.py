@@ -1,9 +1,7 @@
-"""Are windows well formed, and do punctuations reach those that wait for them.
+"""Are windows well formed, and do punctuations reach the windows that wait for them.
 
-Do window punctuations reach the windows that wait for them.
-
-An operator that brings streams together, or gives items at a pace of its own, takes
-punctuations out: there is no place left where they would mean what they meant.
+An operator that brings streams together, or gives items at a pace of its own, removes
+punctuations: there is no place left where they would mean what they meant.
 """
 
 from __future__ import annotations

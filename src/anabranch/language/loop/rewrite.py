@@ -1,8 +1,6 @@
 """From the parts of a marked loop to functions and the tuple types between them.
 
-From the parts of a marked loop to functions: one for the source, one for each stage.
-
-The function is rewritten as a syntax tree: its loop becomes functions inside it, which
+There is one function for the source, and one for each stage. The function is rewritten as a syntax tree: its loop becomes functions inside it, which
 it returns. So what stands before the loop runs as it did, the stages see its variables
 as before, and every line keeps its number. For `double` of
 
@@ -27,9 +25,7 @@ it is
             out.append(n)
         return (numbers, double_source, (double_1, double_2), ((), ()))
 
-The tuple types of what goes from stage to stage, where the code plainly says so.
-
-A type is a help (columns instead of pickles, more for analysis to go by), so it is left
+Streams between stages have a tuple type where the code plainly says so. A type is a help (columns instead of pickles, more for analysis to go by), so it is left
 out wherever it would be a guess: for several variables, or one that is assigned twice.
 """
 
