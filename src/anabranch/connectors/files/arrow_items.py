@@ -124,6 +124,16 @@ def _restore(form: Form, values: tuple[Any, ...]) -> Any:
     return made
 
 
+def combine(column: pa.ChunkedArray) -> pa.Array | None:
+    """Return a column as one array; None if there are too many bytes in it for one."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    made = column.combine_chunks()
+    if not isinstance(made, pa.ChunkedArray):
+        return made
+    return made.chunk(0) if made.num_chunks == 1 else None
+
+
 def values_of(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column, quickly.
 

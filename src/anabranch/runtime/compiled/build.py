@@ -15,10 +15,11 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from anabranch.errors import EngineError
@@ -119,13 +120,28 @@ def _column_signature(numba: Any, kernel: ColumnKernel) -> Any:
     )
 
 
+def compile_functions(text: str, signatures: Mapping[str, str]) -> list[Fire]:
+    """Return functions of the text of a module, compiled for signatures of Numba's."""
+    digest = hashlib.sha256(f"{signatures} {text}".encode()).hexdigest()[:24]
+    try:
+        numba = importlib.import_module("numba")
+        module, cache = _load(f"m{digest}", text)
+        return [
+            numba.njit(signature, nogil=True, cache=cache)(vars(module)[name].py_func)
+            for name, signature in signatures.items()
+        ]
+    except Exception as error:  # a compiler has many ways to fail
+        msg = f"{type(error).__name__}: {error}"
+        raise CompilationError(msg) from error
+
+
 def _compile(name: str, text: str, kernel: ArrayKernel | ColumnKernel) -> Fire:
     try:
         numba = importlib.import_module("numba")
         if numba.config.USING_SVML and "math." in text:
             msg = "Intel's SVML computes math functions differently from Python"
             raise CompilationError(msg)  # noqa: TRY301 - one way to say no
-        function, cache = _load(name, text)
+        module, cache = _load(name, text)
         if isinstance(kernel, ColumnKernel):
             signature = _column_signature(numba, kernel)
         else:
@@ -137,7 +153,7 @@ def _compile(name: str, text: str, kernel: ArrayKernel | ColumnKernel) -> Fire:
             fastmath=False,
             cache=cache,
         )
-        made: Fire = decorate(function)
+        made: Fire = decorate(module.kernel)
     except CompilationError:
         raise
     except Exception as error:  # a compiler has many ways to fail
@@ -157,13 +173,13 @@ def _signature(
     return types.boolean(types.int64, *read, *written, constants)
 
 
-def _load(name: str, text: str) -> tuple[Callable[..., Any], bool]:
-    """Return the function of a text, and whether its compiled code can be kept."""
+def _load(name: str, text: str) -> tuple[Any, bool]:
+    """Return the module of a text, and whether its compiled code can be kept."""
     folder = kernel_folder()
     if folder is None:
-        names: dict[str, Any] = {}
-        exec(compile(text, f"<anabranch kernel {name}>", "exec"), names)  # noqa: S102 - our own text
-        return names["kernel"], False
+        made = ModuleType(f"anabranch_kernel_{name}")
+        exec(compile(text, f"<anabranch kernel {name}>", "exec"), vars(made))  # noqa: S102 - our own text
+        return made, False
     path = folder / f"anabranch_kernel_{name}.py"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         draft = path.with_suffix(f".{os.getpid()}")
@@ -175,7 +191,7 @@ def _load(name: str, text: str) -> tuple[Callable[..., Any], bool]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # Numba finds the function by its module
     spec.loader.exec_module(module)
-    return module.kernel, True
+    return module, True
 
 
 def kernel_folder() -> Path | None:
