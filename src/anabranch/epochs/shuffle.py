@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.connectors.files.arrow_items import values_of
+from anabranch.connectors.files.arrow_items import encode_values, values_of
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.states import bucket_of
@@ -20,6 +20,8 @@ from anabranch.operators.clock import is_sign
 from anabranch.operators.getters import key_getter
 
 _BLOB_ITEMS = 200_000  # keeps a blob at some MiB
+_FEW = 8  # replicas: so many times through the items is quicker than to sort them
+_MOST_KEYS = 1 << 17  # whose buckets are remembered
 _SMALL_BYTES = 1 << 16  # such payloads share a batch
 _FREQUENT = 8  # keys that a task tells the driver about
 
@@ -115,6 +117,13 @@ class SentKeys:
     def __init__(self) -> None:
         self._buckets: dict[int, Numbers] = {}
         self._keys: dict[int, Counter[Any]] = {}
+        self._found = _BucketOf(0)
+
+    def find_buckets(self, count: int) -> _BucketOf:
+        """Return the buckets of keys, of so many; each key is hashed once."""
+        if self._found.count != count or len(self._found) > _MOST_KEYS:
+            self._found = _BucketOf(count)
+        return self._found
 
     def add(self, unit: int, buckets: Numbers, count: int) -> None:
         """Count the items of a batch by bucket; those without a key are in none."""
@@ -147,50 +156,50 @@ def by_key(
     if count == 1:
         yield 0, batch
         return
-    order, channels = _by_channel(batch, key, task.stage, unit, sent)
-    moved = batch.take(order)
-    ends = np.searchsorted(channels, np.arange(count + 1))
-    for channel in range(count):
-        start, end = int(ends[channel]), int(ends[channel + 1])
-        if end > start:
-            yield channel, moved.slice(start, end)
+    for channel, rows in _by_channel(batch, key, task.stage, unit, sent):
+        if len(rows):
+            yield channel, batch.take(rows)
 
 
 class _BucketOf(dict[Any, int]):
     """The bucket of each key that has been seen."""
 
-    def __init__(self, buckets: int) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__()
-        self._buckets = buckets
+        self.count = count
 
     def __missing__(self, key: Any) -> int:
-        bucket = self[key] = bucket_of(key, self._buckets)
+        bucket = self[key] = bucket_of(key, self.count)
         return bucket
 
 
 def _by_channel(
     batch: WireBatch, key: tuple[str, ...], stage: TaskStage, unit: int, sent: SentKeys
-) -> tuple[Numbers, Numbers]:
-    """Return which items go where: indices of items by replica, and the replicas.
+) -> Iterator[tuple[int, Numbers]]:
+    """Return which items go where: the replicas, and for each the indices of items.
 
     A punctuation goes to every replica; where their streams meet again, one is kept.
     """
-    marks = np.empty(0, np.int64)
+    count = stage.channels[unit]
     if batch.table is None:
         items = batch.items
         marks = np.array([i for i, x in enumerate(items) if is_sign(x)], np.int64)
-    if not len(marks):
-        channels = _channels(batch, key, stage, unit, sent)
-        order = np.argsort(channels, kind="stable")
-        return order, channels[order]
-    real = np.setdiff1d(np.arange(len(batch)), marks)
-    channels = np.empty(len(batch), np.int64)
-    channels[real] = _channels(batch.take(real), key, stage, unit, sent)
-    count = stage.channels[unit]
-    indices = np.concatenate([real, np.tile(marks, count)])
-    targets = np.concatenate([channels[real], np.repeat(np.arange(count), len(marks))])
-    order = np.lexsort([indices, targets])
-    return indices[order], targets[order]
+        if len(marks):
+            real = np.setdiff1d(np.arange(len(batch)), marks)
+            channels = _channels(batch.take(real), key, stage, unit, sent)
+            for channel in range(count):
+                own = real[channels == channel]
+                yield channel, np.sort(np.concatenate([own, marks]))
+            return
+    channels = _channels(batch, key, stage, unit, sent)
+    if count <= _FEW:
+        for channel in range(count):
+            yield channel, np.flatnonzero(channels == channel)
+        return
+    order = np.argsort(channels, kind="stable")
+    ends = np.searchsorted(channels[order], np.arange(count + 1)).tolist()
+    for channel in range(count):
+        yield channel, order[ends[channel] : ends[channel + 1]]
 
 
 def _channels(
@@ -201,7 +210,7 @@ def _channels(
     An item without a key, or with one that cannot be a key, goes to the first one:
     there the operator that asks for its state fails on it.
     """
-    found = _BucketOf(stage.buckets)
+    found = sent.find_buckets(stage.buckets)
     watch = partial(sent.add_keys, unit) if unit in stage.watched else None
     try:
         buckets = _find_buckets(batch, key, found, watch)
@@ -233,15 +242,14 @@ def _find_buckets(
     if table is not None and not set(key) <= set(table.column_names):
         table = None  # a property, or an attribute of an attribute
     if table is not None and len(key) == 1:
-        encoded = table.column(key[0]).combine_chunks().dictionary_encode()
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.combine_chunks()
-        values = encoded.dictionary.to_pylist()
-        buckets = [found[value] for value in values]
-        if encoded.null_count == 0:
-            indices: Numbers = encoded.indices.to_numpy()
+        encoded = encode_values(table.column(key[0]))
+        if encoded is not None and encoded.null_count == 0:
+            values = encoded.dictionary.to_pylist()
+            buckets = [found[value] for value in values]
+            indices: Numbers = np.from_dlpack(encoded.indices)
             if watch is not None:
-                watch(dict(zip(values, np.bincount(indices).tolist(), strict=True)))
+                counts = np.bincount(indices, minlength=len(values)).tolist()
+                watch({v: n for v, n in zip(values, counts, strict=True) if n})
             return np.array(buckets, np.int64)[indices]
     if table is not None and len(key) > 1:
         keys = list(zip(*(values_of(table.column(name)) for name in key), strict=True))

@@ -16,13 +16,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from anabranch.connectors.files.arrow_items import Form, to_items, to_table
+from anabranch.connectors.files.arrow_items import (
+    Form,
+    join_tables,
+    to_items,
+    to_table,
+    without_codes,
+)
 from anabranch.epochs.pickle import Pickler
 from anabranch.operators.clock import is_sign
 
 Numbers = npt.NDArray[np.int64]
 _COLUMNS, _PICKLED = b"c", b"p"
 _CHUNK_ITEMS = 1 << 14
+_WORTH = 4  # rows for each word of a dictionary that is sent with them
+_SPARSE = 4  # times as many numbers as there are items
+_NO_NUMBERS = np.zeros(0, np.int64)
 
 
 @dataclass
@@ -71,7 +80,7 @@ class WireBatch:
         """Return the items in another order, or some of them."""
         positions = [column[order] for column in self.positions]
         if self.as_table() is not None and self.table is not None:
-            return WireBatch(positions, self.form, self.table.take(pa.array(order)))
+            return WireBatch(positions, self.form, self.table.take(_indices(order)))
         items = self.items
         return WireBatch(positions, self.form, None, [items[i] for i in order.tolist()])
 
@@ -89,13 +98,32 @@ def encode(batch: WireBatch, pickler: Pickler) -> bytes | pa.Buffer:
     table = batch.as_table()
     if table is None:
         return _PICKLED + pickler.dumps((batch.positions, batch.items))
+    if _has_large_dictionary(table):
+        table = without_codes(table)
     for number, column in enumerate(batch.positions):
-        table = table.append_column(f"#{number}", pa.array(column))
+        table = table.append_column(f"#{number}", _indices(column))
     sink = pa.BufferOutputStream()
     sink.write(_COLUMNS)
+    table = table.unify_dictionaries()  # else each would be sent
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()
+
+
+def _has_large_dictionary(table: pa.Table) -> bool:
+    """Tell whether a dictionary has more words than are worth sending with the rows."""
+    return any(
+        column.num_chunks > 0
+        and pa.types.is_dictionary(column.type)
+        and len(column.chunk(0).dictionary) * _WORTH > len(column)
+        for column in table.columns
+    )
+
+
+def _indices(numbers: Numbers) -> pa.Array:
+    """Return numbers as Arrow holds them; `pa.array` would import Pandas."""
+    data = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, data])
 
 
 def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> WireBatch:
@@ -105,24 +133,86 @@ def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> WireBatch:
         return WireBatch(positions, form, None, items)
     table = pa.ipc.open_stream(blob.slice(1)).read_all()
     names = [name for name in table.column_names if name.startswith("#")]
-    positions = [table.column(name).to_numpy() for name in names]
+    positions = [_numbers(table.column(name)) for name in names]
     return WireBatch(positions, form, table.drop_columns(names))
 
 
-def in_order(batches: Sequence[WireBatch]) -> WireBatch:
-    """Return the items of several batches, each of which is in order, as one in order.
+def _numbers(column: pa.ChunkedArray) -> Numbers:
+    parts = [np.from_dlpack(chunk) for chunk in column.chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate([_NO_NUMBERS, *parts])
 
-    Batches that hold separate ranges need no sorting, only to stand in a row.
-    """
-    filled = sorted((b for b in batches if len(b)), key=_first)
-    if not filled:
+
+def in_order(batches: Sequence[WireBatch]) -> WireBatch:
+    """Return the items of several batches, each of which is in order, as one in order."""
+    merged = list(merge_in_order(batches))
+    if not merged:
         return batches[0] if batches else WireBatch([], None, None, [])
-    if len(filled) == 1:
-        return filled[0]
-    joined = end_to_end(filled)
-    if all(_last(one) < _first(two) for one, two in pairwise(filled)):
+    return end_to_end(merged)
+
+
+def merge_in_order(batches: Sequence[WireBatch]) -> Iterator[WireBatch]:
+    """Give the items of several batches, each of which is in order, in order.
+
+    Batches that hold separate ranges need no sorting, only to stand in a row. Of those
+    that overlap, what stands before the end of the first to end is put in order.
+    """
+    waiting = sorted((b for b in batches if len(b)), key=_first, reverse=True)
+    if any(batch.table is None for batch in waiting):
+        yield from _sort_objects(waiting[::-1])
+        return
+    open_: list[WireBatch] = []
+    while waiting or open_:
+        if not open_:
+            open_.append(waiting.pop())
+        end = min(int(batch.positions[0][-1]) for batch in open_)
+        while waiting and waiting[-1].positions[0][0] <= end:
+            open_.append(waiting.pop())
+            end = min(end, int(open_[-1].positions[0][-1]))
+        before, after = [], []
+        for batch in open_:
+            cut = int(np.searchsorted(batch.positions[0], end, side="right"))
+            before.append(batch if cut == len(batch) else batch.slice(0, cut))
+            if cut < len(batch):
+                after.append(batch.slice(cut, len(batch)))
+        open_ = after
+        yield _sort([batch for batch in before if len(batch)])
+
+
+def _sort(batches: Sequence[WireBatch]) -> WireBatch:
+    """Return the items of batches, each of which is in order, in order."""
+    batches = sorted(batches, key=_first)
+    joined = end_to_end(batches)
+    if all(_last(one) < _first(two) for one, two in pairwise(batches)):
         return joined
-    return _each_mark_once(joined.take(np.lexsort(joined.positions[::-1])))
+    return joined.take(_order_of(joined.positions))
+
+
+def _order_of(positions: list[Numbers]) -> Numbers:
+    """Return in which order items come by their positions.
+
+    Single numbers that are close together are put into their places at once.
+    """
+    numbers = positions[0]
+    if len(positions) > 1 or not len(numbers):
+        return np.lexsort(positions[::-1])
+    first = int(numbers.min())
+    span = int(numbers.max()) - first + 1
+    if span > _SPARSE * len(numbers):
+        return np.argsort(numbers, kind="stable")
+    places = np.full(span, -1, np.int64)
+    places[numbers - first] = np.arange(len(numbers))
+    order = places if span == len(numbers) else places[places >= 0]
+    if len(order) != len(numbers) or (span == len(numbers) and order.min() < 0):
+        return np.argsort(numbers, kind="stable")  # some are equal
+    return order
+
+
+def _sort_objects(filled: list[WireBatch]) -> Iterator[WireBatch]:
+    """Give items in order of which some are objects, with each punctuation once."""
+    joined = end_to_end(filled)
+    if not all(_last(one) < _first(two) for one, two in pairwise(filled)):
+        joined = _each_mark_once(joined.take(_order_of(joined.positions)))
+    yield joined
 
 
 def _each_mark_once(batch: WireBatch) -> WireBatch:
@@ -175,7 +265,7 @@ def end_to_end(batches: Sequence[WireBatch]) -> WireBatch:
     form = batches[0].form
     tables = [batch.table for batch in batches]
     if all(table is not None for table in tables):
-        return WireBatch(positions, form, pa.concat_tables(tables))
+        return WireBatch(positions, form, join_tables(tables))
     return WireBatch(
         positions, form, None, [x for batch in batches for x in batch.items]
     )

@@ -48,17 +48,19 @@ class Form:
         """Whether the constructor makes an item of all values, without the user's code."""
         return is_made_plainly(self.type) and takes_values_in_order(self.type)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the columns."""
-        return pa.schema(
-            [
-                pa.field(name, ARROW[kind], nullable=optional)
-                for name, kind, optional in zip(
-                    self.names, self.types, self.optional, strict=True
-                )
-            ]
-        )
+        """The Arrow schema of the columns, with strings as they are."""
+        return self._schema([ARROW[kind] for kind in self.types])
+
+    def _schema(self, types: Sequence[pa.DataType]) -> pa.Schema:
+        columns = zip(self.names, types, self.optional, strict=True)
+        return pa.schema([pa.field(n, t, nullable=o) for n, t, o in columns])
+
+    def table(self, arrays: Sequence[pa.Array]) -> pa.Table:
+        """Return columns as a table; strings may be codes with a dictionary."""
+        schema = self._schema([array.type for array in arrays])
+        return pa.Table.from_arrays(arrays, schema=schema)
 
 
 @lru_cache(maxsize=256)
@@ -134,6 +136,39 @@ def combine(column: pa.ChunkedArray) -> pa.Array | None:
     return made.chunk(0) if made.num_chunks == 1 else None
 
 
+CODES = pa.dictionary(pa.int32(), pa.string())
+
+
+def without_codes(table: pa.Table) -> pa.Table:
+    """Return a table with all strings as they are."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            plain = field.with_type(field.type.value_type)
+            column = table.column(place).cast(plain.type)
+            table = table.set_column(place, plain, column)
+    return table
+
+
+def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of tables one behind the other; some may have codes for strings.
+
+    >>> coded = pa.table({"s": pa.array(["a"]).dictionary_encode()})
+    >>> join_tables([coded, pa.table({"s": ["b"]})]).column("s").to_pylist()
+    ['a', 'b']
+    """
+    if any(table.schema != tables[0].schema for table in tables):
+        tables = [without_codes(table) for table in tables]
+    return pa.concat_tables(tables)
+
+
+def encode_values(column: pa.ChunkedArray) -> pa.Array | None:
+    """Return a column as codes and a dictionary; None if it is too large for one."""
+    array = combine(column)
+    if array is None or pa.types.is_dictionary(array.type):
+        return array
+    return array.dictionary_encode()
+
+
 def values_of(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column, quickly.
 
@@ -145,15 +180,15 @@ def values_of(column: pa.ChunkedArray) -> list[Any]:
         return column.to_pylist()  # type: ignore[no-any-return]
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         return np.from_dlpack(column.combine_chunks()).tolist()  # type: ignore[no-any-return]
+    few = pa.types.is_dictionary(column.type)
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         head = column.slice(0, 1000)
-        if len(head.unique()) * 2 <= len(head):
-            encoded = column.combine_chunks().dictionary_encode()
-            if isinstance(encoded, pa.ChunkedArray):
-                encoded = encoded.combine_chunks()
-            words = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-            return words[np.from_dlpack(encoded.indices)].tolist()  # type: ignore[no-any-return]
-    return column.to_pylist()  # type: ignore[no-any-return]
+        few = len(head.unique()) * 2 <= len(head)
+    encoded = encode_values(column) if few else None
+    if encoded is None:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    words = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+    return words[np.from_dlpack(encoded.indices)].tolist()  # type: ignore[no-any-return]
 
 
 def _is_its_fields(tuple_type: Any) -> bool:

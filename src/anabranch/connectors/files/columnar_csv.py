@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from anabranch.connectors.files.arrow_items import ARROW, Form, combine
+from anabranch.connectors.files.arrow_items import ARROW, CODES, Form, combine
 from anabranch.connectors.files.csv import encode_rows
 from anabranch.runtime.compiled.build import CompilationError, Fire, compile_functions
 from anabranch.runtime.compiled.program import WHEN_VARIABLE
@@ -188,7 +188,7 @@ class ColumnReader:
             arrays = [self._array(name, made[name], found) for name in self._form.names]
         except UnicodeDecodeError:
             return None
-        return pa.Table.from_arrays(arrays, names=list(self._form.names))
+        return self._form.table(arrays)
 
     def _describe(
         self, rows: int
@@ -284,7 +284,7 @@ class _Written(NamedTuple):
             return cls(_BOOL, (wide.ctypes.data, 0, 0), wide)
         if kind == pa.string():
             return cls(_STRINGS, (0, *_places(array)), array)
-        if kind == pa.dictionary(pa.int32(), pa.string()):
+        if kind == CODES:
             words = _spell(array.dictionary)
             codes = array.indices
             address = codes.buffers()[1].address + 4 * codes.offset
