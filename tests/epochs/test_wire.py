@@ -17,6 +17,7 @@ from anabranch.epochs.wire import (
     end_to_end,
     in_order,
     interleave,
+    merge_in_order,
 )
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import from_iterable
@@ -118,3 +119,48 @@ def test_taking_some_keeps_items_with_their_positions():
 
         assert order.tolist() == taken.positions[0].tolist()
         assert [made.items[i] for i in order] == taken.items
+
+
+def coded(made):
+    """Return a batch whose strings are codes."""
+    made = made.compact()
+    place = made.table.column_names.index("symbol")
+    field = made.table.schema.field(place)
+    column = made.table.column(place).dictionary_encode()
+    table = made.table.set_column(place, field.with_type(column.type), column)
+    return WireBatch(made.positions, made.form, table)
+
+
+def test_codes_of_strings_travel_and_meet_strings_as_they_are():
+    items = trades(400)
+    one = coded(batch(items[:200], [(n,) for n in range(200)]))
+    two = batch(items[200:], [(n,) for n in range(200, 400)]).compact()
+
+    assert pa.types.is_dictionary(back(one).table.schema.field("symbol").type)
+    assert items == in_order([back(two), back(one)]).items
+
+
+def test_a_dictionary_larger_than_its_rows_stays_behind():
+    made = coded(batch(trades(40), [(n,) for n in range(40)])).slice(7, 9)
+
+    assert trades(40)[7:9] == back(made).items
+    assert "string" == str(back(made).table.schema.field("symbol").type)
+
+
+@given(st.lists(st.integers(0, 2), max_size=60), st.integers(1, 9), st.booleans())
+def test_runs_that_overlap_are_merged_part_by_part(owners, size, sparse):
+    step = 50 if sparse else 1
+    items = trades(len(owners))
+    batches = []
+    for owner in range(3):
+        own = [n for n, who in enumerate(owners) if who == owner]
+        for start in range(0, len(own), size):
+            some = own[start : start + size]
+            made = batch([items[n] for n in some], [(n * step,) for n in some])
+            batches.append(coded(made))
+
+    merged = list(merge_in_order(batches))
+
+    assert items == [item for made in merged for item in made.items]
+    numbers = [n for made in merged for n in made.positions[0].tolist()]
+    assert [n * step for n in range(len(items))] == numbers

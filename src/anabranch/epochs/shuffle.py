@@ -246,7 +246,7 @@ def _find_buckets(
         if encoded is not None and encoded.null_count == 0:
             values = encoded.dictionary.to_pylist()
             buckets = [found[value] for value in values]
-            indices: Numbers = np.from_dlpack(encoded.indices)
+            indices = np.asarray(np.from_dlpack(encoded.indices), np.int64)
             if watch is not None:
                 counts = np.bincount(indices, minlength=len(values)).tolist()
                 watch({v: n for v, n in zip(values, counts, strict=True) if n})

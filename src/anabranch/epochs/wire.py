@@ -138,7 +138,7 @@ def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> WireBatch:
 
 
 def _numbers(column: pa.ChunkedArray) -> Numbers:
-    parts = [np.from_dlpack(chunk) for chunk in column.chunks]
+    parts = [np.asarray(np.from_dlpack(chunk), np.int64) for chunk in column.chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([_NO_NUMBERS, *parts])
 
 

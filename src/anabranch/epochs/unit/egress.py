@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from anabranch.connectors.files.arrow_items import form_of
+from anabranch.connectors.files.arrow_items import form_of, without_codes
+from anabranch.connectors.files.columnar_csv import write_table
 from anabranch.connectors.files.columns import columns_of
 from anabranch.connectors.files.csv import csv_of_table, encode_csv, encode_rows
 from anabranch.connectors.files.jsonl import encode_jsonl
@@ -125,7 +127,7 @@ def _write_to(file: BinaryIO, op: Op, item_type: Any, batch: WireBatch) -> None:
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
     match op.kind.format:
         case "csv":
-            file.write(_csv(item_type, batch))
+            file.writelines(_csv(item_type, batch))
         case "jsonl":
             file.write(encode_jsonl(batch.items))
         case "parquet":
@@ -133,15 +135,21 @@ def _write_to(file: BinaryIO, op: Op, item_type: Any, batch: WireBatch) -> None:
             if table is None:
                 names = columns_of(item_type)
                 table = table_of(batch.items, names, arrow_types(item_type))
-            pq.write_table(table, file)
+            pq.write_table(without_codes(table), file)
 
 
-def _csv(item_type: Any, batch: WireBatch) -> bytes:
+def _csv(item_type: Any, batch: WireBatch) -> Iterable[bytes | memoryview]:
+    """Return the text of a part: by kernels, by Arrow, or else item by item."""
     table = batch.as_table()
-    fast = None if table is None else csv_of_table(table)
-    if fast is not None and table is not None:
-        return encode_rows([table.column_names]) + fast
-    return encode_csv(batch.items, columns_of(item_type), header=True)
+    if table is not None:
+        head = encode_rows([table.column_names])
+        parts = write_table(table)
+        if parts is not None:
+            return chain((head,), parts)
+        fast = csv_of_table(without_codes(table))
+        if fast is not None:
+            return head, fast
+    return (encode_csv(batch.items, columns_of(item_type), header=True),)
 
 
 def _fitting(op: Op, item_type: Any, batch: WireBatch, on_error: OnError) -> WireBatch:

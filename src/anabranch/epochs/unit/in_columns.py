@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import form_of, to_items
 from anabranch.epochs.wire import Numbers, WireBatch, end_to_end
@@ -86,7 +85,7 @@ class InColumns:
         form = form_of(made.type)
         assert form is not None  # noqa: S101 - the compiler has made sure
         arrays = [column.arrow for column in made.columns]
-        table = pa.Table.from_arrays(arrays, schema=form.schema)
+        table = form.table(arrays)
         if self._typed:
             return WireBatch(positions, form, table)
         return WireBatch(positions, None, None, to_items(table, form))

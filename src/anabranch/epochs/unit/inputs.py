@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import Form, form_of
+from anabranch.connectors.files.columnar_csv import BEHIND, ColumnReader
 from anabranch.connectors.files.csv import csv_table
 from anabranch.connectors.files.listing import read_range
 from anabranch.connectors.files.opening import row_parser
@@ -127,14 +128,18 @@ def _read_text(
         return make_batch([], form)
     # A constructor of the user's may refuse a row, and only the parser of rows tells.
     if kind.format == "csv" and form is not None and is_made_plainly(kind.type):
-        table = csv_table(
-            data, form, piece.rows, columns=piece.columns, delimiter=kind.delimiter
-        )
+        reader = ColumnReader(form, piece.columns, kind.delimiter)
+        table = reader.read(data + bytes(BEHIND), len(data), piece.rows)
+        if table is None or table.num_rows != piece.rows:
+            table = csv_table(
+                data, form, piece.rows, columns=piece.columns, delimiter=kind.delimiter
+            )
+            if table is not None:
+                # As items would be: the pieces of a source can be put together.
+                table = pa.Table.from_arrays(table.columns, schema=form.schema)
         if table is not None:
             numbers = np.arange(piece.first, piece.first + table.num_rows)
-            # As items would be laid out: the pieces of a source can be put together.
-            same = pa.Table.from_arrays(table.columns, schema=form.schema)
-            return WireBatch([numbers], form, same)
+            return WireBatch([numbers], form, table)
     parser = row_parser(kind, piece.columns, locate(piece.path))
     at = Position(piece.first, piece.line)
     return make_batch(parser.parse(data, at, _refuse(piece, op, on_error)), form)

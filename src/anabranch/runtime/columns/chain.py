@@ -332,7 +332,10 @@ class _Step:
         columns = []
         for number, column in enumerate(batch.columns):
             found = [item[number] for item in waiting] if named else waiting
-            joined = pa.concat_arrays([_array(found, column.kind), column.arrow])
+            first, then = _array(found, column.kind), column.arrow
+            if then.type != first.type:  # codes of strings
+                then = then.cast(first.type)
+            joined = pa.concat_arrays([first, then])
             columns.append(BatchColumn(column.kind, self._pool, arrow=joined))
         before = np.repeat(np.arange(len(kept)), lengths)
         whole = ColumnBatch(batch.type, tuple(columns), len(waiting) + batch.count)

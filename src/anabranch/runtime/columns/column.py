@@ -221,7 +221,10 @@ class BatchColumn:
                 raise UnfitError(msg)
             encoded = self.arrow.dictionary_encode()
             codes = np.from_dlpack(encoded.indices).astype(np.int64)
-            self._encoded = encoded.dictionary.to_pylist(), codes
+            words = encoded.dictionary.to_pylist()
+            if pa.types.is_dictionary(self.arrow.type):
+                words, codes = _as_they_come(words, codes)
+            self._encoded = words, codes
         return self._encoded
 
     def list_values(self) -> list[Any]:
@@ -251,3 +254,19 @@ class BatchColumn:
             words, codes = self._encoded
             made._encoded = words, codes[rows]
         return made
+
+
+def _as_they_come(words: list[Any], codes: Numpy) -> tuple[list[Any], Numpy]:
+    """Return the words that occur, in the order in which they do, and which are where.
+
+    >>> words, codes = _as_they_come(["a", "b", "c"], np.array([2, 0, 2]))
+    >>> words, codes.tolist()
+    (['c', 'a'], [0, 1, 0])
+    """
+    firsts = np.full(len(words), len(codes))
+    firsts[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    order = np.argsort(firsts, kind="stable")
+    used = order[: np.count_nonzero(firsts < len(codes))]
+    ranks = np.empty(len(words), np.int64)
+    ranks[order] = np.arange(len(order))
+    return [words[place] for place in used.tolist()], ranks[codes]
