@@ -14,7 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.connectors.storage import StorePath, find_matching, locate, why_no_store
+from anabranch.connectors.storage import (
+    StorePath,
+    _find_place,
+    find_matching,
+    locate,
+    why_no_store,
+)
 from anabranch.epochs import faults
 from anabranch.errors import InputError, OperatorError, OutputError
 from tests import needs
@@ -163,6 +169,19 @@ def test_known_stores(path):
 @pytest.mark.parametrize(("path", "why"), UNKNOWN.items(), ids=UNKNOWN)
 def test_unknown_stores(path, why):
     assert why in (why_no_store(path) or "")
+
+
+@pytest.mark.parametrize(
+    ("options", "limit_s"), [("", 30), ("retry_limit_seconds=5", 5)]
+)
+def test_a_store_of_google_that_does_not_answer_is_given_up(options, limit_s):
+    """
+    Arrow alone tries for 15 minutes.
+    """
+    store, _ = _find_place("gs://bucket/x.csv", options)
+    _, (told,) = store.__reduce__()
+
+    assert limit_s == told["retry_time_limit"].total_seconds()
 
 
 def test_a_url_is_not_taken_for_a_local_path(tmp_path):

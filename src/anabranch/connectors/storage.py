@@ -430,6 +430,11 @@ def _open_hdfs(host: str, options: Mapping[str, str]) -> Any:
     )
 
 
+def _open_gs(bucket: str, options: Mapping[str, str]) -> Any:
+    # Arrow's own limit is 15 minutes, also for a host that has no network at all.
+    return _open_by_url("gs")(bucket, {"retry_limit_seconds": "30", **options})
+
+
 def _open_by_url(scheme: str) -> Callable[[str, Mapping[str, str]], Any]:
     def open_store(host: str, options: Mapping[str, str]) -> Any:
         query = "&".join(f"{name}={value}" for name, value in options.items())
@@ -442,7 +447,7 @@ def _open_by_url(scheme: str) -> Callable[[str, Mapping[str, str]], Any]:
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _ARROW: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
     "s3": _open_s3,
-    "gs": _open_by_url("gs"),
+    "gs": _open_gs,
     "abfs": _open_by_url("abfs"),
     "abfss": _open_by_url("abfss"),
     "hdfs": _open_hdfs,
