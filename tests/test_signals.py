@@ -152,3 +152,43 @@ def test_while_somebody_waits_signals_are_counted():
         assert (2, 130) == (signals.times, signals.exit_status)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+LOADING = """\
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+{before}
+from anabranch_command import main
+main(["--version"])
+"""
+
+
+def interrupt_loading(name, before=""):
+    return subprocess.run(
+        [sys.executable, "-c", LOADING.format(name=name, before=before)],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("name", ["anabranch.errors", "anabranch.cli.main", "numpy"])
+def test_an_interrupt_while_the_command_is_loaded_ends_it_without_a_word(name):
+    done = interrupt_loading(name)
+
+    assert (-signal.SIGINT, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_an_interrupt_that_was_to_be_ignored_is_ignored():
+    done = interrupt_loading(
+        "anabranch.cli.main", "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
