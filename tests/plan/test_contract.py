@@ -11,14 +11,17 @@ import pytest
 import anabranch as ab
 from anabranch import job
 from anabranch.cli.programs import load_sinks
+from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration, lay_out_replicated
 from anabranch.engines.local.layout import lay_out as lay_out_locally
+from anabranch.engines.local.run import run_bodies_in_parallel
 from anabranch.epochs.checkpoint.program import refuse_hidden_state
 from anabranch.epochs.layout import lay_out as lay_out_on_spark
 from anabranch.errors import CheckpointError, PlanError
 from anabranch.job import engine_named
 from anabranch.plan.plan import (
     ArrayKernel,
+    Body,
     Element,
     Plan,
     PlanOperator,
@@ -65,6 +68,16 @@ def numbers() -> ab.Sink:
     return stream.map(abs, name="abs").to_list(name="out")
 
 
+def rounds() -> ab.Sink:
+    stream = ab.from_iterable([1, 2], int, name="src")
+    return stream.iterate(lambda s: s.map(abs), rounds=2, name="rounds").to_list()
+
+
+def with_body(before, **changes):
+    bodies = tuple(replace(body, **changes) for body in before.bodies)
+    return replace(before, bodies=bodies)
+
+
 def laid(on, made, plan):
     """Return everything that an engine makes of a plan, as text."""
     if on == "spark":
@@ -74,7 +87,9 @@ def laid(on, made, plan):
         return str((parts, made_of.choice))
     degrees = {region.name: 2 for region in plan.regions}
     made_of = lay_out_locally(made.graph, plan, Configuration(degrees=degrees))
-    return str((made_of, choice_of(plan), plan.undivided))
+    fed = run_bodies_in_parallel(made.graph, plan, Options())
+    bodies = [op.name for op in fed if getattr(op.kind, "run", None)]
+    return str((made_of, choice_of(plan), plan.undivided, bodies))
 
 
 def with_first(kind, plan, **changes):
@@ -110,6 +125,9 @@ CHANGES = {
     (Plan, "elements"): (trades, lambda p: replace(p, elements=())),
     (Plan, "together"): (trades, lambda p: replace(p, together=(("out",),))),
     (Plan, "columns"): (trades, lambda p: replace(p, columns=())),
+    (Plan, "bodies"): (rounds, lambda p: replace(p, bodies=())),
+    (Body, "operator"): (rounds, lambda p: with_body(p, operator="src")),
+    (Body, "plan"): (rounds, lambda p: with_body(p, plan=Plan((), (), (), (), ()))),
     (Plan, "one_thread"): None,  # job.py runs the program sequentially: below
     (Plan, "chains"): None,  # a checkpoint records it: test_region_kind.py
     (PlanOperator, "name"): (trades, lambda p: with_first(PlanOperator, p, name="x")),

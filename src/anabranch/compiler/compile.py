@@ -12,9 +12,10 @@ from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.refute import refute
 from anabranch.graph.graph import Graph
+from anabranch.operators.iterate import Iterate
 from anabranch.plan.draw import draw_svg
 from anabranch.plan.json import to_dict
-from anabranch.plan.plan import Plan, Reason
+from anabranch.plan.plan import Body, Plan, Reason
 from anabranch.python.analyze import analyze_program
 from anabranch.python.sharing import Sharing
 from anabranch.python.traits import Traits
@@ -79,7 +80,26 @@ def compile_graph(
     traits, sharing = refute(analyze_program(graph, on_error), refuted or {})
     traits = {name: choose_lift(one, target) for name, one in traits.items()}
     plan = make_plan(graph, traits, target, rules, sharing)
+    if target.rounds and not plan.one_thread:
+        plan = replace(plan, bodies=_plan_bodies(graph, traits, target, rules))
     return Compilation(graph, traits, plan, target, rules, sharing)
+
+
+def _plan_bodies(
+    graph: Graph, traits: Mapping[str, Traits], target: Target, rules: Rules
+) -> tuple[Body, ...]:
+    """Return the plans of the bodies of rounds that can run in parallel.
+
+    One that does something outside is left to one thread: where a round fails, it runs
+    again to tell what one thread would have met.
+    """
+    calm = replace(target, resilient=False)  # a failure ends its rounds
+    bodies = {
+        op.name: compile_graph(op.kind.body, calm, rules).plan
+        for op in graph
+        if isinstance(op.kind, Iterate) and not traits[op.name].effects
+    }
+    return tuple(Body(name, plan) for name, plan in bodies.items() if plan.regions)
 
 
 def choose_lift(traits: Traits, target: Target) -> Traits:

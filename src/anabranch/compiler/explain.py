@@ -61,6 +61,9 @@ def explain(
         sections.append(_wrap(text, "", 4))
     if plan.sequential:
         sections.append(_sequential(graph, traits, plan.sequential))
+    rounds = "\n".join(_rounds(plan))
+    if rounds:
+        sections.append(f"Rounds\n{rounds}")
     runs = "\n".join(_runs(plan))
     if runs:
         sections.append(f"Columns or Python\n{runs}")
@@ -176,6 +179,23 @@ def _quote_line(reason: Reason | None) -> Iterator[str]:
         where = f"        {reason.file}:{reason.line}: "
         room = max(WIDTH - len(where), 20)
         yield where + textwrap.shorten(words, room, placeholder=" ...")
+
+
+def _rounds(plan: Plan) -> Iterator[str]:
+    for body in plan.bodies:
+        for region in body.plan.regions:
+            names = ", ".join(region.operators)
+            key = f" by {', '.join(region.key)}" if region.key else ""
+            text = f"{body.operator}: {names} of its body run in parallel{key}"
+            yield _wrap(f"{text}, in each round", "    ", 4)
+        for one in body.plan.sequential:
+            if one.operator in (
+                body.plan.operators[0].name,
+                body.plan.operators[-1].name,
+            ):
+                continue  # where items come in, and where they go out
+            text = f"{one.operator} of its body runs once: {one.why}"
+            yield _wrap(f"{body.operator}: {text}", "    ", 4)
 
 
 def _runs(plan: Plan) -> Iterator[str]:

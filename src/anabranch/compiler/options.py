@@ -15,6 +15,8 @@ class Target:
     workers at once. An `aligned` one deals items out in groups, so that blocks of
     several items can be replicated. Without `replicas` it has one thread.
 
+    With `rounds` it runs the body of an `iterate` on all replicas.
+
     A `resilient` run goes on after errors, so items may be missing anywhere.
     """
 
@@ -23,10 +25,11 @@ class Target:
     aligned: bool = False
     replicas: bool = True
     resilient: bool = False
+    rounds: bool = False
 
 
 SPARK = Target(batched=True, aligned=True)
-LOCAL = Target(parallel_ends=False, aligned=True)
+LOCAL = Target(parallel_ends=False, aligned=True, rounds=True)
 SEQUENTIAL = Target(parallel_ends=False, replicas=False)
 
 

@@ -10,6 +10,8 @@ from anabranch.graph.graph import Graph
 from anabranch.graph.kind import Kind, UserCode
 from anabranch.operators.kernel import Kernel, Outputs, State
 
+RunBody: TypeAlias = Callable[[Graph, list[Any]], list[Any]]  # a body on one window
+
 
 @dataclass(frozen=True, eq=False)
 class Iterate(Kind):
@@ -22,15 +24,13 @@ class Iterate(Kind):
     body: Graph
     rounds: int | None
     until: Callable[[list[Any]], bool] | None
+    run: RunBody | None = None  # how an engine runs a round; else one thread does
     label: ClassVar[str] = "iterate"
 
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         inner = tuple(code for op in self.body.ops for code in op.kind.user_code)
         return inner if self.until is None else (*inner, UserCode("until", self.until))
-
-
-RunBody: TypeAlias = Callable[[Graph, list[Any]], list[Any]]  # a body on one window
 
 
 class IterateKernel(Kernel):

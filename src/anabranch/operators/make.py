@@ -75,6 +75,6 @@ def make_kernel(op: Op, run_body: RunBody) -> Kernel:  # noqa: C901, PLR0911, PL
                 kind, make_kernel(replace(op, kind=kind.kind), run_body)
             )
         case Iterate() as kind:
-            return IterateKernel(kind, run_body)
+            return IterateKernel(kind, kind.run or run_body)
     msg = f"no kernel for {op.kind!r}"
     raise TypeError(msg)

@@ -10,6 +10,7 @@ from anabranch.errors import PlanError
 from anabranch.graph.graph import Graph, name_stream, streams_into, streams_out_of
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block
+from anabranch.operators.iterate import Iterate
 from anabranch.operators.stateless import Map
 from anabranch.plan.plan import Order, Plan, PlanOperator, Push, Region
 
@@ -352,6 +353,19 @@ def _since_numbered(look: _Look) -> dict[str, Push]:
     return found
 
 
+def _bodies_are_those_of_rounds(look: _Look) -> Iterator[str]:
+    for body in look.plan.bodies:
+        inside = body.operator in look.graph
+        kind = look.graph[body.operator].kind if inside else None
+        if not isinstance(kind, Iterate):
+            yield f"{body.operator} has the plan of a body, but no rounds"
+            continue
+        try:
+            check(kind.body, body.plan)
+        except PlanError as error:
+            yield f"the body of {body.operator}: {error}"
+
+
 RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
     _operators_have_one_element,
     _operators_are_those_of_the_program,
@@ -365,4 +379,5 @@ RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
     _kernels_are_of_their_subgraph,
     _joints_fit_their_neighbours,
     _orderings_are_safe,
+    _bodies_are_those_of_rounds,
 )

@@ -10,6 +10,7 @@ from anabranch.errors import PlanError
 from anabranch.plan.plan import (
     ArrayColumn,
     ArrayKernel,
+    Body,
     Element,
     Plan,
     PlanOperator,
@@ -27,6 +28,9 @@ def to_dict(plan: Plan) -> dict[str, Any]:
     >>> to_dict(Plan((), (), (), (), (Element("e0", ("a",), None),)))["elements"]
     [{'operators': ['a'], 'name': 'e0', 'region': None}]
     """
+    bodies = [
+        {"operator": body.operator, "plan": to_dict(body.plan)} for body in plan.bodies
+    ]
     return {
         "operators": [_operator_to(operator) for operator in plan.operators],
         "subgraphs": [_subgraph_to(subgraph) for subgraph in plan.subgraphs],
@@ -49,6 +53,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
         ],
         "together": [list(group) for group in plan.together],
         "one_thread": plan.one_thread,
+        **({"bodies": bodies} if bodies else {}),
     }
 
 
@@ -78,6 +83,10 @@ def from_dict(data: Mapping[str, Any]) -> Plan:
             ),
             together=tuple(tuple(group) for group in data.get("together", ())),
             one_thread=data.get("one_thread", ""),
+            bodies=tuple(
+                Body(one["operator"], from_dict(one["plan"]))
+                for one in data.get("bodies", ())
+            ),
         )
     except (KeyError, TypeError, AttributeError) as error:
         msg = (

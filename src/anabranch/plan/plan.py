@@ -165,6 +165,14 @@ class Element:
 
 
 @dataclass(frozen=True)
+class Body:
+    """The plan of the body of rounds: each round runs as a program of its own."""
+
+    operator: str
+    plan: Plan
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that was decided about a program, in the order of its operators.
 
@@ -175,6 +183,7 @@ class Plan:
     `together` are operators that share something: nothing may come between them.
     `one_thread` tells why the whole program runs as one thread ("" where it need not).
     `chains` tells that regions were restricted to chains of operators.
+    `bodies` are the bodies of rounds that have parallel regions; others run as one thread.
     `columns` are the kernels of operators that run in columns. They hold types of the
     user's, which JSON cannot: a plan that was read from JSON runs in Python.
     """
@@ -187,6 +196,7 @@ class Plan:
     together: tuple[tuple[str, ...], ...] = ()
     one_thread: str = ""
     chains: bool = False
+    bodies: tuple[Body, ...] = ()
     columns: tuple[ColumnKernel, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
