@@ -1,8 +1,9 @@
 """From the parts of a marked loop to functions and the tuple types between them.
 
-There is one function for the source, and one for each stage. The function is rewritten as a syntax tree: its loop becomes functions inside it, which
-it returns. So what stands before the loop runs as it did, the stages see its variables
-as before, and every line keeps its number. For `double` of
+There is one function for the source, and one for each stage. The function is rewritten as
+a syntax tree: its loop becomes functions inside it, which it returns. So the code before
+the loop runs as it did, the stages see its variables as before, and every line keeps its
+number. For `double` of
 
     @ab.to_stream
     def double(numbers, out):
