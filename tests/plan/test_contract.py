@@ -18,6 +18,7 @@ from anabranch.engines.local.run import run_bodies_in_parallel
 from anabranch.epochs.checkpoint.program import refuse_hidden_state
 from anabranch.epochs.layout import lay_out as lay_out_on_spark
 from anabranch.errors import CheckpointError, PlanError
+from anabranch.graph.traits import Push
 from anabranch.job import engine_named
 from anabranch.plan.plan import (
     ArrayKernel,
@@ -25,7 +26,6 @@ from anabranch.plan.plan import (
     Element,
     Plan,
     PlanOperator,
-    Push,
     Region,
     Sequential,
     Subgraph,

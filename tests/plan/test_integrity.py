@@ -7,8 +7,9 @@ import pytest
 from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import LOCAL
 from anabranch.errors import PlanError
+from anabranch.graph.traits import Push
 from anabranch.plan.integrity import check
-from anabranch.plan.plan import ArrayKernel, Push, Subgraph
+from anabranch.plan.plan import ArrayKernel, Subgraph
 from tests.compiler.notation import program
 
 KERNEL = ArrayKernel("a", 1, 1, 1, (), (), "", ())

@@ -25,7 +25,7 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
     >>> from anabranch.operators.stateless import Union
     >>> left, both = Op("left", Kind(), (Output("s"),)), (Output("s"), Output("left"))
     >>> g = Graph((Op("s", SourceKind()), left, Op("u", Union(), both)))
-    >>> from anabranch.plan.plan import Push
+    >>> from anabranch.graph.traits import Push
     >>> r0 = Region("r0", ("left",), (), Push(1, 1), "strict", "split", "merge", "")
     >>> find_meetings(g, [r0])
     {'r0': 'its items meet those of other threads at u'}

@@ -108,7 +108,7 @@ def order_regions(
                 name=name,
                 operators=one.operators,
                 key=one.key,
-                push=plan.Push(*push),
+                push=push,
                 ordering=chosen.ordering,
                 first_joint=joints.first,
                 last_joint=joints.last,

@@ -1,15 +1,20 @@
 """What every operator is: the base of all kinds of operators, sources and sinks.
 
 A kind is frozen data that says *what the user wrote*. It has no running state: its
-kernel, beside it in `anabranch.operators`, executes it, and `anabranch.python.traits`
-says what may be assumed about it.
+kernel, beside it in `anabranch.operators`, executes it, and its traits say what may be
+assumed about it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from anabranch.graph.traits import ANY, ONE, Traits, keep_nothing, keep_one_state
+
+if TYPE_CHECKING:
+    from anabranch.graph.graph import Op
 
 
 class UserCode(NamedTuple):
@@ -39,6 +44,11 @@ class Kind:
         """How many output streams the operator has."""
         return 1
 
+    def traits(self, op: Op) -> Traits:
+        """Return the traits of `op`, of this kind, if its code is pure."""
+        text = f"nothing is known about operators of kind {self.label}"
+        return keep_one_state(op, text, ANY)
+
 
 @dataclass(frozen=True, eq=False)
 class SourceKind(Kind):
@@ -50,6 +60,14 @@ class SourceKind(Kind):
     def live(self) -> bool:
         """Whether only `stop()` ends it; a generator that never ends cannot say so."""
         return False
+
+    @property
+    def in_parallel(self) -> bool:
+        """Whether several workers can read it at once."""
+        return True
+
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, ONE, in_parallel=self.in_parallel)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anabranch.errors import OperatorError
+from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind, UserCode
+from anabranch.graph.traits import (
+    ANY,
+    ONE,
+    Push,
+    Traits,
+    keep_by_key,
+    keep_nothing,
+    keep_one_state,
+)
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.stateless import describe_function, finite
 
@@ -26,6 +36,12 @@ class Block(Kind):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("function", self.function),)
+
+    def traits(self, op: Op) -> Traits:
+        push = Push(self.push, self.push)
+        if self.pop == self.peek == 1:
+            return keep_nothing(op, push, pop=1)
+        return keep_by_key(op, "a block buffers items", push, pop=self.pop)
 
 
 @dataclass(frozen=True)
@@ -73,6 +89,10 @@ class Deal(Kind):
     def outputs(self) -> int:
         return len(self.weights)
 
+    def traits(self, op: Op) -> Traits:
+        text = "a splitter counts whose turn it is"
+        return keep_one_state(op, text, ONE, forwards=None)
+
 
 @dataclass(frozen=True, eq=False)
 class Collect(Kind):
@@ -80,6 +100,10 @@ class Collect(Kind):
 
     weights: tuple[int, ...]
     label: ClassVar[str] = "collect"
+
+    def traits(self, op: Op) -> Traits:
+        text = "a joiner takes the branches in turn"
+        return keep_one_state(op, text, ANY, forwards=None)
 
 
 class BlockKernel(Kernel):

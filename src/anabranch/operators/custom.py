@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anabranch.errors import OperatorError
+from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind, UserCode
+from anabranch.graph.traits import ANY, ONE, Traits, keep_by_key, keep_one_state
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.stateless import describe_function, finite
 
@@ -82,6 +84,11 @@ class Scan(Kind):
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("step", self.step),)
 
+    def traits(self, op: Op) -> Traits:
+        return keep_by_key(
+            op, "scan carries a state along", ONE, punctuation="preserving"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Apply(Kind):
@@ -106,6 +113,17 @@ class Apply(Kind):
     def overrides(self, method: str) -> bool:
         """Tell whether the user's class defines `method` itself."""
         return getattr(self.operator, method, None) is not getattr(Operator, method)
+
+    def traits(self, op: Op) -> Traits:
+        name = self.operator.__name__
+        if op.state_key and self.overrides("punctuation"):
+            text = (
+                f"{name}.punctuation() may give results of several keys at one "
+                "punctuation, which stand in the order of the keys"
+            )
+            return keep_one_state(op, text, ANY, punctuation="preserving")
+        what = f"{name} has its attributes as state"
+        return keep_by_key(op, what, ANY, punctuation="preserving")
 
 
 class ScanKernel(Kernel):

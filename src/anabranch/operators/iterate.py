@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from anabranch.graph.graph import Graph
+from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import Kind, UserCode
+from anabranch.graph.traits import ANY, Traits, keep_one_state
 from anabranch.operators.kernel import Kernel, Outputs, State
 
 RunBody: TypeAlias = Callable[[Graph, list[Any]], list[Any]]  # a body on one window
@@ -31,6 +32,9 @@ class Iterate(Kind):
     def user_code(self) -> tuple[UserCode, ...]:
         inner = tuple(code for op in self.body.ops for code in op.kind.user_code)
         return inner if self.until is None else (*inner, UserCode("until", self.until))
+
+    def traits(self, op: Op) -> Traits:
+        return keep_one_state(op, "iterate gathers items for its rounds", ANY)
 
 
 class IterateKernel(Kernel):

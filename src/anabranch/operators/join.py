@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind, UserCode
+from anabranch.graph.traits import ANY, Traits, keep_by_key
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.timescale import Duration, measure, scale_of, span_on
@@ -36,6 +38,9 @@ class Join(Kind):
     def user_code(self) -> tuple[UserCode, ...]:
         given = (("match", self.match), ("into", self.into))
         return tuple(UserCode(role, f) for role, f in given if f is not None)
+
+    def traits(self, op: Op) -> Traits:
+        return keep_by_key(op, "the windows of a join are kept", ANY)
 
 
 LEFT = 0

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anabranch.errors import ArgumentError
+from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind, UserCode
+from anabranch.graph.traits import AT_MOST_ONE, ONE, Traits, keep_nothing
 from anabranch.operators.getters import key_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.windows import make_row
@@ -30,6 +32,10 @@ class Lookup(Kind):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return () if self.into is None else (UserCode("into", self.into),)
+
+    def traits(self, op: Op) -> Traits:
+        push = ONE if self.default else AT_MOST_ONE
+        return keep_nothing(op, push, punctuation="preserving")
 
 
 class LookupKernel(Kernel):

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
+from anabranch.graph.graph import Op
 from anabranch.graph.kind import SinkKind, UserCode
 from anabranch.graph.paths import split_options
+from anabranch.graph.traits import NONE, Traits, keep_nothing, keep_one_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,6 +18,9 @@ class ToList(SinkKind):
 
     items: list[Any] = field(default_factory=list, repr=False)
     label: ClassVar[str] = "to_list"
+
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, NONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +33,10 @@ class ForEach(SinkKind):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("function", self.function),)
+
+    def traits(self, op: Op) -> Traits:
+        text = "for_each calls its function in order, in the process of the caller"
+        return keep_one_state(op, text, NONE)
 
 
 Mode: TypeAlias = Literal["error", "overwrite", "append"]
@@ -64,10 +73,17 @@ class WriteFiles(SinkKind):
     def label(self) -> str:  # type: ignore[override]
         return f"write_{self.format}"
 
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, NONE, in_parallel=not self.single)
+
 
 @dataclass(frozen=True, eq=False)
 class EpochSink(SinkKind):
     """The base of sinks outside that take what came in an epoch, whole and in order."""
+
+    def traits(self, op: Op) -> Traits:
+        text = f"{self.label} takes the items of an epoch in order, at one place"
+        return keep_one_state(op, text, NONE)
 
 
 @dataclass(frozen=True, eq=False)

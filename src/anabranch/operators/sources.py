@@ -19,6 +19,10 @@ class FromIterable(SourceKind):
     items: Iterable[Any] = field(repr=False)
     label: ClassVar[str] = "from_iterable"
 
+    @property
+    def in_parallel(self) -> bool:
+        return isinstance(self.items, list | tuple | range)
+
 
 @dataclass(frozen=True, eq=False)
 class Generate(SourceKind):
@@ -34,6 +38,10 @@ class Generate(SourceKind):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("factory", self.factory),)
+
+    @property
+    def in_parallel(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +77,10 @@ class ReadFiles(SourceKind):
     @property
     def live(self) -> bool:
         return self.follow
+
+    @property
+    def in_parallel(self) -> bool:
+        return not self.path.endswith(".gz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,3 +122,7 @@ class Given(SourceKind):
     """The place where a surrounding operator (`iterate`) puts items in."""
 
     label: ClassVar[str] = "given"
+
+    @property
+    def in_parallel(self) -> bool:
+        return False

@@ -9,8 +9,18 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 from anabranch.errors import OperatorError
+from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind, UserCode
 from anabranch.graph.site import site_of
+from anabranch.graph.traits import (
+    ANY,
+    AT_MOST_ONE,
+    ONE,
+    Push,
+    Traits,
+    keep_nothing,
+    keep_one_state,
+)
 from anabranch.operators.kernel import Kernel, Outputs, State
 
 
@@ -25,6 +35,9 @@ class Map(Kind):
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("function", self.function),)
 
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, ONE, punctuation="preserving")
+
 
 @dataclass(frozen=True, eq=False)
 class Filter(Kind):
@@ -36,6 +49,9 @@ class Filter(Kind):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("predicate", self.predicate),)
+
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, AT_MOST_ONE, forwards=None, punctuation="preserving")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +65,9 @@ class FlatMap(Kind):
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("function", self.function),)
 
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, ANY, punctuation="preserving")
+
 
 @dataclass(frozen=True, eq=False)
 class Punctuate(Kind):
@@ -60,6 +79,9 @@ class Punctuate(Kind):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return (UserCode("when", self.when),)
+
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, Push(1, 2), forwards=None, punctuation="generating")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +100,19 @@ class Split(Kind):
     def outputs(self) -> int:
         return self.branches
 
+    def traits(self, op: Op) -> Traits:
+        push = Push(0, self.branches)
+        return keep_nothing(op, push, forwards=None, punctuation="preserving")
+
 
 @dataclass(frozen=True, eq=False)
 class Union(Kind):
     """The items of all inputs in the order in which they arrive."""
 
     label: ClassVar[str] = "union"
+
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, ONE, forwards=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +121,10 @@ class Merge(Kind):
 
     by: str
     label: ClassVar[str] = "merge"
+
+    def traits(self, op: Op) -> Traits:
+        text = f"merge holds items back until those with a lower {self.by} have come"
+        return keep_one_state(op, text, ANY, forwards=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +137,10 @@ class Barrier(Kind):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return () if self.into is None else (UserCode("into", self.into),)
+
+    def traits(self, op: Op) -> Traits:
+        text = "barrier holds items back until every stream has one"
+        return keep_one_state(op, text, AT_MOST_ONE)
 
 
 def describe_function(function: Any) -> str:

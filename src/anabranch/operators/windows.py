@@ -18,7 +18,9 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from anabranch.errors import LateItemError
+from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind, UserCode
+from anabranch.graph.traits import ANY, AT_MOST_ONE, Traits, keep_by_key, keep_one_state
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.timescale import (
@@ -214,6 +216,19 @@ class Aggregate(Kind):
     @property
     def user_code(self) -> tuple[UserCode, ...]:
         return () if self.function is None else (UserCode("function", self.function),)
+
+    def traits(self, op: Op) -> Traits:
+        window = self.window
+        slides_in_time = window.time is not None and window.every is not None
+        push = ANY if window.punctuation or slides_in_time else AT_MOST_ONE
+        if op.state_key and window.punctuation:
+            text = (
+                "a punctuation closes the windows of several keys at once, and their "
+                "results stand in the order of the keys"
+            )
+            return keep_one_state(op, text, push, expects_punctuation=True)
+        what = f"the window ({window.text}) is kept"
+        return keep_by_key(op, what, push, expects_punctuation=window.punctuation)
 
 
 @lru_cache(maxsize=1024)

@@ -270,7 +270,7 @@ def draw_svg(graph: Graph, plan: Plan) -> str:
 
     >>> from anabranch.graph.graph import Op
     >>> from anabranch.graph.kind import Kind
-    >>> from anabranch.plan.plan import Push
+    >>> from anabranch.graph.traits import Push
     >>> alone = PlanOperator("a", "stateless", (), 1, Push(1, 1), None, ())
     >>> svg = draw_svg(Graph((Op("a", Kind()),)), Plan((alone,), (), (), (), ()))
     >>> svg.startswith("<svg "), ">a</text>" in svg

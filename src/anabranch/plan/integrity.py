@@ -9,10 +9,11 @@ from functools import cached_property
 from anabranch.errors import PlanError
 from anabranch.graph.graph import Graph, name_stream, streams_into, streams_out_of
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.traits import Push
 from anabranch.operators.blocks import Block
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.stateless import Map
-from anabranch.plan.plan import Order, Plan, PlanOperator, Push, Region
+from anabranch.plan.plan import Order, Plan, PlanOperator, Region
 
 
 def check(graph: Graph, plan: Plan) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anabranch.errors import PlanError
+from anabranch.graph.traits import Push
 from anabranch.plan.plan import (
     ArrayColumn,
     ArrayKernel,
@@ -14,7 +15,6 @@ from anabranch.plan.plan import (
     Element,
     Plan,
     PlanOperator,
-    Push,
     Reason,
     Region,
     Sequential,

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from anabranch.graph.traits import Push
 from anabranch.plan.column_kernels import ColumnKernel
 
 Scope = Literal["global", "outer variable"]
@@ -32,13 +33,6 @@ class Reason(NamedTuple):
     text: str
     file: str
     line: int
-
-
-class Push(NamedTuple):
-    """How many items come out for what goes in; `most` is None if there is no bound."""
-
-    least: int
-    most: int | None
 
 
 @dataclass(frozen=True)

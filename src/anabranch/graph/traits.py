@@ -1,0 +1,118 @@
+"""The traits of an operator, and the evidence for them.
+
+A trait that cannot be proven is unsafe: an unknown function has global state, gives any
+number of outputs and forwards nothing, until its author declares otherwise. The kind of
+an operator gives its traits as if its code were pure and forwarded nothing
+(`Kind.traits`); the analysis of the code says the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from anabranch.graph.graph import Op
+
+State = Literal["stateless", "keyed", "global"]
+Trait = Literal["state", "rate", "forwards", "punctuation", "order"]
+Cause = Literal["unseen", "kind", "writes", "input", "world", "shared"]
+
+
+class Evidence(NamedTuple):
+    """Why a trait was given: a phrase, and the line of the user's that it rests on.
+
+    `cause` tells an assumption from a proof. `unseen`: the code could not be followed
+    there, so the worst is assumed, and a declaration may say otherwise. All others are
+    proved. `kind`: operators of this kind are like that. `writes`: the code changes
+    something that outlives the call. `input`: it changes the input item. `world`: it
+    depends on, or touches, the world outside. `shared`: it reads what the code of an
+    operator changes.
+    """
+
+    trait: Trait
+    text: str
+    file: str
+    line: int
+    cause: Cause = "unseen"
+
+
+class Push(NamedTuple):
+    """How many items come out for what goes in; `most` is None if there is no bound."""
+
+    least: int
+    most: int | None
+
+    def then(self, other: Push) -> Push:
+        """Return the range of two operators in a row.
+
+        >>> Push(0, 1).then(Push(1, None))
+        Push(least=0, most=None)
+        """
+        bounded = self.most is not None and other.most is not None
+        most = self.most * other.most if bounded else None  # type: ignore[operator]
+        if 0 in (self.most, other.most):
+            most = 0
+        return Push(self.least * other.least, most)
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The traits of one operator.
+
+    `pop` is how many items it takes at a time, None if that differs. `forwards` are
+    the attributes that each output has unchanged from the item that caused it (for a
+    window: from the items in it); None means all of them. `punctuation` is what it
+    does to marks in its input, `expects_punctuation` whether it needs them.
+    `in_parallel` tells whether a source can be read, or a sink written, by several
+    workers at once. `effects` are those of user code that only the process it runs in
+    can keep: what it changes outside its state, or reads from the world. `lifted` are the
+    variables that hold its state, `not_lifted` why some that it changes do not.
+    """
+
+    state: State
+    key: tuple[str, ...] = ()
+    pop: int | None = 1
+    push: Push = Push(1, 1)  # noqa: RUF009 - a tuple cannot be changed
+    forwards: frozenset[str] | None = frozenset()
+    punctuation: Literal["free", "preserving", "generating"] = "free"
+    expects_punctuation: bool = False
+    in_parallel: bool = False
+    effects: bool = False
+    evidence: tuple[Evidence, ...] = ()
+    lifted: tuple[Any, ...] = ()  # places of variables, see `operators.lifted`
+    not_lifted: str = ""
+
+
+ONE = Push(1, 1)
+AT_MOST_ONE = Push(0, 1)
+ANY = Push(0, None)
+NONE = Push(0, 0)
+
+
+def why(op: Op, trait: Trait, text: str) -> Evidence:
+    """Return evidence that rests on the operator itself."""
+    return Evidence(trait, text, op.site.file, op.site.line, "kind")
+
+
+def keep_nothing(op: Op, push: Push, **others: Any) -> Traits:
+    """Return the traits of an operator without state."""
+    text = f"{op.kind.label} keeps nothing from one item to the next"
+    return Traits("stateless", push=push, evidence=(why(op, "state", text),), **others)
+
+
+def keep_one_state(op: Op, text: str, push: Push, **others: Any) -> Traits:
+    """Return the traits of an operator with one state for all items."""
+    return Traits("global", push=push, evidence=(why(op, "state", text),), **others)
+
+
+def keep_by_key(op: Op, what: str, push: Push, **others: Any) -> Traits:
+    """Return the traits of an operator with state: per key, or one in all."""
+    key = op.state_key
+    state: State = "keyed" if key else "global"
+    text = (
+        f"{what} per {', '.join(key)}" if key else f"{what}, one for the whole stream"
+    )
+    return Traits(
+        state, key=key, push=push, evidence=(why(op, "state", text),), **others
+    )
