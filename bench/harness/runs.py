@@ -48,7 +48,16 @@ RUNS = (
     ),
     *(
         Run("spark/throughput", (job,), (job, "--rows", "20000", "--runs", "2"))
-        for job in ("chain", "vwap", "window", "heavy")
+        for job in ("chain", "vwap", "window", "heavy", "mixed")
+    ),
+    *(
+        Run(
+            "spark/throughput",
+            (job, "--rows", "10000000", "--skip-by-hand", *more),
+            (job, "--rows", "30000", "--runs", "2", "--skip-by-hand", *more),
+        )
+        for more in ((), ("--parquet",))
+        for job in ("chain", "vwap", "window")
     ),
     Run("safe/graphs", quick=("--items", "2000", "--runs", "1")),
     Run("spark/order", quick=("--rows", "20000", "--runs", "2")),

@@ -46,6 +46,11 @@ def per_share(t: Trade) -> Price:
     return Price(t.ts, t.symbol, t.price / t.volume)
 
 
+def rounded(t: Trade) -> Trade:
+    """Take the price to two digits, by a text: no kernel computes that."""
+    return t._replace(price=float(format(t.price, ".2f")))
+
+
 def running_vwap(state: tuple[float, int], t: Trade) -> tuple[tuple[float, int], Price]:
     value, volume = state[0] + t.price * t.volume, state[1] + t.volume
     return (value, volume), Price(t.ts, t.symbol, value / volume)
@@ -70,6 +75,7 @@ JOBS: dict[str, Callable[[Any], Any]] = {  # from stream to stream
     "vwap": lambda s: s.key_by("symbol").scan(running_vwap, (0.0, 0)),
     "window": lambda s: s.key_by("symbol").window(count=100).aggregate(window_vwap),
     "heavy": lambda s: s.map(heavy),
+    "mixed": lambda s: s.map(in_cents).filter(is_large).map(rounded).map(per_share),
 }
 
 
@@ -99,6 +105,13 @@ def plain(job: str, source: Path, start: int, rows: int, target: Path) -> None:
             for ts, symbol, price, volume in lines
         )
         PLAIN[job](trades, write)
+
+
+def _plain_mixed(trades: Any, write: Callable[[Any], Any]) -> None:
+    for trade in trades:
+        t = in_cents(trade)
+        if is_large(t):
+            write(per_share(rounded(t)))
 
 
 def _plain_chain(trades: Any, write: Callable[[Any], Any]) -> None:
@@ -138,6 +151,7 @@ PLAIN = {
     "vwap": _plain_vwap,
     "window": _plain_window,
     "heavy": _plain_heavy,
+    "mixed": _plain_mixed,
 }
 
 if __name__ == "__main__":  # one of two plain processes: JOB SOURCE START ROWS TARGET

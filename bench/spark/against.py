@@ -38,17 +38,37 @@ try:
 except ModuleNotFoundError:  # a commit in which bench has no folders
     from spark_throughput import open_session, ours
 job, source, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+names = ours.__globals__
+if job == "mixed":
+    import mixed_job
+    names["JOBS"][job] = mixed_job.mixed
 open_session("local[2]")
 for _ in sys.stdin:
     ours(job, source, folder, 2)
     print("done", flush=True)
 """
 
+# A chain that other commits do not have: one of its functions cannot be compiled.
+MIXED = """
+try:
+    from bench.harness.trades import Trade, in_cents, is_large, per_share
+except ModuleNotFoundError:  # as above
+    from trades import Trade, in_cents, is_large, per_share
+
+
+def rounded(t: Trade) -> Trade:
+    return t._replace(price=float(format(t.price, ".2f")))
+
+
+def mixed(s):
+    return s.map(in_cents).filter(is_large).map(rounded).map(per_share)
+"""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("commit")
-    parser.add_argument("jobs", nargs="*", default=["chain", "vwap", "window"])
+    parser.add_argument("jobs", nargs="*", default=["chain", "vwap", "window", "mixed"])
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--runs", type=int, default=7)
     arguments = parser.parse_args()
@@ -100,7 +120,9 @@ def side(
 ) -> Iterator[subprocess.Popen[str]]:
     """Give a process that runs the job of a tree whenever it is told to."""
     folder.mkdir(exist_ok=True)
-    path = os.pathsep.join((str(tree / "src"), str(tree), str(tree / "bench")))
+    (folder / "mixed_job.py").write_text(MIXED)
+    found = tree / "src", tree, tree / "bench", folder
+    path = os.pathsep.join(map(str, found))
     process = subprocess.Popen(
         [sys.executable, "-c", SIDE, job, str(source), str(folder)],
         stdin=subprocess.PIPE,

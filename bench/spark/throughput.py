@@ -1,12 +1,14 @@
 """Throughput on Spark, end to end from a CSV file to an ordered CSV, in steady state.
 
-    anabranch bench spark/throughput chain|vwap|window|heavy [--rows N] [--runs N]
+    anabranch bench spark/throughput chain|vwap|window|heavy|mixed
+        [--rows N] [--runs N] [--parquet] [--skip-by-hand]
 
 Sides, measured in turn in one run: this engine; the job as two plain Python processes
 over half of the input each (no order, no recovery, keys split by hand: an upper bound
 for Python on two cores); the job written by hand in PySpark (fewer rows where it is
-slow; rates are compared). `heavy` compares degree 2 with degree 1 as well. The session
-is up before. What a job takes to start and its first epoch are part of our rates, and
+slow; rates are compared). With `--parquet` files are Parquet, and plain processes read
+and write them by Arrow. `heavy` compares degree 2 with degree 1 as well. What we write
+must be what one plain process writes, byte by byte. The session is up before. What a job takes to start and its first epoch are part of our rates, and
 reported apart; the rate without them is the steady state.
 """
 
@@ -25,12 +27,13 @@ from typing import Any
 
 import anabranch as ab
 from anabranch.engines.spark.session import open_session
-from bench.harness import trades
+from bench.harness import trades, trades_parquet
 from bench.harness.timing import Claim, claim, interleaved, ratio, report
-from bench.harness.trades import JOBS, Trade, make_trades
+from bench.harness.trades import JOBS, Trade, make_trades, plain
+from bench.harness.trades_parquet import make_parquet, plain_parquet, why_different
 from bench.spark import handwritten
 
-ROWS = {"chain": 2_000_000, "vwap": 2_000_000, "window": 2_000_000, "heavy": 200_000}
+ROWS = dict.fromkeys(JOBS, 2_000_000) | {"heavy": 200_000}
 OURS = "anabranch"
 METRICS: list[ab.Metrics] = []  # of our runs with degree 2
 WARM_UPS = 3  # measured: the rate still rises in the second and the third run
@@ -46,6 +49,7 @@ BY_HAND: dict[str, dict[str, Callable[..., None]]] = {
         "transformWithState": handwritten.window_transform,
     },
     "heavy": {},
+    "mixed": {},
 }
 AT_LEAST = {  # over each other side
     ("chain", "two processes"): 2.5,
@@ -57,10 +61,12 @@ AT_LEAST = {  # over each other side
     ("window", "applyInPandasWithState"): 35.0,
     ("window", "transformWithState"): 35.0,
     ("heavy", "two processes"): 0.9,
+    ("mixed", "two processes"): 1.0,
     ("heavy", "anabranch, degree 1"): 1.7,
 }
 MANY_ROWS = 10_000_000  # from here on the fixed cost of epochs does not count
 AT_LEAST_OF_MANY = 4.0  # over two processes; the aim is 6
+AT_LEAST_OF_PARQUET = 8.0  # over two processes that use Arrow
 
 
 def main() -> None:
@@ -69,6 +75,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--skip-by-hand", action="store_true")
+    parser.add_argument("--parquet", action="store_true")
     parser.add_argument("--json", help="write the results to this file")
     arguments = parser.parse_args()
     job = arguments.job
@@ -79,6 +86,8 @@ def main() -> None:
     os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning"  # of PySpark about pandas
     try:
         source = make_trades(folder / "trades.csv", rows)
+        if arguments.parquet:
+            source = make_parquet(source)
         spark = open_session("local[2]")
         sides = {
             OURS: partial(ours, job, source, folder, 2),
@@ -88,7 +97,7 @@ def main() -> None:
         if job == "heavy":
             sides["anabranch, degree 1"] = partial(ours, job, source, folder, 1)
             counts["anabranch, degree 1"] = rows
-        elif not arguments.skip_by_hand:
+        elif not (arguments.skip_by_hand or arguments.parquet):
             slow = rows
             by_hand = source
             if job != "chain":  # a directory: a streaming source reads nothing else
@@ -103,8 +112,14 @@ def main() -> None:
             name: [counts[name] / seconds for seconds in found]
             for name, found in times.items()
         }
-        results, claims = compared(job, rates, METRICS[-arguments.runs :], rows)
-        report(job, results, arguments.json, claims=claims)
+        whole = folder / f"whole{source.suffix}"
+        alone = plain_parquet if arguments.parquet else plain
+        alone(job, source, 0, rows, whole)
+        if (why := why_different(whole, folder / "ours")) is not None:
+            raise SystemExit(why)
+        name = f"{job}, Parquet" if arguments.parquet else job
+        results, claims = compared(name, rates, METRICS[-arguments.runs :], rows)
+        report(name, results, arguments.json, claims=claims)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -138,7 +153,10 @@ def compared(
 
 def least(job: str, name: str, rows: int) -> float:
     """Return how many times as fast as another side ours should be."""
-    if name == "two processes" and job != "heavy" and rows >= MANY_ROWS:
+    if job.endswith("Parquet"):
+        return AT_LEAST_OF_PARQUET
+    heavy = job in ("heavy", "mixed")
+    if name == "two processes" and not heavy and rows >= MANY_ROWS:
         return AT_LEAST_OF_MANY
     return AT_LEAST[job, name]
 
@@ -153,7 +171,11 @@ def steady_rate(metrics: ab.Metrics) -> float:
 def ours(job: str, source: Path, folder: Path, degree: int) -> None:
     target = folder / "ours"
     shutil.rmtree(target, ignore_errors=True)
-    sink = JOBS[job](ab.read_csv(str(source), Trade)).write_csv(str(target))
+    if source.suffix == ".parquet":
+        stream = JOBS[job](ab.read_parquet(str(source), Trade))
+        sink = stream.write_parquet(str(target))
+    else:
+        sink = JOBS[job](ab.read_csv(str(source), Trade)).write_csv(str(target))
     found = ab.run(sink, on="spark", degree=degree).metrics()
     if degree > 1:
         METRICS.append(found)
@@ -161,7 +183,8 @@ def ours(job: str, source: Path, folder: Path, degree: int) -> None:
 
 def two_processes(job: str, source: Path, rows: int, folder: Path) -> None:
     half = rows // 2
-    script = trades.__file__
+    by_arrow = source.suffix == ".parquet"
+    script = trades_parquet.__file__ if by_arrow else trades.__file__
     halves = [(0, half), (half, rows - half)]
     started = [
         subprocess.Popen(
@@ -172,7 +195,7 @@ def two_processes(job: str, source: Path, rows: int, folder: Path) -> None:
                 str(source),
                 str(start),
                 str(count),
-                str(folder / f"plain-{start}.csv"),
+                str(folder / f"plain-{start}{source.suffix}"),
             ]
         )
         for start, count in halves

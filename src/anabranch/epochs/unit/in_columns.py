@@ -22,7 +22,7 @@ from anabranch.runtime.columns.tier import ColumnTier
 Ran: TypeAlias = dict[str, tuple[int, int]]  # operator -> in columns, in Python
 OnBatch: TypeAlias = Callable[[WireBatch], Iterator[tuple[Edge, WireBatch]]]
 
-_BATCH_ITEMS = 1 << 18  # keeps the cost of a batch and its keys small
+_BATCH_ITEMS = 1 << 20  # each costs something for every key, and for what windows hold
 _PYTHON_ITEMS = 1 << 14
 _SEGMENT_ITEMS = 1 << 16  # between two segments, some of them may be objects
 
