@@ -12,6 +12,7 @@ from anabranch.connectors.files.arrow_items import form_of
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.wire import (
     WireBatch,
+    column_of,
     decode,
     encode,
     end_to_end,
@@ -53,6 +54,32 @@ def test_a_blob_gives_the_batch_back(items):
 
     assert items == found.items
     assert positions == list(zip(*(c.tolist() for c in found.positions), strict=True))
+
+
+TURNS = [(1, 0, b"", 0), (1, 1, b"\x01a", 1), (1, 1, b"\x02", 0), (1, 2, b"", 0)]
+
+
+def with_turns(items, positions):
+    columns = [
+        column_of(column, turns=place == 2)
+        for place, column in enumerate(zip(*positions, strict=True))
+    ]
+    return WireBatch(columns, form_of(Trade), None, list(items))
+
+
+def test_a_blob_gives_turns_back():
+    found = back(with_turns(trades(4), TURNS))
+
+    assert TURNS == list(zip(*(c.tolist() for c in found.positions), strict=True))
+
+
+def test_what_replicas_give_in_turns_comes_out_in_the_order_of_turns():
+    items = trades(4)
+    one = with_turns([items[1], items[3]], [TURNS[1], TURNS[3]])
+    two = with_turns([items[0], items[2]], [TURNS[0], TURNS[2]])
+
+    assert items == in_order([back(one), back(two)]).items
+    assert items == interleave([one, two], 4, {2})[0]
 
 
 @given(

@@ -292,7 +292,7 @@ def test_keys_that_get_many_items_stand_in_the_index_once():
     assert len(state["queue"]) == 1
     assert list(state["keys"]) == ["a"]
     list(kernel.advance(state, Advance(1049, "number"), 0))
-    assert not any(state[name] for name in ("queue", "keys", "last", "due"))
+    assert not any(state[name] for name in ("queue", "keys", "last", "due", "ends"))
 
 
 def test_windows_that_have_closed_leave_nothing_behind():
@@ -303,10 +303,10 @@ def test_windows_that_have_closed_leave_nothing_behind():
         for user in "abc":
             kernel.process(state, Click(time, user), 0)
         assert len(state["queue"]) <= 6
-        for step in kernel.advance(state, Advance(time - 5, "number"), 0):
-            step()
-    for step in kernel.advance(state, Advance(1000, "number"), 0):
-        step()
+        for turn in kernel.advance(state, Advance(time - 5, "number"), 0):
+            turn.run()
+    for turn in kernel.advance(state, Advance(1000, "number"), 0):
+        turn.run()
     assert not any(state[name] for name in ("queue", "keys", "last", "due"))
 
 
@@ -355,3 +355,73 @@ def _number(n, click):
 def _clocked_op(build):
     graph = build_graph([build(clicks(1).event_time("ts")).to_list()])
     return next(op for op in graph if op.timing is not None)
+
+
+def _plan(stream, on):
+    compiled = ab.compile(stream.to_list(), on=on)
+    sequential = {one.operator for one in compiled.plan.sequential}
+    return [region.operators for region in compiled.plan.regions], sequential
+
+
+@pytest.mark.parametrize("on", ["local", "spark"])
+def test_what_the_clock_closes_by_key_is_a_parallel_region(on):
+    clock = clicks(1).event_time("ts", name="clock").key_by("user")
+    programs = {
+        "windows": clock.window(time=10).aggregate(n=ab.count(), name="follower"),
+        "sessions": clock.window(gap=10).aggregate(n=ab.count(), name="follower"),
+        "timers": clock.apply(Reminders, name="follower"),
+        "forgetting": clock.key_by("user", forget_after=5).scan(
+            _number, 0, name="follower"
+        ),
+        "pairs": clock.join(clock, on="user", within=3, name="follower"),
+    }
+
+    found = {name: _plan(stream, on)[0] for name, stream in programs.items()}
+
+    assert dict.fromkeys(programs, ("follower",)) == {
+        name: regions[-1][-1:] for name, regions in found.items()
+    }
+
+
+@pytest.mark.parametrize("on", ["local", "spark"])
+def test_what_has_one_state_in_all_stays_sequential_behind_a_clock(on):
+    clock = clicks(1).event_time("ts")
+
+    assert "in_order" in _plan(clock.in_order(), on)[1]
+    assert "all" in _plan(clock.window(time=10).aggregate(len, name="all"), on)[1]
+
+
+class Nagging(ab.Operator):
+    """Asks to be woken at a time that has passed when it is woken."""
+
+    def process(self, click):
+        self.name = click.user
+        self.wake_at(click.ts + 10)
+        return []
+
+    def on_time(self, time):
+        if time > 5:
+            self.wake_at(time - 8)
+        return [(self.name, time)]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 7])
+def test_replicas_give_what_one_advance_closes_in_the_order_of_time_and_key(degree):
+    users = ["b", 2, None, "a", (1, "x"), 1.5, b"a", (1,), -3]
+    in_order = [None, -3, 1.5, 2, "a", "b", b"a", (1,), (1, "x")]
+    given = [Click(t, user) for t in (7, 3) for user in users] + [Click(50, "z")]
+    stream = ab.from_iterable(given, Click).event_time("ts", lateness=4).key_by("user")
+    windows = stream.window(time=5).aggregate(end=ab.window_end(), key=ab.any("user"))
+    woken = stream.apply(Nagging)
+    sinks = [windows.to_list(), woken.to_list()]
+
+    ab.run(*sinks, on="local", degree=degree)
+
+    first = [(end, key) for end in (5, 10) for key in in_order]
+    assert [*first, (55, "z")] == [tuple(row) for row in sinks[0].items]
+    # What a timer asks for in the past comes right behind it.
+    early = [(key, t) for key in in_order for t in (13, 5)]
+    late = [(key, t) for key in in_order for t in (17, 9, 1)]
+    ended = [("z", 60), ("z", 52), ("z", 44), ("z", 36), ("z", 28)]
+    rest = [("z", 20), ("z", 12), ("z", 4)]
+    assert [*early, *late, *ended, *rest] == sinks[1].items

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -17,7 +18,6 @@ from anabranch.operators.stateless import WINDOW, Filter, Map, Union
 from anabranch.operators.windows import Aggregate
 from anabranch.runtime import program as fused
 from anabranch.runtime.failures import policy
-from anabranch.runtime.keys import in_key_order
 from anabranch.runtime.positions import positions_of
 from tests.programs.generate import (
     Program,
@@ -58,9 +58,8 @@ def run_fused(generated: Program) -> list[list[Any]]:
         whole.run([item], None, [number_of[graph.sources[source].name]])
     for name in entries:
         if name in whole.states and graph[name].kind.outputs == 1:
-            given = dict(whole.finish(name))
-            for key in in_key_order(given):
-                for output in given[key]:
+            for _, outputs in sorted(whole.finish(name), key=itemgetter(0)):
+                for output in outputs:
                     whole.run([output], None, [number_of[name]])
     left = {edge.consumer.operator: out.items for edge, out in whole.exits.items()}
     return [

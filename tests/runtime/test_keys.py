@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 from anabranch.errors import OperatorError
 from anabranch.operators.getters import key_getter
-from anabranch.runtime.keys import in_key_order, key_bytes, key_hash
+from anabranch.runtime.keys import (
+    in_key_order,
+    key_bytes,
+    key_hash,
+    key_rank,
+    rank_bytes,
+)
 
 ZONES = st.sampled_from([None, dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=30))])
 
@@ -167,3 +173,32 @@ def test_hashes_are_the_same_in_another_process():
     )
 
     assert key_hash(("red", 3)) == int(printed)
+
+
+@given(KEYS, KEYS)
+def test_bytes_of_rank_have_the_order_of_keys(one, two):
+    ranks, raw = (key_rank(one), key_rank(two)), (rank_bytes(one), rank_bytes(two))
+
+    assert (ranks[0] < ranks[1], ranks[0] == ranks[1]) == (
+        raw[0] < raw[1],
+        raw[0] == raw[1],
+    )
+
+
+@given(KEYS, KEYS)
+def test_no_bytes_of_rank_begin_with_those_of_another_key(one, two):
+    short, long = sorted((rank_bytes(one), rank_bytes(two)), key=len)
+
+    assert short == long or not long.startswith(short)
+
+
+@given(
+    st.lists(
+        st.one_of(st.integers(), st.floats(allow_nan=False), st.fractions()),
+        min_size=2,
+    )
+)
+def test_times_have_the_order_of_numbers_whatever_their_type(times):
+    expected = sorted(times)
+
+    assert expected == sorted(times, key=lambda time: rank_bytes((time, 0)))

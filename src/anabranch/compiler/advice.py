@@ -148,7 +148,7 @@ def _by_key(op: Op, cause: Cause, effect: str | None) -> str:
     """Return what a key would change, for state that can be kept apart by one."""
     movable = cause == "writes" and isinstance(op.kind, Map | Filter | FlatMap)
     own = isinstance(op.kind, Scan | Apply) and cause == "writes"
-    kept = cause == "kind" and isinstance(op.kind, _KEYED_KINDS) and not op.state_key
+    kept = cause == "kind" and isinstance(op.kind, _KEYED_KINDS) and not op.keyed_by
     if effect is None or not (movable or own or kept):
         return ""
     if op.key:
@@ -235,8 +235,8 @@ def _if_declared_stateless(op: Op, traits: Traits) -> Traits | None:
         return None
     if isinstance(op.kind, Apply):
         return None if keeps_state(op.kind) else replace(traits, state="stateless")
-    if op.state_key:
-        return replace(traits, state="keyed", key=op.state_key)
+    if op.keyed_by:
+        return replace(traits, state="keyed", key=op.keyed_by)
     if isinstance(op.kind, Map | Filter | FlatMap | Punctuate):
         return replace(traits, state="stateless")
     return None  # the state is that of the operator itself, whatever its function does

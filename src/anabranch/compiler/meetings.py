@@ -3,15 +3,16 @@
 Where the replicas of one region come together, the numbers that its splitter gave tell
 the order. They do not where streams of other threads arrive too, nor behind a shuffle
 that follows a region with several outputs for one item: these share a number, and the
-shuffle deals them to different replicas. Every region whose items lead to such a place,
-or in which there is one, needs positions, which tell the order of any two items.
+shuffle deals them to different replicas. And what an advance of the clock closes in all
+replicas has one number, too. Every region whose items lead to such a place, or in which
+there is one, needs positions, which tell the order of any two items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anabranch.graph.graph import Graph, streams_into
+from anabranch.graph.graph import Graph, has_turns, streams_into
 from anabranch.plan.plan import Region
 
 
@@ -52,6 +53,10 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
         elif region_of.get(producer) in repeated and not within:
             why = "its items have been shuffled though several share a number"
             pending.append((producer, why))
+    for region in regions:
+        turning = [name for name in region.operators if has_turns(graph[name])]
+        why = "an advance of the clock has all replicas give outputs at {}"
+        pending += [(first_of[name], why.format(name)) for name in turning]
     beside = _find_beside(streams, region_of, set(first_of.values()))
     reasons: dict[str, str] = {}
     while pending:

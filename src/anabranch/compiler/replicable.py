@@ -66,7 +66,7 @@ def is_whole_block(op: Op, traits: Traits) -> bool:
     return (
         isinstance(op.kind, Block)
         and op.kind.pop == op.kind.peek > 1
-        and not op.state_key
+        and not op.keyed_by
         and not traits.effects
     )
 
@@ -81,7 +81,7 @@ def why_not_ahead(op: Op, traits: Traits) -> str | None:
     kind = op.kind
     if not isinstance(kind, Block) or kind.peek == kind.pop:
         return None
-    if op.state_key or traits.effects:
+    if op.keyed_by or traits.effects:
         return None
     return (
         f"sees {kind.peek} items and takes {kind.pop}: "

@@ -164,7 +164,7 @@ def find_fixed_rates(op: Op, traits: Traits) -> FiringRates | None:
     one_stream = len(op.inputs) == 1 and op.kind.outputs == 1
     if not one_stream or traits.pop is None or traits.push.least != traits.push.most:
         return None
-    if traits.pop != 1 and op.state_key:
+    if traits.pop != 1 and op.keyed_by:
         return None  # taken key by key: over the whole stream the rate varies
     return FiringRates((traits.pop,), (traits.push.least,))
 

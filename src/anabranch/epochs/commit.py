@@ -38,7 +38,8 @@ class Done:
 
     `finished` is the operator whose last words it carried, if any, and `ended` the
     number that the next such words begin with. `begun` are the groups, by unit, that
-    it leaves incomplete, and `buckets` the number of those that it had.
+    it leaves incomplete, and `buckets` the number of those that it had. `shared` is what
+    all replicas of an operator see alike, pickled.
     """
 
     stamp: Stamp
@@ -48,6 +49,7 @@ class Done:
     ended: int
     begun: Mapping[str, Begun] = field(default_factory=dict)
     buckets: int = FEWEST_BUCKETS
+    shared: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class Books:
@@ -178,6 +180,7 @@ class Books:
             sums=(*last.sums, *sums_of(done.reports)),
             listed=last.listed,
             buckets=done.buckets,
+            shared=done.shared,
         )
         return tidy(record, (s for report in done.reports for s in report.snapshots))
 

@@ -252,6 +252,7 @@ class EpochTask:
     """The same for all tasks of one stage of an epoch.
 
     When `profiling`, the workers watch themselves and report what they have seen.
+    `shared` is what all replicas of an operator see alike, as of the epoch before.
     """
 
     stage: TaskStage
@@ -259,6 +260,7 @@ class EpochTask:
     mode: Mode
     shares: Mapping[tuple[int, int], Share] = field(default_factory=dict)
     profiling: bool = False
+    shared: Mapping[str, Any] = field(default_factory=dict)  # by operator
 
     @property
     def rows(self) -> range:
@@ -301,9 +303,9 @@ class Report:
     read: Mapping[str, int] = field(default_factory=dict)
     written: Mapping[str, int] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
-    finished: Mapping[str, Sequence[tuple[Any, list[Any]]]] = field(
+    finished: Mapping[str, Sequence[tuple[bytes, list[Any]]]] = field(
         default_factory=dict
-    )  # operator -> what it gives at the end, by key
+    )  # operator -> what it gives at the end, each with what tells its order
     error: BaseException | None = None
     cause: BaseException | None = None  # of `error`: it does not travel by itself
     refuted: tuple[Refutation, ...] = ()
@@ -323,3 +325,4 @@ class Report:
     )  # source -> how far its partitions were read
     births: Mapping[str, Births] = field(default_factory=dict)  # since 1970, by source
     sent: Mapping[int, KeyCounts] = field(default_factory=dict)  # to units with a key
+    shared: Mapping[str, Any] = field(default_factory=dict)  # by operator

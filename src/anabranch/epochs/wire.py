@@ -3,11 +3,13 @@
 A blob is the bytes of a batch: Arrow columns where the tuple type allows it, pickled
 items elsewhere, and in both cases the positions. Rows with blobs move through Spark's
 shuffle untouched; nobody but the receiving task looks inside.
+
+Positions are columns of numbers. A turn (see `positions`) is a column of bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from anabranch.connectors.files.arrow_items import (
     Form,
@@ -26,7 +29,7 @@ from anabranch.connectors.files.arrow_items import (
 from anabranch.epochs.pickle import Pickler
 from anabranch.operators.clock import is_sign
 
-Numbers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]  # whole numbers, or turns
 _COLUMNS, _PICKLED = b"c", b"p"
 _CHUNK_ITEMS = 1 << 14
 _WORTH = 4  # rows for each word of a dictionary that is sent with them
@@ -122,6 +125,8 @@ def _has_large_dictionary(table: pa.Table) -> bool:
 
 def _indices(numbers: Numbers) -> pa.Array:
     """Return numbers as Arrow holds them; `pa.array` would import Pandas."""
+    if numbers.dtype == object:
+        return pa.array(numbers.tolist(), pa.binary())
     data = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, data])
 
@@ -138,6 +143,8 @@ def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> WireBatch:
 
 
 def _numbers(column: pa.ChunkedArray) -> Numbers:
+    if not pa.types.is_integer(column.type):
+        return column_of(column.to_pylist(), turns=True)
     parts = [np.asarray(np.from_dlpack(chunk), np.int64) for chunk in column.chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([_NO_NUMBERS, *parts])
 
@@ -184,14 +191,20 @@ def _sort(batches: Sequence[WireBatch]) -> WireBatch:
     joined = end_to_end(batches)
     if all(_last(one) < _first(two) for one, two in pairwise(batches)):
         return joined
-    return joined.take(_order_of(joined.positions))
+    return joined.take(sort_positions(joined.positions))
 
 
-def _order_of(positions: list[Numbers]) -> Numbers:
-    """Return in which order items come by their positions.
+def sort_positions(positions: Sequence[Numbers]) -> Numbers:
+    """Return the places of items in the order of their positions.
 
     Single numbers that are close together are put into their places at once.
+
+    >>> turns = np.array([b"b", b"", b"a"], object)
+    >>> sort_positions([np.array([7, 7, 7]), turns]).tolist()
+    [1, 2, 0]
     """
+    if any(column.dtype == object for column in positions):
+        return _sort_turns(positions)
     numbers = positions[0]
     if len(positions) > 1 or not len(numbers):
         return np.lexsort(positions[::-1])
@@ -207,11 +220,31 @@ def _order_of(positions: list[Numbers]) -> Numbers:
     return order
 
 
+def _sort_turns(positions: Sequence[Numbers]) -> Numbers:
+    columns = {str(n): _indices(column) for n, column in enumerate(positions)}
+    ascending = [(name, "ascending") for name in columns]
+    order = pc.sort_indices(pa.table(columns), sort_keys=ascending)
+    return np.asarray(np.from_dlpack(order), np.int64)
+
+
+def column_of(numbers: Sequence[Any], *, turns: bool) -> Numbers:
+    """Return a column of positions as an array; one that may have `turns` is of bytes.
+
+    Where streams meet of which only one has turns there, something before them tells
+    their items apart, so what stands in its place is of no account.
+    """
+    if not turns:
+        return np.array(numbers, np.int64)
+    made = np.empty(len(numbers), object)
+    made[:] = [one if type(one) is bytes else b"%d" % one for one in numbers]
+    return made
+
+
 def _sort_objects(filled: list[WireBatch]) -> Iterator[WireBatch]:
     """Give items in order of which some are objects, with each punctuation once."""
     joined = end_to_end(filled)
     if not all(_last(one) < _first(two) for one, two in pairwise(filled)):
-        joined = _each_mark_once(joined.take(_order_of(joined.positions)))
+        joined = _each_mark_once(joined.take(sort_positions(joined.positions)))
     yield joined
 
 
@@ -228,7 +261,7 @@ def _each_mark_once(batch: WireBatch) -> WireBatch:
 
 
 def interleave(
-    batches: Sequence[WireBatch], width: int
+    batches: Sequence[WireBatch], width: int, turns: Collection[int] = ()
 ) -> tuple[list[Any], list[Numbers], list[int]]:
     """Return the items of several streams by position, with the stream of each.
 
@@ -239,14 +272,17 @@ def interleave(
         + [np.zeros(len(batch), np.int64)] * (width - len(batch.positions))
         for batch in batches
     ]
-    columns = [
-        np.concatenate([positions[i] for positions in padded]) for i in range(width)
-    ]
+    columns = []
+    for place in range(width):
+        parts = [positions[place] for positions in padded]
+        if place in turns:
+            parts = [column_of(part.tolist(), turns=True) for part in parts]
+        columns.append(np.concatenate(parts))
     streams = np.concatenate(
         [np.full(len(batch), number) for number, batch in enumerate(batches)]
     )
     items = [item for batch in batches for item in batch.items]
-    order = np.lexsort([streams, *columns[::-1]])
+    order = sort_positions([*columns, streams])
     return (
         [items[i] for i in order.tolist()],
         [column[order] for column in columns],
@@ -271,9 +307,9 @@ def end_to_end(batches: Sequence[WireBatch]) -> WireBatch:
     )
 
 
-def _first(batch: WireBatch) -> tuple[int, ...]:
-    return tuple(int(column[0]) for column in batch.positions)
+def _first(batch: WireBatch) -> tuple[Any, ...]:
+    return tuple(column[0] for column in batch.positions)
 
 
-def _last(batch: WireBatch) -> tuple[int, ...]:
-    return tuple(int(column[-1]) for column in batch.positions)
+def _last(batch: WireBatch) -> tuple[Any, ...]:
+    return tuple(column[-1] for column in batch.positions)

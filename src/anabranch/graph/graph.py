@@ -41,7 +41,7 @@ class Op:
     `inputs` are the streams it consumes, by input port. `key` names the attributes by
     which its state is kept apart (empty: one state in all). `type` is the tuple type of
     its output where that is known. `timing` says how it follows the clock of its stream;
-    it then keeps the states of all keys together, since the clock is that of all.
+    a replica then keeps the states of its keys together, since the clock is that of all.
     """
 
     name: str
@@ -71,6 +71,11 @@ class Op:
     def state_key(self) -> tuple[str, ...]:
         """The attributes by which its state is kept apart; empty: one state in all."""
         return self.keyed_by if self.timing is None else ()
+
+
+def has_turns(op: Op) -> bool:
+    """Tell whether an advance of the clock may have an operator give outputs by key."""
+    return op.timing is not None and bool(op.keyed_by)
 
 
 @dataclass(frozen=True, eq=False)

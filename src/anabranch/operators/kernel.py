@@ -10,10 +10,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 State: TypeAlias = Any  # picklable; changed in place by the kernel
 Outputs: TypeAlias = Sequence[Any]  # items; (output port, item) if the kernel is routed
+
+
+class Turn(NamedTuple):
+    """A step of an advance of the clock, or of the end, that may fail by itself.
+
+    It is that of a `key`, and `order` tells which of several comes first, whichever
+    replicas they are of: keys, and tuples of them. An advance that goes on has none.
+    """
+
+    order: tuple[Any, ...] | None
+    key: Any
+    run: Callable[[], Outputs]
 
 
 class Kernel(ABC):
@@ -54,14 +66,22 @@ class Kernel(ABC):
         """Return the outputs at the end of the stream."""
         return ()
 
-    def advance(
-        self, state: State, sign: Any, port: int
-    ) -> Iterator[Callable[[], Outputs]]:
-        """Yield the steps of an advance of the clock, each of which may fail by itself."""
+    def find_shared(self, state: State) -> Any:
+        """Return what of a state all replicas see alike; None if there is nothing.
+
+        It only ever grows: of two that replicas have, the greater one is later.
+        """
+        return None
+
+    def share(self, state: State, shared: Any) -> None:
+        """Put into a state what all replicas see alike."""
+        msg = f"replicas of {type(self).__name__} see nothing alike; got {shared!r}"
+        raise TypeError(msg)
+
+    def advance(self, state: State, sign: Any, port: int) -> Iterator[Turn]:
+        """Yield what an advance of the clock brings about, in order."""
         return iter(())
 
-    def endings(
-        self, key: Any, state: State
-    ) -> Iterator[tuple[Any, Callable[[], Outputs]]]:
-        """Yield the steps of the end, each of which may fail, with the key it is for."""
-        yield key, partial(self.finish, state)
+    def endings(self, key: Any, state: State) -> Iterator[Turn]:
+        """Yield what the end of the stream brings about, in order."""
+        yield Turn((key,), key, partial(self.finish, state))

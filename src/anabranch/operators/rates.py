@@ -84,7 +84,7 @@ def rates_of(op: Op) -> FiringRates | None:
     match op.kind:
         case Map() | Scan() | Punctuate():
             return FiringRates((1,), (1,))
-        case Block(pop=pop, push=push) if pop == 1 or not op.state_key:
+        case Block(pop=pop, push=push) if pop == 1 or not op.keyed_by:
             return FiringRates((pop,), (push,))
         case Deal(weights=weights):
             return FiringRates((sum(weights),), weights)

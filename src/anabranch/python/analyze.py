@@ -396,7 +396,7 @@ def _traits(
         return replace(traits, in_parallel=False, effects=True, evidence=evidence)
     if isinstance(op.kind, SourceKind | SinkKind):
         return traits
-    if keeps_nothing and isinstance(op.kind, Apply):
+    if keeps_nothing and isinstance(op.kind, Apply) and op.timing is None:
         text = f"{op.kind.operator.__name__} changes nothing that it holds"
         traits = _stating(op, replace(traits, state="stateless", key=()), "state", text)
     traits = _with_declarations(op, traits)

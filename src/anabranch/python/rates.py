@@ -366,12 +366,12 @@ def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
             return _of_aggregate(op, op.kind, item_type)
         case Join(into=into):
             found = _read_off(op, into, ("item", "item"), None, Outputs.of_result)
-            return _restricted(found, op.state_key)
+            return _restricted(found, op.keyed_by)
         case Lookup(into=into):
             return _read_off(op, into, ("item", ""), item_type, Outputs.of_result)
         case Block(function=function, peek=peek):
             found = _read_off(op, function, ("items",), item_type, Outputs.of_elements)
-            return found if peek == 1 else _restricted(found, op.state_key)
+            return found if peek == 1 else _restricted(found, op.keyed_by)
     return None
 
 
@@ -385,7 +385,7 @@ def _of_apply(op: Op, cls: Any, item_type: Any) -> Forwarded:
 
 
 def _of_aggregate(op: Op, kind: Aggregate, item_type: Any) -> Forwarded:
-    key = op.state_key
+    key = op.keyed_by
     if kind.function is not None:
         found = _read_off(op, kind.function, ("items",), item_type, Outputs.of_result)
         return _restricted(found, key)

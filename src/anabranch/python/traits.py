@@ -15,6 +15,9 @@ from anabranch.graph.traits import (
     why,
 )
 from anabranch.operators.clock import EventTime
+from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.stateless import Union
+from anabranch.operators.windows import Aggregate
 
 __all__ = [
     "Cause",
@@ -31,7 +34,6 @@ __all__ = [
 def traits_of_kind(op: Op) -> Traits:
     """Return the traits of an operator whose code is pure and forwards nothing.
 
-    >>> from anabranch.operators.stateless import Union
     >>> traits_of_kind(Op("all", Union())).state
     'stateless'
     """
@@ -43,18 +45,37 @@ def traits_of_kind(op: Op) -> Traits:
 
 
 def _clocked(op: Op) -> Traits:
-    """Return the traits of an operator that follows the clock of its stream."""
-    text = (
-        "the clock of the stream is that of all keys: what an advance closes stands in "
-        "the order of time and key"
-        if op.keyed_by
-        else "it follows the clock of the stream, one for all items"
-    )
+    """Return the traits of an operator that follows the clock of its stream.
+
+    An advance comes to all its replicas, so its keys may be divided among them.
+    """
+    match op.kind:
+        case Union():
+            text = "union keeps the clocks of its inputs, which all replicas see"
+            return Traits(
+                "stateless", forwards=None, evidence=(why(op, "state", text),)
+            )
+        case Aggregate(window=window) if window.punctuation and op.keyed_by:
+            closes = "a punctuation closes the windows of several keys at once"
+        case Apply() as kind if op.keyed_by and kind.overrides("punctuation"):
+            closes = f"{kind.operator.__name__}.punctuation() is asked of all keys"
+        case _ if op.keyed_by:
+            text = f"what the clock closes is kept per {', '.join(op.keyed_by)}"
+            passes = isinstance(op.kind, Scan | Apply)
+            return Traits(
+                "keyed",
+                key=op.keyed_by,
+                push=ANY,
+                punctuation="preserving" if passes else "free",
+                evidence=(why(op, "state", text),),
+            )
+        case _:
+            closes = "it follows the clock of the stream, one for all items"
     return keep_one_state(
-        op, text, ANY, punctuation="preserving", expects_punctuation=True
+        op, closes, ANY, punctuation="preserving", expects_punctuation=True
     )
 
 
 def _event_time(op: Op, kind: EventTime) -> Traits:
     text = f"the clock is the highest {kind.on} so far, of all items"
-    return keep_one_state(op, text, Push(0, 2), forwards=None, punctuation="generating")
+    return keep_one_state(op, text, Push(0, 2), forwards=None, punctuation="preserving")

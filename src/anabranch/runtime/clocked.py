@@ -7,8 +7,9 @@ finds these keys, so that an advance costs what it closes, not what is kept.
 
 from __future__ import annotations
 
+import copy
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from anabranch.operators.clock import Advance, InOrder, Timing
 from anabranch.operators.custom import Apply
 from anabranch.operators.getters import attribute_getter, key_getter
 from anabranch.operators.join import Join
-from anabranch.operators.kernel import Kernel, Outputs, State
+from anabranch.operators.kernel import Kernel, Outputs, State, Turn
 from anabranch.operators.timed import (
     ItemsInOrder,
     Now,
@@ -39,18 +40,20 @@ from anabranch.operators.timescale import (
 from anabranch.operators.windows import Aggregate
 from anabranch.runtime.keys import in_key_order, key_bytes, key_rank
 
-_TURN, _FORGET = 0, 1  # at one time a key has its turn before it is forgotten
+TURN, FORGET = 0, 1  # at one time a key has its turn before it is forgotten
 
 
 class ClockedKernel(Kernel):
     """The state is a dictionary of plain values, told apart by name.
 
-    `scale` and `clocks` (one of each input) say where the clock stands, `keys` has the
-    states by key, `last` the highest time of each key that may be forgotten, and `queue`
-    is the index: a heap of (time, turn or forgetting, rank of the key, key). `due` has
-    the time at which each key stands in it for its turn. An entry that comes too early
-    is put back with the time that the key has by now, so that there is no more than one
-    for each key as a rule, however many items it gets.
+    `scale` and `clocks` (one of each input) say where the clock stands: all replicas see
+    the same. `keys` has the states by key, and `last` the highest time of each key that
+    may be forgotten. `queue` is the index: a heap of (time, turn or forgetting, rank of
+    the key, key). `due` and `ends` have the times at which each key stands in it for its
+    turn and to be forgotten: an entry for another time is out of date, and one that comes
+    too early is put back with the time that the key has by now. So there is no more than
+    one for each key as a rule, however many items it gets. Where an epoch keeps its
+    states in a store, `more` fetches what is due from there.
     """
 
     stateful: ClassVar[bool] = True
@@ -60,9 +63,9 @@ class ClockedKernel(Kernel):
     forwards_clock = False
 
     def __init__(self, op: Op, timing: Timing, kernel: Callable[[], Kernel]) -> None:
+        self.timed = _make_timed(op, timing, kernel)
         self.timing = timing
         self.inputs = len(op.inputs)
-        self.timed = _make_timed(op, timing, kernel)
         plain = self.timed.kernel if isinstance(self.timed, PlainTimed) else None
         self.forwards_punctuation = plain is not None and plain.forwards_punctuation
         self.handles_punctuation = plain is not None and plain.handles_punctuation
@@ -76,7 +79,7 @@ class ClockedKernel(Kernel):
         keys = {} if self.keyed else {(): self.timed.open()}
         clocks = [None] * self.inputs
         names: dict[str, Any] = {"scale": None, "clocks": clocks, "keys": keys}
-        return {**names, "last": {}, "due": {}, "queue": []}
+        return {**names, "last": {}, "due": {}, "ends": {}, "queue": []}
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
         scale = state["scale"]
@@ -85,11 +88,11 @@ class ClockedKernel(Kernel):
         clocks = state["clocks"]
         clock = clocks[0] if len(clocks) == 1 else _clock(state)
         key = self.key_of(item)
-        keys = state["keys"]
-        if key not in keys:
+        try:
+            own = state["keys"][key]
+        except KeyError:
             key_bytes(key)  # refuses what cannot be a key on any engine
-            keys[key] = self.timed.open()
-        own = keys[key]
+            own = state["keys"][key] = self.timed.open()
         outputs = self.timed.take(own, item, port, Now(clock, scale))
         if self.forgets:
             self._note_age(state, key, item)
@@ -122,8 +125,8 @@ class ClockedKernel(Kernel):
 
     def _await_end(self, state: State, key: Any) -> None:
         """Note when a key is forgotten, as far as that is known by now."""
-        entry = (self._end_of(state, key), _FORGET, key_rank(key), key)
-        heapq.heappush(state["queue"], entry)
+        end = state["ends"][key] = self._end_of(state, key)
+        heapq.heappush(state["queue"], (end, FORGET, key_rank(key), key))
 
     def _end_of(self, state: State, key: Any) -> Any:
         """Return the time at which a key is forgotten."""
@@ -139,63 +142,70 @@ class ClockedKernel(Kernel):
         noted = state["due"].get(key)
         if due is None:
             if self.keyed and key not in state["last"] and self.timed.is_empty(own):
-                del state["keys"][key]
-                state["due"].pop(key, None)
+                self._let_go(state, key)
         elif noted is None or due < noted:
             state["due"][key] = due
-            heapq.heappush(state["queue"], (due, _TURN, key_rank(key), key))
+            heapq.heappush(state["queue"], (due, TURN, key_rank(key), key))
         return due
 
-    def advance(
-        self, state: State, sign: Any, port: int
-    ) -> Iterator[Callable[[], Outputs]]:
+    def find_shared(self, state: State) -> Any:
+        return state["scale"], [*state["clocks"]]
+
+    def share(self, state: State, shared: Any) -> None:
+        state["scale"], clocks = shared
+        state["clocks"] = [*clocks]
+
+    def _let_go(self, state: State, key: Any) -> None:
+        del state["keys"][key]
+        state["due"].pop(key, None)
+
+    def advance(self, state: State, sign: Any, port: int) -> Iterator[Turn]:
         if state["scale"] is None:
             state["scale"] = sign.scale
         elif state["scale"] != sign.scale:
-            msg = (
-                f"the clock and the times must be of one kind; the clock is "
-                f"{describe_scale(sign.scale)}, the times are "
-                f"{describe_scale(state['scale'])}; map the items first"
-            )
-            raise TypeError(msg)
+            yield Turn(None, (), partial(_refuse_scale, sign.scale, state["scale"]))
+            return
         before = _clock(state)
         state["clocks"][port] = sign.time
         clock = _clock(state)
         if clock is None or clock == before:
             return
-        yield from self._steps(state, clock)
-        yield lambda: self._spread_sign(Advance(clock, sign.scale))
+        yield from self._turns(state, clock)
+        yield Turn(None, (), lambda: (Advance(clock, sign.scale),))
 
-    def _spread_sign(self, sign: Advance) -> Outputs:
-        return (sign,)
+    def _turns(self, state: State, clock: Any) -> Iterator[Turn]:
+        """Yield each turn up to the clock; it may bring about further ones.
 
-    def _steps(self, state: State, clock: Any) -> Iterator[Callable[[], Outputs]]:
-        """Yield a step for each turn up to the clock; it may bring about further ones."""
-        queue = state["queue"]
+        One that it brings about for an earlier time comes right behind it.
+        """
+        queue, latest = state["queue"], None
+        if "more" in state:
+            state["more"](clock)
         while queue and queue[0][0] <= clock:
-            time, what, _, key = heapq.heappop(queue)
-            if key not in state["keys"]:
-                continue
-            if what == _TURN:
-                if state["due"].get(key) == time:
-                    yield from self._turns_of(state, key, time)
-            elif key in state["last"]:
-                if self._end_of(state, key) > time:
-                    self._await_end(state, key)
-                    continue
-                yield from self._endings_of(state, key)
-                del state["keys"][key], state["last"][key]
-                state["due"].pop(key, None)
+            entry = heapq.heappop(queue)
+            latest = entry if latest is None else max(latest, entry)
+            order = latest[0], latest[1], latest[3]
+            time, what, _, key = entry
+            if state["due" if what == TURN else "ends"].get(key) != time:
+                continue  # it is out of date
+            if what == TURN:
+                if self._is_due(state, key, time):
+                    yield Turn(order, key, partial(self._turn, state, key, time))
+            elif self._end_of(state, key) > time:
+                self._await_end(state, key)
+            else:
+                for step in self._endings_of(state, key):
+                    yield Turn(order, key, step)
+                del state["last"][key], state["ends"][key]
+                self._let_go(state, key)
 
-    def _turns_of(
-        self, state: State, key: Any, time: Any
-    ) -> Iterator[Callable[[], Outputs]]:
-        """Yield the turn of a key, unless it has a later one by now."""
+    def _is_due(self, state: State, key: Any, time: Any) -> bool:
+        """Tell whether a key that stands in the queue has its turn; else move it on."""
         del state["due"][key]
         if self.timed.find_due(state["keys"][key], state["scale"]) == time:
-            yield partial(self._turn, state, key, time)
-        else:
-            self._put_in_queue(state, key)
+            return True
+        self._put_in_queue(state, key)
+        return False
 
     def _turn(self, state: State, key: Any, time: Any) -> Outputs:
         try:
@@ -204,7 +214,7 @@ class ClockedKernel(Kernel):
             self._put_in_queue(state, key)
 
     def _all_due(self, state: State, clock: Any) -> list[Any]:
-        return [output for step in self._steps(state, clock) for output in step()]
+        return [output for turn in self._turns(state, clock) for output in turn.run()]
 
     def _endings_of(self, state: State, key: Any) -> Iterator[Callable[[], Outputs]]:
         """Yield what is left to do for a key: its turns by time, then its end."""
@@ -218,9 +228,7 @@ class ClockedKernel(Kernel):
         own = [state["keys"][key] for key in in_key_order(state["keys"])]
         return [output for one in own for output in self.timed.punctuation(one)]
 
-    def endings(
-        self, key: Any, state: State
-    ) -> Iterator[tuple[Any, Callable[[], Outputs]]]:
+    def endings(self, key: Any, state: State) -> Iterator[Turn]:
         """Yield what is open at the end, in the order (time, key); then each key ends."""
         keys, scale = state["keys"], state["scale"]
         queue = []
@@ -229,18 +237,69 @@ class ClockedKernel(Kernel):
             if due is not None:
                 queue.append((due, key_rank(one), one))
         heapq.heapify(queue)
+        latest = None
         while queue:
-            time, rank, one = heapq.heappop(queue)
+            entry = heapq.heappop(queue)
+            latest = entry if latest is None else max(latest, entry)
+            time, rank, one = entry
             if self.timed.fires_at_end(keys[one], time, scale):
-                yield one, partial(self.timed.fire, keys[one], time, scale)
+                fire = partial(self.timed.fire, keys[one], time, scale)
+                yield Turn((0, latest[0], latest[2]), one, fire)
             due = self.timed.find_due(keys[one], scale)
             if due is not None:
                 heapq.heappush(queue, (due, rank, one))
         for one in in_key_order(keys):
-            yield one, partial(self.timed.finish, keys[one])
+            yield Turn((1, one), one, partial(self.timed.finish, keys[one]))
 
     def finish(self, state: State) -> Outputs:
-        return [output for _, step in self.endings((), state) for output in step()]
+        return [output for turn in self.endings((), state) for output in turn.run()]
+
+
+def _refuse_scale(clock: Scale, times: Scale) -> Outputs:
+    msg = (
+        f"the clock and the times must be of one kind; the clock is "
+        f"{describe_scale(clock)}, the times are {describe_scale(times)}; map the "
+        f"items first"
+    )
+    raise TypeError(msg)
+
+
+def divide_state(
+    state: State, count: int, find_part: Callable[[Any], int] | None
+) -> list[State]:
+    """Return the state of an operator as so many replicas have it, by key.
+
+    Without keys all have the same.
+    """
+    if find_part is None:
+        return [copy.deepcopy(state) for _ in range(count)]
+    parts = [
+        {**state, **{name: {} for name in _BY_KEY}, "clocks": [*state["clocks"]]}
+        for _ in range(count)
+    ]
+    for name in _BY_KEY:
+        for key, value in state[name].items():
+            parts[find_part(key)][name][key] = value
+    for part in parts:
+        part["queue"] = []
+    for entry in state["queue"]:
+        parts[find_part(entry[-1])]["queue"].append(entry)
+    for part in parts:
+        heapq.heapify(part["queue"])
+    return parts
+
+
+def join_states(states: Sequence[State]) -> State:
+    """Return the states of all replicas of an operator as one."""
+    joined = {**states[0]}
+    for name in _BY_KEY:
+        joined[name] = {key: own for one in states for key, own in one[name].items()}
+    joined["queue"] = [entry for one in states for entry in one["queue"]]
+    heapq.heapify(joined["queue"])
+    return joined
+
+
+_BY_KEY = ("keys", "last", "due", "ends")
 
 
 def _clock(state: State) -> Any | None:

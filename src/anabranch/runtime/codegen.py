@@ -319,7 +319,11 @@ class _ProgramWriter:
             call = outputs
         routed = kernel_of(op).routed
         target = f"r{made}, {made}" if routed else made
-        if self.positions is not None and op.name in self.positions.prolific:
+        if self.positions is not None and self.positions.appends_turn(op.name):
+            appended = (f"h{made}", f"t{made}", f"s{made}")
+            target = ", ".join((*appended, target))
+            position = (*position, *appended)
+        elif self.positions is not None and op.name in self.positions.prolific:
             target = f"s{made}, ({target})" if routed else f"s{made}, {target}"
             call = f"enumerate({call})"
             position = (*position, f"s{made}")
@@ -430,7 +434,9 @@ class _ProgramWriter:
     def _pad(self, name: str, position: tuple[str, ...]) -> tuple[str, ...]:
         if self.positions is None:
             return ()
-        return position + ("0",) * (self.positions.inside[name] - len(position))
+        places = range(len(position), self.positions.inside[name])
+        turns = self.positions.turns.get(name, ())
+        return position + tuple('b""' if place in turns else "0" for place in places)
 
     def _width(self, edge: Edge) -> int:
         return 0 if self.positions is None else self.positions.on(edge)

@@ -252,7 +252,7 @@ def failure_at_end(op: Op, key: Any, error: Exception) -> Failure:
     ('the end of the stream', 'A', None)
     """
     raise_own(error)
-    own = key if op.state_key else None
+    own = key if op.keyed_by else None
     return Failure(op.name, op.site, None, END, error, has_item=False, key=own)
 
 

@@ -62,8 +62,8 @@ class Interpreter:
             for key in in_key_order(cell.states):
                 if not go_on():
                     return False
-                for of_key, step in cell.kernel.endings(key, cell.states[key]):
-                    self._flow(cell, self._end(cell, of_key, step))
+                for turn in cell.kernel.endings(key, cell.states[key]):
+                    self._flow(cell, self._end(cell, turn.key, turn.run))
         return True
 
     def _end(self, cell: _Cell, key: Any, step: Callable[[], Any]) -> Any:
@@ -116,8 +116,8 @@ class Interpreter:
         assert kernel is not None  # noqa: S101
         outputs: list[Any] = []
         if kernel.handles_clock:
-            for step in kernel.advance(cell.states[()], sign, port):
-                outputs += self._ask(cell, step, (), sign)
+            for turn in kernel.advance(cell.states[()], sign, port):
+                outputs += self._ask(cell, turn.run, (), sign)
         outputs += forward_advance(kernel, sign, len(cell.branches))
         return outputs
 

@@ -7,16 +7,23 @@ branches meet again appends the index of the branch. Items are then in the order
 their positions exactly if they are in the order of the sequential run, on every
 stream (docs/semantics.md has the argument). How many numbers a position has is known
 for each stream before the program runs.
+
+What an operator with keys gives at an advance of the clock comes from all its replicas.
+It appends a *turn*, bytes that tell the order of time and key, between two numbers: what
+it gives for items comes before all turns and the advance itself behind them, and the
+outputs of a turn have an index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from anabranch.graph.graph import Edge, Graph
+from anabranch.graph.graph import Edge, Graph, has_turns
 
 END = 1 << 62  # the first number of what operators give when the stream has ended
+FOR_ITEM, IN_TURN, BEHIND_TURNS = 0, 1, 2  # what an operator with turns gives, and when
+_OF_TURN = 3  # numbers and bytes that such an operator appends
 
 
 @dataclass(frozen=True)
@@ -25,17 +32,23 @@ class Positions:
 
     `inside[op]` is the width with which an operator sees its items (the widest of its
     inputs; others are padded with zeros), `after[op]` the width of its outputs, and
-    `branch[edge]` the index that a stream of a fan-out appends, if it does.
+    `branch[edge]` the index that a stream of a fan-out appends, if it does. `turns[op]`
+    are the places in the positions of its outputs where turns may stand.
     """
 
     inside: Mapping[str, int]
     after: Mapping[str, int]
     branch: Mapping[Edge, int]
     prolific: frozenset[str]
+    turns: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     def on(self, edge: Edge) -> int:
         """Return the width of positions on a stream."""
         return self.after[edge.producer.operator] + (edge in self.branch)
+
+    def appends_turn(self, operator: str) -> bool:
+        """Tell whether an operator appends a turn."""
+        return self.after[operator] - self.inside[operator] == _OF_TURN
 
 
 def positions_of(graph: Graph, prolific: frozenset[str]) -> Positions:
@@ -53,17 +66,24 @@ def positions_of(graph: Graph, prolific: frozenset[str]) -> Positions:
     inside: dict[str, int] = {}
     after: dict[str, int] = {}
     branch: dict[Edge, int] = {}
+    turns: dict[str, frozenset[int]] = {}
     into: dict[str, list[Edge]] = {op.name: [] for op in graph}
     for edge in graph.edges:
         into[edge.consumer.operator].append(edge)
     for op in graph:
         widths = [after[e.producer.operator] + (e in branch) for e in into[op.name]]
         inside[op.name] = max(widths, default=1 + several)
-        after[op.name] = inside[op.name] + (op.name in prolific)
+        found = {place for e in into[op.name] for place in turns[e.producer.operator]}
+        if has_turns(op):
+            found.add(inside[op.name] + 1)
+            after[op.name] = inside[op.name] + _OF_TURN
+        else:
+            after[op.name] = inside[op.name] + (op.name in prolific)
+        turns[op.name] = frozenset(found)
         if op.name in meeting:
             indices = enumerate(graph.out_edges(op.name))
             branch |= {edge: index for index, edge in indices}
-    return Positions(inside, after, branch, prolific)
+    return Positions(inside, after, branch, prolific, turns)
 
 
 def _meeting(graph: Graph) -> frozenset[str]:

@@ -15,7 +15,14 @@ import copy
 import itertools
 import linecache
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from functools import partial
 from operator import length_hint
@@ -28,7 +35,7 @@ from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.clock import Advance, forward_advance
 from anabranch.operators.custom import Apply, Scan, check_pair
 from anabranch.operators.getters import key_getter
-from anabranch.operators.kernel import Kernel, State
+from anabranch.operators.kernel import Kernel, State, Turn
 from anabranch.operators.stateless import WINDOW, finite
 from anabranch.operators.windows import Aggregate, summary_of
 from anabranch.runtime.codegen import Entry, write_program
@@ -40,8 +47,8 @@ from anabranch.runtime.failures import (
     stop,
 )
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.keys import in_key_order
-from anabranch.runtime.positions import Positions
+from anabranch.runtime.keys import in_key_order, rank_bytes
+from anabranch.runtime.positions import BEHIND_TURNS, FOR_ITEM, IN_TURN, Positions
 from anabranch.runtime.state import States
 
 Columns: TypeAlias = list[list[int]]  # positions, one list per number in them
@@ -123,6 +130,7 @@ class Program:
             for name, kernel in kernels.items()
             if kernel.stateful
         }
+        self._positions = positions
         resilient = on_error is not stop
         text = write_program(
             graph,
@@ -181,19 +189,23 @@ class Program:
                 self._run(list(itertools.islice(again, before)), positions, entries)
             self._on_error(failure)
 
-    def finish(self, operator: str) -> list[tuple[Any, list[Any]]]:
-        """Return what an operator gives at the end of the stream, by key."""
+    def finish(self, operator: str) -> list[tuple[bytes, list[Any]]]:
+        """Return what an operator gives at the end of the stream.
+
+        Each with bytes that tell the order of all that its replicas give.
+        """
         op = self.graph[operator]
         kernel = kernel_of(op)
         outputs = []
         for key, state in self.states[operator].items():
-            made: list[Any] = []
-            for of_key, step in kernel.endings(key, state):
+            for turn in kernel.endings(key, state):
                 try:
-                    made += step()
+                    made = list(turn.run())
                 except Exception as error:  # noqa: BLE001 - as above
-                    self._on_error(failure_at_end(op, of_key, error))
-            outputs.append((key, made))
+                    self._on_error(failure_at_end(op, turn.key, error))
+                    continue
+                if made:
+                    outputs.append((rank_bytes(turn.order), made))
         return outputs
 
     def operator_at(self, frame: FrameType | None) -> str | None:
@@ -258,7 +270,7 @@ class Program:
             op, number = self.graph[name], self._text.numbers[name]
             states = self.states.get(name)
             names[f"k{number}"] = kernel.process
-            names[f"g{number}"] = self._on_marked_stream(op, kernel, states)
+            names[f"g{number}"] = self._take_signs_too(op, kernel, states)
             names[f"S{number}"] = states
             if op.state_key:
                 names[f"key{number}"] = key_getter(op.state_key)
@@ -305,32 +317,60 @@ class Program:
         where = self._describe(None if place is None else place[0])
         return failure_of(self.graph[operator], item, where, error, place)
 
-    def _on_marked_stream(
+    def _take_signs_too(
         self, op: Op, kernel: Kernel, states: Mapping[Any, State] | None
     ) -> Callable[[Any, int], Any]:
-        """Return the function from an item, punctuation or advance to the outputs."""
+        """Return the function from an item, punctuation or advance to the outputs.
+
+        Where the positions of the outputs have turns, these come with the outputs.
+        """
         get_key = key_getter(op.state_key) if op.state_key else None
 
         def take(item: Any, port: int) -> Any:
-            if type(item) is not Advance and item is not WINDOW:
-                if states is None:
-                    return kernel.process(None, item, port)
-                key = () if get_key is None else get_key(item)
-                return kernel.process(states[key], item, port)
-            if item is not WINDOW:
-                return self._at_advance(op, kernel, states, item, port)
-            outputs: list[Any] = []
-            if kernel.handles_punctuation and states is not None:
-                for key in in_key_order(states):
-                    outputs += self._ask(
-                        op, item, partial(kernel.punctuation, states[key])
-                    )
-            if kernel.forwards_punctuation:
-                ports = range(op.kind.outputs)
-                outputs += [(p, WINDOW) for p in ports] if kernel.routed else [WINDOW]
-            return outputs
+            if type(item) is Advance:
+                made: list[Any] = []
+                for _, outputs in self._find_turns(op, kernel, item, port):
+                    made += outputs
+                return made + forward_advance(kernel, item, op.kind.outputs)
+            if item is WINDOW:
+                return self._at_punctuation(op, kernel, states)
+            if states is None:
+                return kernel.process(None, item, port)
+            key = () if get_key is None else get_key(item)
+            return kernel.process(states[key], item, port)
 
-        return take
+        def take_in_turns(item: Any, port: int) -> list[_InTurn]:
+            if type(item) is Advance:
+                return _place_turns(self._find_turns(op, kernel, item, port))
+            outputs = take(item, port)
+            return [(FOR_ITEM, b"", i, output) for i, output in enumerate(outputs)]
+
+        positions = self._positions
+        turning = positions is not None and positions.appends_turn(op.name)
+        return take_in_turns if turning else take
+
+    def _at_punctuation(
+        self, op: Op, kernel: Kernel, states: Mapping[Any, State] | None
+    ) -> list[Any]:
+        outputs: list[Any] = []
+        if kernel.handles_punctuation and states is not None:
+            for key in in_key_order(states):
+                outputs += self._ask(
+                    op, WINDOW, partial(kernel.punctuation, states[key])
+                )
+        if kernel.forwards_punctuation:
+            ports = range(op.kind.outputs)
+            outputs += [(p, WINDOW) for p in ports] if kernel.routed else [WINDOW]
+        return outputs
+
+    def _find_turns(
+        self, op: Op, kernel: Kernel, sign: Advance, port: int
+    ) -> Iterator[tuple[Turn, Any]]:
+        """Yield what an advance brings about, with what it gives."""
+        states = self.states.get(op.name)
+        if kernel.handles_clock and states is not None:
+            for turn in kernel.advance(states[()], sign, port):
+                yield turn, self._ask(op, sign, turn.run)
 
     def _ask(self, op: Op, sign: Any, step: Callable[[], Any]) -> Any:
         """Return what a step at a sign gives; where it fails, the others go on."""
@@ -354,16 +394,19 @@ class Program:
             frame = frame.f_back
         return place
 
-    def _at_advance(
-        self,
-        op: Op,
-        kernel: Kernel,
-        states: Mapping[Any, State] | None,
-        sign: Advance,
-        port: int,
-    ) -> list[Any]:
-        outputs: list[Any] = []
-        if kernel.handles_clock and states is not None:
-            for step in kernel.advance(states[()], sign, port):
-                outputs += self._ask(op, sign, step)
-        return outputs + forward_advance(kernel, sign, op.kind.outputs)
+
+_InTurn: TypeAlias = tuple[
+    int, bytes, int, Any
+]  # what a position ends in, and an output
+
+
+def _place_turns(found: Iterable[tuple[Turn, Any]]) -> list[_InTurn]:
+    """Return what an advance gives, each output with its place among those of all replicas."""
+    made: list[_InTurn] = []
+    for turn, outputs in found:
+        if turn.order is None:
+            made += [(BEHIND_TURNS, b"", 0, output) for output in outputs]
+        elif outputs:
+            order, numbered = rank_bytes(turn.order), enumerate(outputs, len(made))
+            made += [(IN_TURN, order, i, output) for i, output in numbered]
+    return made

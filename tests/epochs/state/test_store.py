@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
+from anabranch.epochs.state.store import EMPTY, GONE, Bucket, Stamp, close_buckets
 from anabranch.errors import EngineError
 
 ONE, TWO = Stamp(1, 1, 10), Stamp(2, 2, 20)
@@ -226,3 +226,28 @@ def test_versions_are_as_a_dictionary_for_each_would_have_them(bucket, seed):
         for stamp, held in ends.items():
             assert held == states(bucket, stamp)
         winner, expected = chance.choice(sorted(ends.items()))
+
+
+def test_a_state_that_goes_is_gone_in_its_version_and_in_all_that_follow(bucket):
+    bucket.write(EMPTY, ONE, {b"a": b"1", b"b": b"1"})
+    bucket.write(ONE, TWO, {b"a": GONE, b"c": b"2"})
+
+    assert {b"a": b"1", b"b": b"1"} == states(bucket, ONE)
+    assert {b"b": b"1", b"c": b"2"} == states(bucket, TWO)
+    assert bucket.begin(TWO, turn=99)
+    assert bucket.get(b"a") is None
+    bucket.end()
+
+    three, four = Stamp(3, 3, 30), Stamp(4, 4, 40)
+    bucket.write(TWO, three, {b"d": b"3"})
+    assert {b"b": b"1", b"c": b"2", b"d": b"3"} == states(bucket, three)
+    bucket.write(three, four, {b"a": b"4"})
+    assert {b"a": b"4", b"b": b"1", b"c": b"2", b"d": b"3"} == states(bucket, four)
+
+
+def test_tables_that_are_loaded_take_states_away_too(bucket):
+    snapshot = [(b"a", b"1"), (b"b", b"1")]
+
+    bucket.load(TWO, 2, [snapshot, [(b"a", GONE), (b"c", b"2")]])
+
+    assert {b"b": b"1", b"c": b"2"} == states(bucket, TWO)

@@ -83,7 +83,7 @@ def _find_layout(op: Op) -> ArrayLayout | None:
 def _kernel(
     op: Op, traits: Traits, layouts: Mapping[str, ArrayLayout]
 ) -> tuple[ArrayKernel, ArrayLayout]:
-    if op.state_key:
+    if op.keyed_by:
         msg = "keeps its items apart by key"
         raise RefusedError(msg)
     takes = _find_input_layout(op, layouts)

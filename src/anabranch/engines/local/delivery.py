@@ -178,9 +178,9 @@ def finish_key(
     op: Op, kernel: Kernel, states: dict[Any, Any], key: Any, on_error: OnError
 ) -> list[Any]:
     outputs: list[Any] = []
-    for of_key, step in kernel.endings(key, states[key]):
+    for turn in kernel.endings(key, states[key]):
         try:
-            outputs += step()
+            outputs += turn.run()
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            on_error(failure_at_end(op, of_key, error))
+            on_error(failure_at_end(op, turn.key, error))
     return outputs

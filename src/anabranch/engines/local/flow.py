@@ -214,7 +214,7 @@ class LocalFlow:
                     self._news()
                     msg = "the program failed while it was being changed"
                     raise EngineError(msg) from self.breaks.first
-                self._hand_over(gather_states(before), after, configuration)
+                self._hand_over(gather_states(before, self.graph), after, configuration)
                 after.resume(before.take_pending())
                 for source in self.sources:
                     if source.over:
@@ -244,7 +244,7 @@ class LocalFlow:
                 raise self.failure
             if self.breaks.found:
                 raise self.breaks.first
-            return gather_states(self.network)
+            return gather_states(self.network, self.graph)
 
     @property
     def threads(self) -> list[threading.Thread]:

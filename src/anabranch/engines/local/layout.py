@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from anabranch.errors import PlanError
-from anabranch.graph.graph import Edge, Graph, Input, Op, streams_into
+from anabranch.graph.graph import Edge, Graph, Input, Op, has_turns, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Deal
 from anabranch.operators.stateless import Barrier, Filter, Map, Punctuate, Split, Union
@@ -144,10 +144,15 @@ def find_shuffles(cut: Sequence[Edge], parts: Parts) -> frozenset[tuple[str, str
 
 
 def find_carrying(
-    plan: Plan, threads: ThreadPropagation, cut: Sequence[Edge], parts: Parts
+    graph: Graph,
+    plan: Plan,
+    threads: ThreadPropagation,
+    cut: Sequence[Edge],
+    parts: Parts,
 ) -> frozenset[str]:
     """Return the elements whose streams lead to a merge by position."""
     unsure = _unsure(plan, find_shuffles(cut, parts))
+    turning = [threads.leader[n] for n in parts if has_turns(graph[n])]
     pairs = [
         (threads.leader[e.producer.operator], threads.leader[e.consumer.operator])
         for e in cut
@@ -160,6 +165,7 @@ def find_carrying(
         if arriving[consumer] > 1
         or (parts.get(producer) in unsure and parts.get(consumer) != parts[producer])
     ]
+    waiting += turning
     waiting += [name for name, count in arriving.items() if count > 1 and name in parts]
     beside = _find_beside(pairs, parts, frozenset(threads.leader.values()))
     feeding: dict[str, list[str]] = {}
@@ -415,7 +421,7 @@ def _arrange(
     cut = [edge for edge in graph.edges if threads.cut(edge)]
     shuffles = find_shuffles(cut, parts)
     strategies = part_strategies(graph, plan, parts, shuffles, resilient=resilient)
-    carrying = find_carrying(plan, threads, cut, parts)
+    carrying = find_carrying(graph, plan, threads, cut, parts)
     elements: dict[str, ElementLayout] = {}
     for name, operators in _members(graph, threads).items():
         part = parts.get(name)

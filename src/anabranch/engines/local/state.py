@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.network import Network, table_of
 from anabranch.errors import EngineError
-from anabranch.graph.graph import Graph
+from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block
 from anabranch.plan.plan import Region
+from anabranch.runtime.clocked import divide_state, join_states
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.split import GroupRouter, bucket_of
 
@@ -29,18 +30,22 @@ def first_states(graph: Graph) -> AllStates:
     return states
 
 
-def gather_states(network: Network) -> AllStates:
+def gather_states(network: Network, graph: Graph) -> AllStates:
     """Take the states out of a network that has come to rest."""
     states: AllStates = {}
+    clocked: dict[str, list[Any]] = {}
     for replicas in network.replicas.values():
         for replica in replicas:
             for name, own in replica.states.items():
+                if graph[name].timing is not None:
+                    clocked.setdefault(name, []).append(own[()])
+                    continue
                 # Replicas that keep nothing per key are all alike, but for the one that
                 # has the begun group of a region with blocks.
                 before = states.get(name, {})
                 begun = {k: s for k, s in own.items() if _is_empty(before.get(k))}
                 states[name] = {**own, **before, **begun}
-    return states
+    return states | {name: {(): join_states(own)} for name, own in clocked.items()}
 
 
 def _is_empty(state: Any) -> bool:
@@ -65,6 +70,12 @@ def hand_over(
             own = states.get(name, {})
             if element.part is None:
                 replicas[0].states[name].update(own)
+            elif graph[name].timing is not None:
+                table = table_of(configuration, element.part)
+                find = _find_replica(graph[name], regions[element.part], table)
+                divided = divide_state(own[()], len(replicas), find)
+                for replica, part in zip(replicas, divided, strict=True):
+                    replica.states[name][()] = part
             elif not graph[name].state_key:
                 for channel, replica in enumerate(replicas):
                     fresh = own[()] if channel == 0 else kernel_of(graph[name]).open()
@@ -80,6 +91,16 @@ def hand_over(
                     channel = table[bucket_of(part_of(of_key))]
                     replicas[channel].states[name][of_key] = state
     _go_on_with_groups(states, network, graph, regions)
+
+
+def _find_replica(
+    op: Op, region: Region, table: Sequence[int]
+) -> Callable[[Any], int] | None:
+    """Return the function from a key of an operator to its replica, if it has keys."""
+    if not op.keyed_by:
+        return None
+    part_of = key_projection(op.keyed_by, region.key)
+    return lambda key: table[bucket_of(part_of(key))]
 
 
 def _go_on_with_groups(

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -60,7 +61,6 @@ from anabranch.epochs.wire import decode, in_order
 from anabranch.errors import AnabranchError, EngineError
 from anabranch.graph.graph import ancestors
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.keys import in_key_order
 from anabranch.runtime.positions import END
 from anabranch.runtime.verify.verifier import Refutation, Verifier
 
@@ -108,6 +108,7 @@ class Epochs:
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
         self._buckets = FEWEST_BUCKETS
         self._begun: Mapping[str, Begun] = {}
+        self._shared: Mapping[str, Any] = {}  # by operator
         self._last_division: Division | None = None
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
         self._key_tables = KeyTables(self._layout)
@@ -139,6 +140,10 @@ class Epochs:
             self._ended = END if record.ended is None else record.ended
             self._finished = set(record.finished)
             self._begun = record.begun
+            self._shared = {
+                name: self.runner.pickler.loads(shared)
+                for name, shared in record.shared.items()
+            }
             self._buckets = record.buckets
 
     def take_over(self, other: Epochs) -> None:
@@ -147,6 +152,7 @@ class Epochs:
         self.sparing, self.profiling = other.sparing, other.profiling
         self._base, self._turn, self._ended = other._base, other._turn, other._ended
         self._buckets, self.tell = other._buckets, other.tell
+        self._shared = other._shared
 
     @property
     def why_not_again(self) -> str | None:
@@ -307,29 +313,32 @@ class Epochs:
     def _inject(self, name: str, reports: list[Report]) -> bool:
         """Run what an operator gives at the end through the rest; tell whether it does.
 
-        Its outputs are numbered by key, over all its replicas.
+        Its outputs are numbered in their order, over all its replicas.
         """
-        found = {
-            key: (report.channel, outputs)
+        found = [
+            (order, report.channel, outputs)
             for report in reports
-            for key, outputs in report.finished[name]
-        }
+            for order, outputs in report.finished[name]
+        ]
         failures = any(report.failures for report in reports)
         if not found and not failures:
             return False
         placed: dict[int, list[tuple[int, Any]]] = {}
         first = number = self._ended
-        for key in in_key_order(found):
-            channel, outputs = found[key]
+        for _, channel, outputs in sorted(found, key=itemgetter(0)):
             for output in outputs:
                 placed.setdefault(channel, []).append((number, output))
                 number += 1
         unit = self._layout.unit_of[name].number
-        width = self._layout.positions.after[name]
+        positions = self._layout.positions
+        filled = [
+            b"" if place in positions.turns[name] else 0
+            for place in range(1, positions.after[name])
+        ]
         shares = {}
         for channel, some in placed.items():
-            columns = [[number for number, _ in some]]
-            columns += [[0] * len(some) for _ in range(width - 1)]
+            columns: list[list[Any]] = [[number for number, _ in some]]
+            columns += [[one] * len(some) for one in filled]
             items = [item for _, item in some]
             injected = self.runner.pickler.dumps((items, columns))
             shares[unit, channel] = Share(injected=injected)
@@ -364,6 +373,7 @@ class Epochs:
             ),
             mode,
             profiling=self.profiling,
+            shared=self._shared,
         )
 
     def _cuts(self) -> dict[int, tuple[str, ...]]:
@@ -414,9 +424,20 @@ class Epochs:
         self._begun = {units[r.unit].name: r.begun for r in ran if r.begun is not None}
         self._base = Stamp(self._base.epoch + 1, self._turn)
         self._versions = self._with_new_versions(ran)
+        self._shared = find_latest(self._shared, ran)
         sunk = self._collect_sinks(rows)
         done = Done(
-            self._base, reports, sunk, after, self._ended, self._begun, self._buckets
+            self._base,
+            reports,
+            sunk,
+            after,
+            self._ended,
+            self._begun,
+            self._buckets,
+            {
+                name: self.runner.pickler.dumps_state(s)
+                for name, s in self._shared.items()
+            },
         )
         began_s = time.monotonic()
         self._snapshots = self._books.took(done)
@@ -634,6 +655,35 @@ class Epochs:
             batches = [decode(pa.py_buffer(blob), form, pickler) for blob in blobs]
             sunk[sink] = in_order(batches).items
         return sunk
+
+
+def find_latest(before: Mapping[str, Any], reports: Iterable[Report]) -> dict[str, Any]:
+    """Return what replicas see alike once the last of them has seen it.
+
+    A replica of a range does not see what comes behind its range.
+
+    >>> first, last = ({"clock": ("number", [n])} for n in (5, 7))
+    >>> find_latest({}, [Report(0, 1, shared=last), Report(0, 0, shared=first)])
+    {'clock': ('number', [7])}
+    >>> find_latest({"clock": (None, [None])}, [Report(0, 0, shared={"clock": ("date", [None])})])
+    {'clock': ('date', [None])}
+    """
+    latest = dict(before)
+    for report in reports:
+        for name, found in report.shared.items():
+            if name not in latest or _count(found) > _count(latest[name]):
+                latest[name] = found
+    return latest
+
+
+def _count(shared: tuple[Any, Sequence[Any]]) -> list[tuple[bool, Any]]:
+    """Return how far clocks have come; one that has not begun is before all others.
+
+    What times are may be known before any clock has begun.
+    """
+    scale, clocks = shared
+    known = (scale is not None, None)
+    return [known, *((clock is not None, clock) for clock in clocks)]
 
 
 def run_shipped(job: str, shipped: Broadcast[bytes]) -> Run:

@@ -24,6 +24,7 @@ from anabranch.epochs.checkpoint.record import (
 )
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.stable_names import MODULE, OBJECTS, find, old_name
+from anabranch.epochs.state.store import GONE
 from anabranch.errors import CheckpointError
 
 
@@ -93,16 +94,24 @@ class Contents:
     def _entries(self, unit: str) -> dict[bytes, tuple[int, bytes]]:
         """Return bucket and state of each key of a unit, as they were written last."""
         files = [held for held in self.record.held if held.unit == unit]
-        found: dict[bytes, tuple[int, bytes]] = {}
-        # A snapshot is what the logs up to its epoch have made, and no key ever goes.
+        found: dict[tuple[int, int], dict[bytes, bytes]] = {}  # by bucket, of so many
+        last: dict[bytes, tuple[int, int]] = {}
+        # A snapshot is what the logs up to its epoch have made.
         for held in sorted(
             files, key=lambda one: (one.epoch, isinstance(one, Snapshot))
         ):
             path = self.directory / "state" / unit / held.file
             for bucket in held.sizes if isinstance(held, Log) else (held.bucket,):
+                own = found.setdefault((bucket, held.buckets), {})
+                if isinstance(held, Snapshot):
+                    own.clear()
                 for raw, state in read_bucket(path, bucket, self._seal, held.digest):
-                    found[raw] = bucket, state
-        return found
+                    own[raw], last[raw] = state, (bucket, held.buckets)
+        return {
+            raw: (place[0], state)
+            for raw, place in last.items()
+            if (state := found[place].get(raw, GONE)) != GONE
+        }
 
     def _load_state(self, state: bytes) -> Any:
         types: list[str] = self.program["types"]

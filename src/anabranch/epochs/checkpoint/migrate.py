@@ -126,6 +126,7 @@ def rename_record(record: Record, renames: Renames) -> Record:
         positions=_rename_keys(record.positions, renames),
         read=_rename_keys(record.read, renames),
         finished=tuple(renames.get(name, name) for name in record.finished),
+        shared=_rename_keys(record.shared, renames),
     )
 
 

@@ -130,6 +130,7 @@ class Record:
     `sums` are the parts that were published last, and `listed` names the file that
     lists those before them. `delivery` is the digest of what waits for sinks outside.
     `begun` are the groups of items, by unit, that have not come to their end.
+    `shared` is what all replicas of an operator see alike, such as a clock, pickled.
     There are so many `buckets`. `manifests` list files of state beside `logs` and
     `snapshots`, while it is on the disk.
     When `complete` there is nothing left to do but to round the outputs off.
@@ -153,6 +154,7 @@ class Record:
     delivery: str | None = None
     buckets: int = FEWEST_BUCKETS
     manifests: tuple[PartList, ...] = ()
+    shared: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def stamp(self) -> Stamp:
@@ -283,6 +285,9 @@ def to_json(record: Record) -> bytes:
             unit: {"entered": one.entered, "states": b64encode(one.states).decode()}
             for unit, one in record.begun.items()
         },
+        "shared": {
+            name: b64encode(one).decode() for name, one in record.shared.items()
+        },
     }
     return json.dumps(data, separators=(",", ":")).encode()
 
@@ -309,6 +314,8 @@ def from_json(data: bytes) -> Record:
         unit: Begun(one["entered"], b64decode(one["states"]))
         for unit, one in found.get("begun", {}).items()
     }
+    shared = found.get("shared", {})
+    found["shared"] = {name: b64decode(one) for name, one in shared.items()}
     return Record(**found)
 
 

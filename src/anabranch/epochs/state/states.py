@@ -1,20 +1,23 @@
 """The states that a program sees while a task runs, backed by the stores.
 
 A state is read when its key first occurs in the epoch, and written back at the end:
-the cost follows the keys that are touched, not the keys that are held.
+the cost follows the keys that are touched, not the keys that are held. Keys that come due
+by the clock of a stream are found by an index, by time, in each bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.state.store import Bucket, short_key
+from anabranch.epochs.state.store import GONE, Bucket, short_key
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
-from anabranch.runtime.keys import key_bytes, key_hash
+from anabranch.runtime.clocked import FORGET, TURN
+from anabranch.runtime.keys import key_bytes, key_hash, key_rank, rank_bytes
 
 MOST_BUCKETS = 1 << 14
 _FOR_REPLICA = 4  # buckets, so that no replica has many more keys than another
@@ -53,6 +56,11 @@ def prefix_of(number: int) -> bytes:
     return b"%04d/" % number
 
 
+def index_of(number: int) -> bytes:
+    """Return how the entries of the index by time of operator `number` begin."""
+    return b"%04d@" % number
+
+
 class StoredStates(dict[Any, State]):
     """The states of one operator that this epoch has touched.
 
@@ -67,12 +75,17 @@ class StoredStates(dict[Any, State]):
         self.prefix = prefix_of(number)
         self._op = op
         self._kernel = kernel
-        self._places = _places(op.state_key, region_key)
+        self._places = _places(op.keyed_by, region_key)
         self._whole = kernel.handles_punctuation and bool(op.state_key)
         self._buckets: Mapping[int, Bucket] = {}
         self._count = 1  # of all buckets, also of other replicas
         self._old: dict[bytes, bytes] = {}
         self._pickler: Pickler | None = None
+
+    @property
+    def prefixes(self) -> tuple[bytes, ...]:
+        """How all that it has in a store begins."""
+        return (self.prefix,)
 
     def attach(
         self, buckets: Mapping[int, Bucket], count: int, pickler: Pickler
@@ -150,12 +163,156 @@ class StoredStates(dict[Any, State]):
         return bucket_of(part[0] if len(part) == 1 else part, count)
 
 
-def _places(
-    state_key: Sequence[str], region_key: Sequence[str]
-) -> tuple[int, ...] | None:
+def _places(key: Sequence[str], region_key: Sequence[str]) -> tuple[int, ...] | None:
     """Return where in a key the region's key stands: (): all of it, None: nowhere."""
     if not region_key:
         return None
-    if tuple(state_key) == tuple(region_key):
+    if tuple(key) == tuple(region_key):
         return ()
-    return tuple(list(state_key).index(name) for name in region_key)
+    return tuple(list(key).index(name) for name in region_key)
+
+
+class _Kept(NamedTuple):
+    """What is kept of a key: its state, when it stands in the index, and its last time."""
+
+    state: State
+    due: Any = None
+    end: Any = None
+    last: Any = None
+
+
+_NAMES = {"due": "due", "end": "ends", "last": "last"}  # in the state of the kernel
+_IN_INDEX = {TURN: "due", FORGET: "end"}
+
+
+class ClockStates(StoredStates):
+    """The state of an operator with keys that follows the clock, key by key.
+
+    The kernel has one state, `()`, with all keys in it: those that the epoch touches, or
+    that come due. Where the clock stands is the same for all replicas, so it is not
+    here: an epoch is told, and tells the next.
+    """
+
+    def __init__(
+        self, number: int, op: Op, kernel: Kernel, region_key: tuple[str, ...]
+    ) -> None:
+        super().__init__(number, op, kernel, region_key)
+        self.index = index_of(number)
+        self._found: dict[Any, tuple[bytes, _Kept]] = {}  # as the epoch has found it
+        self._waiting: list[tuple[Any, int, Any, Iterator[Any]]] | None = None
+
+    @property
+    def prefixes(self) -> tuple[bytes, ...]:
+        return self.prefix, self.index
+
+    def attach(
+        self, buckets: Mapping[int, Bucket], count: int, pickler: Pickler
+    ) -> None:
+        self.clear()
+        self._found.clear()
+        self._waiting = None
+        self._buckets, self._count, self._pickler = buckets, count, pickler
+        state = self._kernel.open()
+        self[()] = {**state, "keys": _Keys(self), "more": self._fetch_due}
+
+    def find(self, key: Any) -> State:
+        """Return the state of a key that the epoch has not touched yet."""
+        if key not in self._found:
+            old = self._bucket(key).get(self._raw(key))
+            if old is not None:
+                return self._take(key, old)
+        raise KeyError(key)
+
+    def _take(self, key: Any, old: bytes) -> State:
+        kept = _Kept(*self._load(old, key)[1])
+        self._found[key] = old, kept
+        state = self[()]
+        dict.__setitem__(state["keys"], key, kept.state)
+        for field, name in _NAMES.items():
+            value = getattr(kept, field)
+            if value is not None:
+                state[name][key] = value
+        return kept.state
+
+    def load_all(self) -> None:
+        keys = self[()]["keys"]
+        for bucket in self._buckets.values():
+            for _, old in bucket.states(self.prefix):
+                key = self._load(old)[0]
+                if key not in keys and key not in self._found:
+                    self._take(key, old)
+
+    def _fetch_due(self, clock: Any) -> None:
+        """Put what is due up to the clock into the queue, from the index of each bucket."""
+        state = self[()]
+        if self._waiting is None:
+            cursors = [bucket.states(self.index) for bucket in self._buckets.values()]
+            self._waiting = []
+            for number, cursor in enumerate(cursors):
+                self._go_on(number, cursor)
+        while self._waiting and self._waiting[0][0] <= clock:
+            time, number, (what, key), cursor = heapq.heappop(self._waiting)
+            if key in state["keys"] or key not in self._found:
+                state["keys"][key]  # which is loaded with the times that it waits for
+                entry = (time, what, key_rank(key), key)
+                heapq.heappush(state["queue"], entry)
+            self._go_on(number, cursor)
+
+    def _go_on(self, number: int, cursor: Iterator[tuple[bytes, bytes]]) -> None:
+        assert self._waiting is not None  # noqa: S101 - whoever asks has begun
+        for _, stored in cursor:
+            key, (time, what) = self._load(stored)
+            heapq.heappush(self._waiting, (time, number, (what, key), cursor))
+            return
+
+    def changes(self) -> dict[int, dict[bytes, bytes]]:
+        assert self._pickler is not None  # noqa: S101
+        self._waiting = None  # lets go of what it reads
+        found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
+        state = self[()]
+        others = {field: state[name] for field, name in _NAMES.items()}
+        for key, own in state["keys"].items():
+            kept = _Kept(own, **{field: has.get(key) for field, has in others.items()})
+            old, before = self._found.get(key, (GONE, _Kept(None)))
+            new = self._pickler.dumps_state((key, tuple(kept)))
+            changed = found[self.find_bucket(key, self._count)]
+            if new != old:
+                changed[self._raw(key)] = new
+            changed |= self._index_changes(key, before, kept)
+        for key, (_, before) in self._found.items():
+            if key not in state["keys"]:
+                changed = found[self.find_bucket(key, self._count)]
+                changed[self._raw(key)] = GONE
+                changed |= self._index_changes(key, before, _Kept(None))
+        return found
+
+    def _index_changes(
+        self, key: Any, before: _Kept, after: _Kept
+    ) -> dict[bytes, bytes]:
+        """Return what has to be written of the index for a key."""
+        assert self._pickler is not None  # noqa: S101
+        changed: dict[bytes, bytes] = {}
+        for what, field in _IN_INDEX.items():
+            old, new = getattr(before, field), getattr(after, field)
+            if old == new:
+                continue
+            if old is not None:
+                changed[self._entry(old, what, key)] = GONE
+            if new is not None:
+                entry = self._pickler.dumps_state((key, (new, what)))
+                changed[self._entry(new, what, key)] = entry
+        return changed
+
+    def _entry(self, time: Any, what: int, key: Any) -> bytes:
+        return short_key(self.index + rank_bytes((time, what)) + key_bytes(key))
+
+
+class _Keys(dict[Any, State]):
+    """The states of keys, read from the store when they are asked for."""
+
+    def __init__(self, states: ClockStates) -> None:
+        super().__init__()
+        self._states = states
+
+    def __missing__(self, key: Any) -> State:
+        return self._states.find(key)

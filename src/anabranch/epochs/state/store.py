@@ -12,6 +12,8 @@ each attempt has changed in it, side by side. When an epoch begins with the vers
 one attempt, the driver has committed that one: the first write of the epoch then
 merges its changes into the base and drops those of the others.
 
+A state that goes is a change to nothing, which later leaves the base too.
+
 A version is named by its epoch, by the *turn* (the number of the try of the epoch;
 later tries and later runs have larger ones) and by the id of the attempt. A task of an
 earlier turn than the last one that wrote was given up, and is refused.
@@ -52,6 +54,7 @@ class Stamp(NamedTuple):
 
 
 EMPTY = Stamp(0, 0)
+GONE = b""  # in changes: the key has no state any more
 
 
 class Databases(NamedTuple):
@@ -132,7 +135,7 @@ class Bucket:
         state = self._changed.get(key)
         if state is None:
             state = self._reading.get(key, db=self._states)
-        return state
+        return state or None
 
     def states(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Return all states whose key begins with `prefix`, in the order of the keys.
@@ -153,7 +156,9 @@ class Bucket:
         changes = (entry for entry in changed.items() if entry[0].startswith(prefix))
         with txn.cursor(db=self._states) as cursor:
             states = _beginning_with(prefix, cursor)
-            yield from merge_changes(states, changes) if changed else states
+            for entry in merge_changes(states, changes) if changed else states:
+                if entry[1] != GONE:
+                    yield entry
 
     def _changes(self, txn: Transaction, number: int) -> dict[bytes, bytes]:
         """Return the changes of a version, in the order of their keys."""
@@ -194,10 +199,17 @@ class Bucket:
         self, txn: Transaction, held: BucketVersions, version: Stamp
     ) -> BucketVersions:
         """Make `version` the base; all others go."""
-        changes = self._changes(txn, held.made.index(version))
-        with txn.cursor(db=self._states) as cursor:
-            cursor.putmulti(changes.items())
+        self._put(txn, self._changes(txn, held.made.index(version)).items())
         return self._drop(txn, held)._replace(base=version)
+
+    def _put(self, txn: Transaction, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Put changes over the base."""
+        changed = list(entries)
+        with txn.cursor(db=self._states) as cursor:
+            cursor.putmulti([entry for entry in changed if entry[1] != GONE])
+        for key, state in changed:
+            if state == GONE:
+                txn.delete(key, db=self._states)
 
     def _drop(self, txn: Transaction, held: BucketVersions) -> BucketVersions:
         """Leave the base alone."""
@@ -231,10 +243,13 @@ class Bucket:
             if since is None:
                 txn.drop(self._states, delete=False)
             for number, table in enumerate(tables):
+                if since not in (None, EMPTY) or number > 0:
+                    self._put(txn, table)
+                    continue
+                # The first table fills an empty database, which is quick.
                 with txn.cursor(db=self._states) as cursor:
-                    # The first table fills an empty database, which is quick.
-                    empty = since in (None, EMPTY) and number == 0
-                    cursor.putmulti(table, append=empty)
+                    kept = (entry for entry in table if entry[1] != GONE)
+                    cursor.putmulti(kept, append=True)
             self._put_held(txn, BucketVersions(version, turn))
 
     def _refuse_earlier(self, held: BucketVersions, turn: int) -> None:

@@ -356,5 +356,8 @@ class UnitInputs:
             form.on(entry) if isinstance(entry, Edge) else form.after[entry]
             for entry in entries_of or self._unit.entries
         )
-        items, columns, entries = interleave(streams, width)
+        edges = entries_of or self._unit.entries
+        producers = [e.producer.operator if isinstance(e, Edge) else e for e in edges]
+        turns = {place for name in producers for place in form.turns[name]}
+        items, columns, entries = interleave(streams, width, turns)
         yield items, [column.tolist() for column in columns], entries

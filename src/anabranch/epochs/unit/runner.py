@@ -11,14 +11,13 @@ unit where its shape allows it, with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import form_of
@@ -26,7 +25,7 @@ from anabranch.epochs.faults import reach
 from anabranch.epochs.groups import UnitGroups, without_counts
 from anabranch.epochs.layout import CutPart, SparkLayout, Unit, parts_of
 from anabranch.epochs.shuffle import TaskRows
-from anabranch.epochs.state.states import StoredStates
+from anabranch.epochs.state.states import ClockStates, StoredStates
 from anabranch.epochs.task import (
     EpochTask,
     FinishOperators,
@@ -42,9 +41,9 @@ from anabranch.epochs.unit.in_columns import InColumns, InSegments, OnBatch
 from anabranch.epochs.unit.inputs import UnitInputs
 from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.states import Changes, UnitStates
-from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
+from anabranch.epochs.wire import Numbers, WireBatch, column_of, encode, end_to_end
 from anabranch.errors import OperatorError
-from anabranch.graph.graph import Edge, Op
+from anabranch.graph.graph import Edge, Op, has_turns
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.columns.tier import ColumnTier
 from anabranch.runtime.compiled.program import make_program
@@ -369,8 +368,15 @@ class UnitRunner:
             if unit.in_driver or unit.period > 1 or remembers_nothing(unit, op):
                 self._states[name] = States(op, kernels[name])
             else:
-                stored = StoredStates(number, op, kernels[name], unit.key)
+                kind = ClockStates if has_turns(op) else StoredStates
+                stored = kind(number, op, kernels[name], unit.key)
                 self._states[name] = self._stored[name] = stored
+        self._sharing = {
+            name: kernels[name]
+            for name in stateful
+            if not unit.in_driver and (unit.replicated or has_turns(graph[name]))
+            if kernels[name].find_shared(kernels[name].open()) is not None
+        }
         self._groups = None
         if unit.period > 1:
             self._groups = UnitGroups(unit, graph, self._states)
@@ -429,7 +435,7 @@ class UnitRunner:
                 self._unit.operators
             ):
                 return Report(self._unit.number, channel)
-        self._saved.open(task, channel, self._job.pickler)
+        self._open(task, channel)
         try:
             if isinstance(task.mode, FinishOperators):
                 return self._finish(task.mode.operators, channel)
@@ -437,6 +443,23 @@ class UnitRunner:
         finally:
             self._begun = None
             self._saved.close()
+
+    def _open(self, task: EpochTask, channel: int) -> None:
+        """Begin with the states of the epoch before."""
+        self._saved.open(task, channel, self._job.pickler)
+        for name, kernel in self._sharing.items():
+            if name not in self._stored:
+                self._states[name][()] = kernel.open()
+            if name in task.shared:
+                kernel.share(self._states[name][()], task.shared[name])
+
+    def _find_shared(self, operators: Container[str]) -> dict[str, Any]:
+        """Return what all replicas of some operators see alike, by now."""
+        return {
+            name: kernel.find_shared(self._states[name][()])
+            for name, kernel in self._sharing.items()
+            if name in operators
+        }
 
     def _run(
         self,
@@ -460,6 +483,7 @@ class UnitRunner:
         reach("processed", task.attempt.epoch)
         pickler = self._job.pickler
         changes = self._saved.changes(self._unit.operators)
+        shared = self._find_shared(self._unit.operators)
         saved = self._saved.save(task, channel, changes)
         return Report(
             self._unit.number,
@@ -481,6 +505,7 @@ class UnitRunner:
             reached=self._inputs.reached,
             births=self._inputs.births,
             sent=self._exits.sent.take(),
+            shared=shared,
         )
 
     def first_part(
@@ -500,7 +525,7 @@ class UnitRunner:
         self._exits.take_sums()  # of an attempt that has failed
         self._exits.sent.take()
         part = self.parts(task)[0]
-        self._saved.open(task, channel, self._job.pickler)
+        self._open(task, channel)
         try:
             read, streams = self._inputs.streams(task, share, received)
             program = self.programs.part(part.operators, self._unit.entries)
@@ -525,6 +550,7 @@ class UnitRunner:
                 reached=self._inputs.reached,
                 births=self._inputs.births,
                 sent=self._exits.sent.take(),
+                shared=self._find_shared(part.operators),
             )
             self.parts_done = [(self._saved.changes(part.operators), report)]
         finally:
@@ -549,7 +575,7 @@ class UnitRunner:
         self._exits.sent.take()
         parts = self.parts(task)
         part = parts[task.stage.part]
-        self._saved.open(task, channel, self._job.pickler)
+        self._open(task, channel)
         try:
             left: dict[Edge, list[WireBatch]] = {}
             for chunk in chunks:
@@ -567,6 +593,7 @@ class UnitRunner:
                 parts=names,
                 sums=self._exits.take_sums(),
                 sent=self._exits.sent.take(),
+                shared=self._find_shared(part.operators),
             )
             own = self._saved.changes(part.operators)
             if part == parts[-1]:
@@ -624,7 +651,7 @@ class UnitRunner:
             if name in self._stored:
                 self._stored[name].load_all()
             given = self.programs.whole(name).finish(name)
-            finished[name] = [(key, outputs) for key, outputs in given if outputs]
+            finished[name] = given
         return Report(
             self._unit.number,
             channel,
@@ -700,7 +727,7 @@ class UnitRunner:
         task, channel, streams = self._begun
         pickler = self._job.pickler
         if self._groups is None:
-            self._saved.open(task, channel, pickler)
+            self._open(task, channel)
         else:
             self._groups.again(pickler)
         yield from self._run_streams(streams)
@@ -719,7 +746,11 @@ class UnitRunner:
             program, items, positions, entries, self._job.rehearse, unit=unit
         )
         for edge, left in program.exits.items():
-            columns = [np.array(column, np.int64) for column in left.positions]
+            turns = self._layout.positions.turns[edge.producer.operator]
+            columns = [
+                column_of(column, turns=place in turns)
+                for place, column in enumerate(left.positions)
+            ]
             form = self._exits.form(edge.producer.operator)
             batch = WireBatch(columns, form, None, left.items[:])
             left.clear()
@@ -745,7 +776,7 @@ def remembers_nothing(unit: Unit, op: Op) -> bool:
     another key only if the state makes no difference: a block of one item, or an
     operator that is declared to be stateless.
     """
-    return unit.replicated and not (unit.key and set(unit.key) <= set(op.state_key))
+    return unit.replicated and not (unit.key and set(unit.key) <= set(op.keyed_by))
 
 
 def _picklable(failure: Failure) -> Failure:

@@ -34,7 +34,7 @@ from anabranch.epochs.state.restore import (
     write_from,
 )
 from anabranch.epochs.state.states import StoredStates, prefix_of
-from anabranch.epochs.state.store import Bucket, Stamp
+from anabranch.epochs.state.store import GONE, Bucket, Stamp
 from anabranch.epochs.task import EpochTask
 from anabranch.errors import EngineError
 
@@ -67,7 +67,9 @@ class UnitStates:
         self._checkpoint = checkpoint
         self._seal = seal
         self._buckets: dict[int, Bucket] = {}
-        self._by_prefix = {states.prefix: states for states in stored.values()}
+        self._by_prefix = {
+            prefix: states for states in stored.values() for prefix in states.prefixes
+        }
         self._pickler: Pickler | None = None
 
     def open(self, task: EpochTask, channel: int, pickler: Pickler) -> None:
@@ -90,7 +92,7 @@ class UnitStates:
         count = task.stage.count_buckets(self._unit)
 
         def owns(entry: Entry) -> bool:
-            return self._find_bucket(entry, count) == bucket
+            return entry[1] == GONE or self._find_bucket(entry, count) == bucket
 
         if self._checkpoint is None:
             return HostCopy(self._directory, bucket, count, owns)

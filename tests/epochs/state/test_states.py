@@ -1,0 +1,152 @@
+"""The states of an operator behind a clock: what an epoch reads of them, and writes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.state.states import ClockStates, bucket_of
+from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
+from anabranch.language.drafts import build_graph
+from anabranch.operators.clock import Advance
+from anabranch.runtime.interpreter import kernel_of
+
+BUCKETS = 4
+
+
+class Click(NamedTuple):
+    ts: int
+    user: str
+
+
+def count(total: int, click: Click) -> tuple[int, tuple[str, int]]:
+    return total + 1, (click.user, total + 1)
+
+
+class Epochs:
+    """Runs epochs of one operator on buckets, one replica having all of them."""
+
+    def __init__(self, folder, follow):
+        stream = ab.from_iterable([Click(0, "")], Click).event_time("ts")
+        graph = build_graph([follow(stream).to_list()])
+        self.op = graph.ops[-2]
+        self.kernel = kernel_of(self.op)
+        self.states = ClockStates(0, self.op, self.kernel, self.op.keyed_by)
+        self.pickler = Pickler(graph)
+        self.buckets = {n: Bucket(folder / str(n)) for n in range(BUCKETS)}
+        self.stamps = dict.fromkeys(self.buckets, EMPTY)
+        self.epoch = 0
+        self.clock = None
+        self.touched = 0  # keys that the last epoch has read
+        self.written = 0  # entries
+
+    def run(self, *events):
+        """Return what an epoch of items and times of the clock gives."""
+        self.epoch += 1
+        for number, bucket in self.buckets.items():
+            assert bucket.begin(self.stamps[number], self.epoch)
+        self.states.attach(self.buckets, BUCKETS, self.pickler)
+        state = self.states[()]
+        if self.clock is not None:
+            self.kernel.share(state, self.clock)
+        given = []
+        for event in events:
+            if isinstance(event, Click):
+                given += self.kernel.process(state, event, 0)
+            else:
+                for turn in self.kernel.advance(state, Advance(event, "number"), 0):
+                    if turn.order is not None:
+                        given += turn.run()
+        self.clock = self.kernel.find_shared(state)
+        self.touched = len(self.states._found)
+        changes = self.states.changes()
+        self.written = sum(map(len, changes.values()))
+        for number, bucket in self.buckets.items():
+            bucket.end()
+            if changes[number]:
+                stamp = Stamp(self.epoch, self.epoch, number)
+                assert bucket.write(self.stamps[number], stamp, changes[number])
+                self.stamps[number] = stamp
+        return given
+
+    def held(self):
+        """Return how many entries the buckets have."""
+        return sum(len(list(bucket.states())) for bucket in self.buckets.values())
+
+
+@pytest.fixture
+def make(tmp_path):
+    yield lambda follow: Epochs(tmp_path, follow)
+    close_buckets()
+
+
+def windows(stream):
+    by_user = stream.key_by("user").window(time=10)
+    return by_user.aggregate(end=ab.window_end(), user=ab.any("user"), n=ab.count())
+
+
+def test_windows_close_in_an_epoch_that_has_no_item_of_their_key(make):
+    epochs = make(windows)
+    users = [f"u{n:03}" for n in range(50)]
+
+    assert [] == epochs.run(*(Click(3, user) for user in users), 3)
+    assert [(10, user, 1) for user in users] == [tuple(row) for row in epochs.run(10)]
+    assert 0 == epochs.held()
+
+
+def test_an_epoch_reads_the_keys_that_close_and_no_others(make):
+    epochs = make(windows)
+    epochs.run(*(Click(10 * n + 3, f"u{n:03}") for n in range(100)), 5)
+
+    closed = epochs.run(35)
+
+    assert ["u000", "u001", "u002"] == [row.user for row in closed]
+    assert 3 == epochs.touched
+    assert 2 * 3 == epochs.written  # states and entries of the index that go
+
+
+def test_a_key_that_is_forgotten_leaves_nothing_behind(make):
+    epochs = make(lambda s: s.key_by("user", forget_after=5).scan(count, 0))
+    sizes = []
+    for n in range(30):
+        epochs.run(Click(n, f"new {n}"), Click(n, "old"), n)
+        sizes.append(epochs.held())
+
+    assert [12] == sorted(set(sizes[10:]))  # five that are new and the old one
+    assert [("old", 31)] == epochs.run(Click(30, "old"))
+
+
+def test_a_key_that_comes_back_in_the_epoch_that_forgets_it_begins_anew(make):
+    epochs = make(lambda s: s.key_by("user", forget_after=5).scan(count, 0))
+    epochs.run(Click(1, "a"), 1)
+
+    assert [("a", 1)] == epochs.run(6, Click(7, "a"))
+    assert [("a", 2)] == epochs.run(7, Click(8, "a"))
+    assert [("a", 1)] == epochs.run(13, Click(14, "a"))
+
+
+def test_a_session_that_goes_on_moves_on_in_the_index(make):
+    def sessions(stream):
+        by_user = stream.key_by("user").window(gap=10)
+        return by_user.aggregate(end=ab.window_end(), n=ab.count())
+
+    epochs = make(sessions)
+    epochs.run(Click(1, "a"), 1)
+    epochs.run(Click(9, "a"), 9)
+
+    assert [] == epochs.run(11)  # it would have ended here
+    assert [(19, 2)] == [tuple(row) for row in epochs.run(19)]
+    assert 0 == epochs.held()
+
+
+def test_states_and_index_entries_of_a_key_are_in_its_bucket(make):
+    epochs = make(windows)
+    epochs.run(*(Click(3, f"u{n}") for n in range(20)), 3)
+
+    for number, bucket in epochs.buckets.items():
+        keys = [epochs.pickler.loads(stored)[0] for _, stored in bucket.states()]
+        assert {number} >= {bucket_of(key, BUCKETS) for key in keys}
+        assert len(keys) == 2 * len(set(keys))
