@@ -1,4 +1,8 @@
-"""Compile a program: learn its traits, make its plan, and keep both to be shown."""
+"""Compile a program: learn its traits, make its plan, and keep both to be shown.
+
+A verdict of the analysis that a run has refuted is replaced by `refute`: the operator
+becomes sequential, for the reason that was found.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,48 @@ from typing import Any
 from anabranch.compiler.explain import explain
 from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
-from anabranch.compiler.refute import refute
 from anabranch.graph.graph import Graph
 from anabranch.operators.iterate import Iterate
 from anabranch.plan.draw import draw_svg
 from anabranch.plan.json import to_dict
 from anabranch.plan.plan import Body, Plan, Reason
-from anabranch.python.analyze import analyze_program
+from anabranch.python.analyze import Analysis, analyze_program
 from anabranch.python.sharing import Sharing
-from anabranch.python.traits import Traits
+from anabranch.python.traits import Evidence, Traits
+
+
+def refute(analysis: Analysis, refuted: Mapping[str, Reason]) -> Analysis:
+    """Return the analysis with some operators made sequential, for these reasons.
+
+    >>> from anabranch.python.traits import Traits
+    >>> known = Analysis({"count": Traits("stateless")})
+    >>> refute(known, {"count": Reason("state", "n has changed", "f.py", 3)}).traits
+    ... # doctest: +ELLIPSIS
+    {'count': Traits(state='global', ...effects=True...)}
+    """
+    traits = dict(analysis.traits)
+    for name, reason in refuted.items():
+        others = tuple(one for one in traits[name].evidence if one.trait != "state")
+        found = Evidence("state", reason.text, reason.file, reason.line, "writes")
+        traits[name] = replace(
+            traits[name],
+            state="global",
+            key=(),
+            effects=True,
+            in_parallel=False,
+            lifted=(),
+            evidence=(found, *others),
+        )
+    by_text: dict[str, list[str]] = {}
+    for name, reason in refuted.items():
+        by_text.setdefault(reason.text, []).append(name)
+    sharing = tuple(
+        Sharing(reader, names[0], text, refuted[reader].file, refuted[reader].line)
+        for text, names in by_text.items()
+        for reader in names[1:]
+    )
+    return Analysis(traits, (*analysis.sharing, *sharing))
+
 
 __all__ = ["Compilation", "Rules", "Target", "compile_graph"]
 

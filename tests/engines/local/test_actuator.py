@@ -12,8 +12,8 @@ import anabranch as ab
 from anabranch.control.goals import ControlSettings
 from anabranch.control.throughput.tune import Controller
 from anabranch.engines.engine import Options
-from anabranch.engines.local import actuator as actuator_module
-from anabranch.engines.local.actuator import LocalActuator, arrangement_of, rearrange
+from anabranch.engines.local import control as actuator_module
+from anabranch.engines.local.control import LocalActuator, arrangement_of, rearrange
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
 from anabranch.engines.local.watching import list_watched_threads
@@ -97,7 +97,9 @@ def test_the_history_of_a_job_has_the_steps_of_its_controller():
 
     first = job.history[0]
     assert first.at_s > 0
-    assert first.what == "settled" or first.what.startswith(("insert", "2 replicas"))
+    # On a crowded machine the thread seems to wait for the world: then it gets many.
+    decided = first.what == "settled" or first.what.startswith("insert")
+    assert decided or first.what.endswith(" replicas for r0")
     assert first.why
 
 

@@ -10,12 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 from anabranch.engines.engine import Options, operators_of
-from anabranch.engines.local.actuator import LocalActuator, effect_of
+from anabranch.engines.local.control import (
+    LocalActuator,
+    LocalLatencyActuator,
+    effect_of,
+)
 from anabranch.engines.local.delivery import deliverer, finish
 from anabranch.engines.local.flow import LocalFlow
 from anabranch.engines.local.interpreter_settings import GarbageWatch
 from anabranch.engines.local.key_watch import KeyWatch
-from anabranch.engines.local.latency_actuator import LocalLatencyActuator
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.watching import PLACES
 from anabranch.engines.sinks import Sinks

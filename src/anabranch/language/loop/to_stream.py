@@ -25,8 +25,13 @@ from anabranch.language.loop.rewrite import (
     type_of_items,
     type_of_outputs,
 )
-from anabranch.language.loop.stage_sharing import why_given_again, why_shared
-from anabranch.language.loop.variables import Wires, Wiring, wire
+from anabranch.language.loop.variables import (
+    Wires,
+    Wiring,
+    why_given_again,
+    why_shared,
+    wire,
+)
 from anabranch.language.stream import Stream, source
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.python.objects import is_scalar
