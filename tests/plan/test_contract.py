@@ -229,7 +229,15 @@ def test_a_plan_with_another_value_gives_another_layout_or_is_refused(program, c
     assert any(seen)
 
 
-ORDERS = ("contiguous", "round_robin", "seqno", "strict", "relaxed", "position")
+ORDERS = (
+    "contiguous",
+    "round_robin",
+    "seqno",
+    "strict",
+    "relaxed",
+    "position",
+    "none",
+)
 
 
 @pytest.mark.parametrize("on", ["local", "spark"])

@@ -101,7 +101,12 @@ def order_regions(
         if name not in waiting:
             carried |= dict.fromkeys(one.operators, numbered)
         chosen = choose_ordering(
-            one.key, numbered, joints, target, marks=_marks(graph, traits, one)
+            one.key,
+            numbered,
+            joints,
+            target,
+            marks=_marks(graph, traits, one),
+            ordered=not _is_free(graph, traits, one),
         )
         regions.append(
             plan.Region(
@@ -140,6 +145,16 @@ def _marks(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:
     )
 
 
+def _is_free(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:
+    """Tell whether all that a region gives goes to sinks that take it in any order."""
+    ends = [name for name in formed.operators if not graph.out_edges(name)]
+    free = all(
+        isinstance(graph[name].kind, SinkKind) and traits[name].unordered
+        for name in ends
+    )
+    return bool(ends) and free and not streams_out_of(graph, formed.operators)
+
+
 def choose_ordering(
     key: tuple[str, ...],
     push: Push,
@@ -147,11 +162,12 @@ def choose_ordering(
     target: Target,
     *,
     marks: bool = False,
+    ordered: bool = True,
 ) -> Strategy:
     """Return the cheapest ordering that is safe for a region, and why it is.
 
     `push` counts from where the items were numbered; `marks` tells that the region makes
-    or removes punctuations.
+    or removes punctuations, and `ordered` that somebody asks for the order of its results.
 
     >>> between = Joints("split", "merge")
     >>> choose_ordering((), Push(1, 1), between, Target()).ordering
@@ -165,9 +181,9 @@ def choose_ordering(
             "contiguous", f"without state, ranges of {ranges} are laid end to end"
         )
     if target.batched:
-        return Strategy(
-            "position", "the items are divided by key, so the results have to be sorted"
-        )
+        sort = "the items are divided by key, so the results have to be sorted"
+        free = "all its results go to sinks that take them in any order"
+        return Strategy("position", sort) if ordered else Strategy("none", free)
     if is_prolific(push):
         return Strategy(
             "relaxed", f"{_format_push(push)}, so numbers repeat and have gaps"

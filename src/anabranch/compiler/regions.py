@@ -117,7 +117,7 @@ def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str 
     if traits.state == "keyed" and (why := _why_not_by_key(front, traits)):
         return why
     if isinstance(op.kind, SinkKind):
-        return _why_not_in_order(front, target)
+        return None if traits.unordered else _why_not_in_order(front, target)
     return None
 
 
@@ -430,7 +430,7 @@ class _Former:
         draft.entries[op.name] = entries
         draft.open = open_ones
         draft.ends.pop(op.name, None)
-        if isinstance(op.kind, SinkKind):
+        if isinstance(op.kind, SinkKind) and not self.traits[op.name].unordered:
             draft.sink = op.name
         if isinstance(op.kind, SourceKind):
             draft.source = op.name

@@ -250,7 +250,7 @@ def _why_not_run(region: Region, *, resilient: bool) -> str | None:
         return "an item that fails would shift the groups of all others"
     if region.key and region.first_joint == "parallel_source":
         return "a source is cut into ranges, whatever the keys in them"
-    if region.key and region.ordering != "position":
+    if region.key and region.ordering not in ("position", "none"):
         return "what is divided by key can only be sorted by position"
     if not region.key and region.ordering != "contiguous":
         return "what has no key is cut into contiguous ranges"
@@ -339,7 +339,7 @@ def _to_unit(consumer: _Draft) -> How:
     match consumer.ordering:
         case None:
             return "one"
-        case "position":
+        case "position" | "none":
             return "key"
         case _:
             return "group" if consumer.period > 1 else "range"
@@ -351,15 +351,19 @@ def _to_sink(
     """Return how items reach a sink, with a new unit if that takes one.
 
     Tasks that hold a contiguous range of the stream write it where they are; what
-    comes out of a keyed unit is first put in order, range by range.
+    comes out of a keyed unit is first put in order, range by range, unless the sink is
+    in its region: then it takes items in any order.
     """
     sink = edge.consumer.operator
     if not isinstance(graph[sink].kind, WriteFiles):
         return "driver", None
-    if not producer.key and not producer.in_driver:
+    region = region_of.get(sink)
+    unordered = (
+        region is not None and region == producer.region
+    )  # it need not be sorted
+    if (not producer.key or unordered) and not producer.in_driver:
         producer.writes += (sink,)
         return "write", None
-    region = region_of.get(sink)
     return "range", _Draft(
         (), region=region, ordering="contiguous", writes=(sink,), edge=edge
     )

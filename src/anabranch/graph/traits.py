@@ -65,7 +65,7 @@ class Traits:
     window: from the items in it); None means all of them. `punctuation` is what it
     does to marks in its input, `expects_punctuation` whether it needs them.
     `in_parallel` tells whether a source can be read, or a sink written, by several
-    workers at once. `effects` are those of user code that only the process it runs in
+    workers at once, `unordered` whether a sink takes its items in any order. `effects` are those of user code that only the process it runs in
     can keep: what it changes outside its state, or reads from the world. `lifted` are the
     variables that hold its state, `not_lifted` why some that it changes do not.
     """
@@ -78,6 +78,7 @@ class Traits:
     punctuation: Literal["free", "preserving", "generating"] = "free"
     expects_punctuation: bool = False
     in_parallel: bool = False
+    unordered: bool = False
     effects: bool = False
     evidence: tuple[Evidence, ...] = ()
     lifted: tuple[Any, ...] = ()  # places of variables, see `operators.lifted`

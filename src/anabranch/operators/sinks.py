@@ -49,7 +49,8 @@ class WriteFiles(SinkKind):
     A path that ends in the format's own ending is one file; any other is a directory
     whose parts, in the order of their names, are the output. `mode` says what becomes
     of an output that is there already. With one of the `roll` limits, parts appear while
-    the job runs: when they are so old, or hold so many items or bytes.
+    the job runs: when they are so old, or hold so many items or bytes. Where it is
+    `unordered`, items may stand in any order.
     """
 
     path: str
@@ -58,6 +59,7 @@ class WriteFiles(SinkKind):
     roll_s: float | None = None
     roll_items: int | None = None
     roll_bytes: int | None = None
+    unordered: bool | None = None  # None is no part of what a checkpoint knows
 
     @property
     def rolls(self) -> bool:
@@ -74,7 +76,8 @@ class WriteFiles(SinkKind):
         return f"write_{self.format}"
 
     def traits(self, op: Op) -> Traits:
-        return keep_nothing(op, NONE, in_parallel=not self.single)
+        parallel, anyhow = not self.single, bool(self.unordered)
+        return keep_nothing(op, NONE, in_parallel=parallel, unordered=anyhow)
 
 
 @dataclass(frozen=True, eq=False)

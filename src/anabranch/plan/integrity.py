@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from anabranch.errors import PlanError
-from anabranch.graph.graph import Graph, name_stream, streams_into, streams_out_of
+from anabranch.graph.graph import Graph, Op, name_stream, streams_into, streams_out_of
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Push
 from anabranch.operators.blocks import Block
 from anabranch.operators.iterate import Iterate
+from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.stateless import Map
 from anabranch.plan.plan import Order, Plan, PlanOperator, Region
 
@@ -293,8 +294,11 @@ def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
             yield f"{region.name} ends with {ops[-1].name} but {region.last_joint}"
         if reads and streams_into(look.graph, region.operators):
             yield f"{region.name} reads a source, and takes in another stream"
-        if written and region.ordering != "contiguous":
-            yield f"{region.name} writes {written[0]}, but not in contiguous parts"
+        ordered = [name for name in written if not _is_unordered(look.graph[name])]
+        if ordered and region.ordering != "contiguous":
+            yield f"{region.name} writes {ordered[0]}, but not in contiguous parts"
+        if region.ordering == "none" and (ordered or not ends):
+            yield f"{region.name} has no order, but somebody asks for it"
         before, after = look.before(region), look.after(region)
         fed_by_shuffle = any(one.last_joint == "shuffle" for one in before)
         if region.first_joint == "shuffle" and not fed_by_shuffle:
@@ -305,6 +309,10 @@ def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
         waits = region.period > 1 and region.last_joint == "merge"  # with one replica
         if (region.last_joint == "shuffle") != feeds_shuffle and not waits:
             yield f"{region.name} ends with {region.last_joint}; {after} is after it"
+
+
+def _is_unordered(op: Op) -> bool:
+    return isinstance(op.kind, WriteFiles) and bool(op.kind.unordered)
 
 
 def _orderings_are_safe(look: _Look) -> Iterator[str]:
@@ -325,6 +333,8 @@ def why_not_ordered(region: Region, push: Push) -> str | None:
     match region.ordering:
         case "contiguous" if region.key:
             return "its items are divided by key"
+        case "none" if not region.key:
+            return "without a key, contiguous parts cost nothing"
         case "round_robin" if region.key or not dense or not between:
             return "the turns would not come out even"
         case "seqno" if not dense:

@@ -20,7 +20,7 @@ from anabranch.plan.column_kernels import ColumnKernel
 Scope = Literal["global", "outer variable"]
 State = Literal["stateless", "keyed", "global"]
 Ordering = Literal[
-    "contiguous", "round_robin", "seqno", "strict", "relaxed", "position"
+    "contiguous", "round_robin", "seqno", "strict", "relaxed", "position", "none"
 ]
 FirstJoint = Literal["parallel_source", "split", "shuffle"]
 LastJoint = Literal["parallel_sink", "merge", "shuffle"]
