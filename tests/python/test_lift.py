@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict, deque
+from enum import Enum
 
 import pytest
 
@@ -29,8 +31,32 @@ class Picky:
         raise TypeError("stays here")  # noqa: EM101, TRY003
 
 
+class Ticket:
+    count = 0
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Cell:
+    def __init__(self, n):
+        self.n = n
+
+    def __eq__(self, other):
+        SEEN.append(1)
+        return len(SEEN) % 2 == 0
+
+    def __hash__(self):
+        return 1
+
+
 TALLY = Tally()
 PICKY = Picky()
+RED = Colour.RED
+LOGGER = logging.getLogger(__name__)
+SEEN: list[int] = []
+CELLS = {Cell(1): 1, Cell(2): 2}
 
 
 def record(price):
@@ -63,6 +89,35 @@ def deep(item):
 def picky(item):
     PICKY.n += 1
     return PICKY.n
+
+
+def ticket(item):
+    Ticket.count += 1
+    return Ticket.count
+
+
+def ticket_by_name(item):
+    setattr(Ticket, "count", Ticket.count + 1)  # noqa: B010 - that is the point
+    return Ticket.count
+
+
+def numbered(item):
+    numbered.calls = getattr(numbered, "calls", 0) + 1
+    return numbered.calls
+
+
+def red(item):
+    RED.count = getattr(RED, "count", 0) + 1
+    return RED.count
+
+
+def log(item):
+    LOGGER.count = getattr(LOGGER, "count", 0) + 1
+    return LOGGER.count
+
+
+def look_up(item):
+    return CELLS.get(Cell(item), len(SEEN))
 
 
 def aliased(item):
@@ -149,6 +204,11 @@ def test_state_of_one_operator_alone_is_lifted(function, place):
 NOT_LIFTED = {
     "what an object holds": (deep, "changes the global TALLY.of"),
     "what cannot be pickled": (picky, "PICKY cannot be pickled: stays here"),
+    "an attribute of a class": (ticket, "Ticket is a class, which is pickled by its"),
+    "one that setattr sets": (ticket_by_name, "Ticket is a class"),
+    "an attribute of a function": (numbered, "numbered is a function"),
+    "an attribute of a member of an enumeration": (red, "not in a variable"),
+    "an attribute of a logger": (log, "cannot be followed|by its name"),
     "what has a second way to it": (aliased, "something else .* leads to it"),
     "what another operator reads": (share, "m1 uses it too"),
     "an outer variable of a helper, by the same name": (nested(), "of its own|as well"),
@@ -167,6 +227,12 @@ def test_other_state_is_not_lifted_and_explain_says_why(function, why):
     with pytest.raises(ValueError, match=why):
         raise ValueError(traits.not_lifted)
     assert "its state is not lifted" in made.explain()
+
+
+def test_what_pickling_changes_is_not_lifted():
+    traits, _ = lift_of(look_up)
+
+    assert traits.not_lifted == "pickling a Cell runs code of the program"
 
 
 def test_in_one_process_a_global_stays_where_it_is():

@@ -98,6 +98,8 @@ def _has_code(module: ModuleType) -> bool:
 
 
 def _module_of(value: object) -> object:
+    if isinstance(value, ModuleType):  # its own `__getattr__` would be asked
+        return None
     return getattr(value, "__module__", None)
 
 

@@ -19,11 +19,16 @@ from anabranch.graph.graph import Op
 from anabranch.graph.site import is_users_file
 from anabranch.operators.lifted import StatePlace
 from anabranch.operators.stateless import Filter, FlatMap, Map
-from anabranch.python.objects import CALLABLES, is_scalar
+from anabranch.python.objects import CALLABLES, is_scalar, is_users_class
 from anabranch.python.sharing import ATTRIBUTE, Sharing
 from anabranch.python.values import Findings
 
 _OTHERS = (*CALLABLES, ModuleType)  # code is the same in every process
+_ON_THE_WAY = (  # what pickle calls, and dicts and sets that are made anew
+    *("__eq__", "__hash__", "__reduce__", "__reduce_ex__", "__getstate__"),
+    *("__setstate__", "__getnewargs__", "__getnewargs_ex__", "__new__"),
+    *("__getattr__", "__getattribute__", "__setattr__", "__del__"),
+)
 _MOST = 100_000  # objects that are followed; who holds more is not lifted
 
 
@@ -106,12 +111,21 @@ class _HeldState:
         return None
 
     def why_not_picklable(self) -> str | None:
-        """Return which value cannot travel, or None."""
+        """Return which value cannot travel with all that is in it, or None.
+
+        Classes, functions, modules, members of an enumeration and loggers are pickled by
+        their name alone: what an attribute of theirs holds would stay behind.
+        """
         for place, value in self._values.items():
+            if isinstance(value, _OTHERS):
+                return f"{place} is {_named_kind(value)}, which is pickled by its name"
             try:
-                pickle.dumps(value)
+                data = pickle.dumps(value)
+                by_name = not is_scalar(value) and pickle.loads(data) is value
             except Exception as error:  # noqa: BLE001 - pickling may raise anything
                 return f"{place} cannot be pickled: {error}"
+            if by_name:
+                return f"{place} is pickled by its name"
         return None
 
     def why_not_alone(self) -> str | None:
@@ -127,11 +141,32 @@ class _HeldState:
                 return f"another function has an {place} of its own"
         if _mutable(within) & _mutable(beside):
             return "something else that the function uses leads to it too"
+        kinds = {type(one) for one in (*within.values(), *beside.values())}
+        for kind in kinds:
+            if is_users_class(kind) and _runs_code_on_the_way(kind):
+                return f"pickling a {kind.__name__} runs code of the program"
         return None
 
 
 def _some(why: str | None) -> tuple[str, ...]:
     return () if why is None else (why,)
+
+
+def _named_kind(value: Any) -> str:
+    if isinstance(value, ModuleType):
+        return "a module"
+    return "a class" if isinstance(value, type) else "a function"
+
+
+def _runs_code_on_the_way(kind: type) -> bool:
+    """Tell whether pickling an instance, or reading it back, calls what a user wrote."""
+    return any(
+        isinstance(function := vars(base).get(name), FunctionType)
+        and function.__code__.co_filename != "<string>"  # else a dataclass has made it
+        for base in kind.__mro__
+        if is_users_class(base)
+        for name in _ON_THE_WAY
+    )
 
 
 def _has_another(one: FunctionType, place: StatePlace, function: FunctionType) -> bool:

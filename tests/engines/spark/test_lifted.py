@@ -65,6 +65,25 @@ def test_no_unit_with_a_lifted_state_runs_in_the_driver():
     assert not layout.unit_of["record"].in_driver
 
 
+class Ticket:
+    count = 0
+
+
+def draw(item):
+    Ticket.count += 1
+    return Ticket.count
+
+
+def test_an_attribute_of_a_class_counts_on_from_epoch_to_epoch():
+    Ticket.count = 0
+    out = ab.from_iterable(ITEMS).map(draw).to_list()
+
+    ab.run(out, degree=2, epoch_items=20, verify="off")
+
+    assert [*range(1, 61)] == out.items
+    assert Ticket.count == 60
+
+
 ITEMS = [n * 7919 % 61 for n in range(60)]
 
 
