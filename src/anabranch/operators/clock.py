@@ -11,7 +11,9 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from anabranch.errors import LateItemError
+from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind
+from anabranch.graph.traits import Push, Traits, keep_one_state
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.stateless import WINDOW
@@ -107,6 +109,11 @@ class EventTime(Kind):
     unit: str | None = None
     steps: tuple[Duration, ...] = ()
     label: ClassVar[str] = "event_time"
+
+    def traits(self, op: Op) -> Traits:
+        text = f"the clock is the highest {self.on} so far, of all items"
+        push = Push(0, 2)
+        return keep_one_state(op, text, push, forwards=None, punctuation="preserving")
 
 
 @dataclass(frozen=True, eq=False)

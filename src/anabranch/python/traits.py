@@ -14,7 +14,6 @@ from anabranch.graph.traits import (
     keep_one_state,
     why,
 )
-from anabranch.operators.clock import EventTime
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.stateless import Union
 from anabranch.operators.windows import Aggregate
@@ -39,8 +38,6 @@ def traits_of_kind(op: Op) -> Traits:
     """
     if op.timing is not None:
         return _clocked(op)
-    if isinstance(op.kind, EventTime):
-        return _event_time(op, op.kind)
     return op.kind.traits(op)
 
 
@@ -74,8 +71,3 @@ def _clocked(op: Op) -> Traits:
     return keep_one_state(
         op, closes, ANY, punctuation="preserving", expects_punctuation=True
     )
-
-
-def _event_time(op: Op, kind: EventTime) -> Traits:
-    text = f"the clock is the highest {kind.on} so far, of all items"
-    return keep_one_state(op, text, Push(0, 2), forwards=None, punctuation="preserving")
