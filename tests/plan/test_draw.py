@@ -3,13 +3,16 @@
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given, settings
 
+import anabranch as ab
 from anabranch.compiler.make_plan import make_plan
 from anabranch.graph.graph import Graph
 from anabranch.plan.draw import draw_svg, lay_out
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
+from tests.programs.generate import program as whole_program
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -79,3 +82,48 @@ def test_a_source_stands_next_to_its_consumer():
     graph, _ = program("one -> a -> b -> u; two -> u -> sink")
 
     assert 2 == lay_out(graph, {}, {None: 60.0}).layer_of["two"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(programs())
+def test_no_operator_lies_in_the_area_of_a_region_that_it_is_not_in(made):
+    graph, traits = made
+
+    assert [] == find_strangers(graph, make_plan(graph, traits))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_operator_lies_in_the_area_of_a_region_that_parts_and_meets(seed):
+    made = ab.compile(*whole_program(seed, graphs=True).build())
+
+    assert [] == find_strangers(made.graph, made.plan)
+
+
+def find_strangers(graph, plan):
+    """Return the operators that lie in an area of a region that they are not in."""
+    root = ET.fromstring(draw_svg(graph, plan))
+    inside = {region.name: {*region.operators} for region in plan.regions}
+    boxes = {
+        group.get("data-operator"): box_of(group.find(f"{SVG}rect"))
+        for group in root.iter(f"{SVG}g")
+        if group.get("data-operator")
+    }
+    found = []
+    for group in root.iter(f"{SVG}g"):
+        region = group.get("data-region")
+        for rect in group.findall(f"{SVG}rect") if region else ():
+            x, y, w, h = box_of(rect)
+            found += [
+                (region, name)
+                for name, (left, top, width, height) in boxes.items()
+                if left < x + w
+                and left + width > x
+                and top < y + h
+                and top + height > y
+                if name not in inside[region]
+            ]
+    return found
+
+
+def box_of(rect):
+    return tuple(float(rect.get(side)) for side in ("x", "y", "width", "height"))

@@ -378,38 +378,78 @@ class _Drawing:
         return label
 
     def _region(self, index: int, region: Region) -> str:
+        """Return the area of a region: one frame, or where others would lie in that, more.
+
+        Then each operator has a frame, and a band leads from one to the next.
+        """
         tint = _TINTS[index % len(_TINTS)]
-        left = min(map(self._find_left, region.operators)) - _PAD
-        right = max(map(self._find_right, region.operators)) + _PAD
-        heights = [self._y(name) for name in region.operators]
-        y = min(heights) - _BOX / 2 - _PAD - _TITLE + 6
-        height = max(heights) - min(heights) + _BOX + 2 * _PAD + _TITLE - 6
+        frames = [self._frame(region.operators)]
+        bands: list[str] = []
+        if self._has_strangers(region, frames[0]):
+            frames = [self._frame((name,)) for name in region.operators]
+            inside = {*region.operators}
+            bands = [
+                f'<path d="{self._way(route)}" fill="none" stroke="{tint.fill}" '
+                f'stroke-width="{_PAD:.0f}"/>'
+                for route in self.layout.routes
+                if {route.producer, route.consumer} <= inside
+            ]
         key = f" by {', '.join(region.key)}" if region.key else ""
+        title = Style(12.5, tint.ink, 600)
+        left, top, *_ = frames[0]
         return (
             f'<g data-region="{escape(region.name)}">'
-            f'<rect x="{left:.1f}" y="{y:.1f}" width="{right - left:.1f}" '
-            f'height="{height:.1f}" rx="14" fill="{tint.fill}" stroke="{tint.ink}" '
-            f'stroke-opacity="0.45" stroke-width="1.3" stroke-dasharray="6 4"/>'
-            + _text(
-                left + 14, y + 19, f"{region.name}{key}", Style(12.5, tint.ink, 600)
+            + "".join(bands)
+            + "".join(
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
+                f'height="{height:.1f}" rx="14" fill="{tint.fill}" stroke="{tint.ink}" '
+                f'stroke-opacity="0.45" stroke-width="1.3" stroke-dasharray="6 4"/>'
+                for x, y, width, height in frames
             )
+            + _text(left + 14, top + 19, f"{region.name}{key}", title)
             + "</g>"
         )
 
-    def _stream(self, route: DrawnRoute) -> str:
+    def _frame(self, operators: Sequence[str]) -> tuple[float, float, float, float]:
+        """Return what surrounds operators: left, top, width and height."""
+        left = min(map(self._find_left, operators)) - _PAD
+        right = max(map(self._find_right, operators)) + _PAD
+        heights = [self._y(name) for name in operators]
+        top = min(heights) - _BOX / 2 - _PAD - _TITLE + 6
+        height = max(heights) - min(heights) + _BOX + 2 * _PAD + _TITLE - 6
+        return left, top, right - left, height
+
+    def _has_strangers(
+        self, region: Region, frame: tuple[float, float, float, float]
+    ) -> bool:
+        """Tell whether operators of no region, or of another, reach into a frame."""
+        left, top, width, height = frame
+        return any(
+            self._find_left(name) < left + width
+            and self._find_right(name) > left
+            and self._y(name) - _BOX / 2 < top + height
+            and self._y(name) + _BOX / 2 > top
+            for name in self.graph.names
+            if self.region_of.get(name) != region.name
+        )
+
+    def _way(self, route: DrawnRoute) -> str:
+        """Return the path of a stream."""
         start = (self._find_right(route.producer), self._y(route.producer))
         end = (self._find_left(route.consumer) - 7, self._y(route.consumer))
         path = f"M{start[0]:.1f},{start[1]:.1f}"
         if route.over is None:
-            path += _curve(start, end)
-        else:
-            first, last = (self.middles[layer] for layer in route.over)
-            y = self.top + route.y
-            path += _curve(start, (first - 24, y)) + f" L{last + 24:.1f},{y:.1f}"
-            path += _curve((last + 24, y), end)
-        x, y = end
+            return path + _curve(start, end)
+        first, last = (self.middles[layer] for layer in route.over)
+        y = self.top + route.y
+        path += _curve(start, (first - 24, y)) + f" L{last + 24:.1f},{y:.1f}"
+        return path + _curve((last + 24, y), end)
+
+    def _stream(self, route: DrawnRoute) -> str:
+        x, y = self._find_left(route.consumer) - 7, self._y(route.consumer)
         return (
-            f'<path d="{path}" fill="none" stroke="{_LINE}" stroke-width="1.8"/>'
+            f'<path d="{self._way(route)}" fill="none" stroke="{_LINE}" '
+            f'stroke-width="1.8"/>'
             f'<path d="M{x:.1f},{y - 4.5:.1f} l7.5,4.5 l-7.5,4.5 z" fill="{_LINE}"/>'
         )
 
@@ -440,16 +480,17 @@ class _Drawing:
     def _joints(self, index: int, region: Region) -> Iterator[str]:
         ink = _TINTS[index % len(_TINTS)].ink
         heights = [self._y(name) for name in region.operators]
-        y = (min(heights) + max(heights)) / 2
+        middle_y = (min(heights) + max(heights)) / 2
+        apart = self._has_strangers(region, self._frame(region.operators))
         words = _first_words(region)
         if words:
-            left = min(map(self._find_left, region.operators))
-            middle = left - _PAD - _pill_width(words) / 2 + _OVERLAP
-            yield _pill(middle, y, words, ink)
+            first = min(region.operators, key=self._find_left)
+            middle = self._find_left(first) - _PAD - _pill_width(words) / 2 + _OVERLAP
+            yield _pill(middle, self._y(first) if apart else middle_y, words, ink)
         words = _last_words(region)
-        right = max(map(self._find_right, region.operators))
-        middle = right + _PAD + _pill_width(words) / 2 - _OVERLAP
-        yield _pill(middle, y, words, ink)
+        last = max(region.operators, key=self._find_right)
+        middle = self._find_right(last) + _PAD + _pill_width(words) / 2 - _OVERLAP
+        yield _pill(middle, self._y(last) if apart else middle_y, words, ink)
 
     def _legend(self) -> Iterator[str]:
         _, height = self.size
