@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 
@@ -39,3 +40,12 @@ def of_window(trades: list[Trade]) -> Price:
 
 def ever_larger(state: int, t: Trade) -> tuple[int, Price]:
     return state * 3 + t.volume, Price(state % 1000, t.symbol, t.price)
+
+
+def parts_of(t: Trade) -> Iterator[Trade]:
+    """Yield a trade in parts of fifty at most."""
+    left = t.volume
+    while left > 50:
+        yield t._replace(volume=50)
+        left -= 50
+    yield t._replace(volume=left)

@@ -246,6 +246,13 @@ def row_type(names: tuple[str, ...]) -> Any:
     return type("Row", (base,), reduced)
 
 
+def is_row_type(found: Any) -> bool:
+    """Tell whether a type is that of an aggregate by columns that has no `into`."""
+    if getattr(found, "__name__", "") != "Row" or not hasattr(found, "_fields"):
+        return False
+    return found is row_type(found._fields)
+
+
 def make_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     """Return a tuple of an aggregate by columns that has no `into`."""
     return row_type(names)(*values)

@@ -7,14 +7,52 @@ with the next one, and nothing that the kernel wrote counts.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-ColumnKind: TypeAlias = Literal["int", "float", "bool", "str", "none"]
-ColumnRole: TypeAlias = Literal["map", "filter", "scan", "window"]
+ColumnKind: TypeAlias = Literal[
+    "int",
+    "float",
+    "bool",
+    "str",
+    "bytes",
+    "enum",
+    "datetime",
+    "date",
+    "timedelta",
+    "none",
+]
+ColumnRole: TypeAlias = Literal["map", "filter", "flat_map", "scan", "window"]
 
-COLUMN_KINDS: tuple[ColumnKind, ...] = ("int", "float", "bool", "str", "none")
+COLUMN_KINDS: tuple[ColumnKind, ...] = (
+    "int",
+    "float",
+    "bool",
+    "str",
+    "bytes",
+    "enum",
+    "datetime",
+    "date",
+    "timedelta",
+    "none",
+)
+CODED: tuple[ColumnKind, ...] = ("str", "bytes", "enum")  # an int stands for the value
+TIMES: tuple[ColumnKind, ...] = ("datetime", "date", "timedelta")
+_MICROSECOND = dt.timedelta(microseconds=1)
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - times in columns have no zone
+_LETTERS: dict[ColumnKind, str] = {
+    "int": "i",
+    "float": "f",
+    "bool": "b",
+    "str": "s",
+    "bytes": "y",
+    "enum": "e",
+    "datetime": "m",
+    "date": "d",
+    "timedelta": "l",
+}
 
 
 @dataclass(frozen=True)
@@ -22,7 +60,8 @@ class ColumnShape:
     """How a value lies in arrays: the kinds of a scalar, or a tuple of shapes.
 
     A scalar of several kinds has an array that tells which (an index into
-    `COLUMN_KINDS`), and then one for each kind but None. `type` is that of a NamedTuple.
+    `COLUMN_KINDS`), and then one for each kind but None. `type` is that of a NamedTuple
+    or of an Enum.
     """
 
     kinds: tuple[ColumnKind, ...] = ()
@@ -38,11 +77,15 @@ class ColumnShape:
                 yield from part.scalars()
 
     @property
-    def storage(self) -> tuple[str, ...]:
-        """How the names of its variables end: nothing for one kind, `t` for the tag."""
+    def suffixes(self) -> tuple[str, ...]:
+        """How the names of its variables end, in the order of its arrays.
+
+        >>> ColumnShape(("int", "none")).suffixes
+        ('_t', '_i')
+        """
         if len(self.kinds) == 1:
             return () if self.kinds == ("none",) else ("",)
-        return ("t", *(kind[0] for kind in self.kinds if kind != "none"))
+        return ("_t", *(suffix_of(kind) for kind in self.kinds if kind != "none"))
 
     @property
     def arrays(self) -> tuple[ColumnKind, ...]:
@@ -50,6 +93,61 @@ class ColumnShape:
         if len(self.kinds) == 1:
             return () if self.kinds == ("none",) else self.kinds
         return ("int", *(kind for kind in self.kinds if kind != "none"))
+
+    def place_of(self, name: str) -> int | None:
+        """Return the number of the scalar that is an attribute, None if none is.
+
+        >>> from typing import NamedTuple
+        >>> class Point(NamedTuple):
+        ...     x: int
+        ...     y: float
+        >>> parts = ColumnShape(("int",)), ColumnShape(("float",))
+        >>> ColumnShape((), Point, parts).place_of("y")
+        1
+        """
+        if self.parts is None or self.type is None:
+            return None
+        first, _, rest = name.partition(".")
+        place = 0
+        for own, part in zip(self.type._fields, self.parts, strict=True):
+            if own != first:
+                place += len(list(part.scalars()))
+            elif rest:
+                inner = part.place_of(rest)
+                return None if inner is None else place + inner
+            else:
+                return place if part.parts is None else None
+        return None
+
+
+def suffix_of(kind: ColumnKind) -> str:
+    """Return how the variable for one of several kinds ends."""
+    return f"_{_LETTERS[kind]}"
+
+
+def count_time(value: Any) -> int:
+    """Return the whole number that stands for a time.
+
+    >>> count_time(dt.timedelta(milliseconds=2)), count_time(dt.date(1, 1, 2))
+    (2000, 2)
+    """
+    if isinstance(value, dt.timedelta):
+        return value // _MICROSECOND
+    if isinstance(value, dt.datetime):
+        return (value - _EPOCH) // _MICROSECOND
+    return int(value.toordinal())
+
+
+def restore_time(number: int, kind: ColumnKind) -> Any:
+    """Return the time that a whole number stands for.
+
+    >>> restore_time(2, "date")
+    datetime.date(1, 1, 2)
+    """
+    if kind == "date":
+        return dt.date.fromordinal(number)
+    span = dt.timedelta(microseconds=number)
+    return span if kind == "timedelta" else _EPOCH + span
 
 
 TableItems: TypeAlias = tuple[tuple[Any, Any], ...] | None
@@ -59,7 +157,9 @@ TableItems: TypeAlias = tuple[tuple[Any, Any], ...] | None
 class StringTable:
     """A function of one string: an expression in `s`, and the kind of what it gives.
 
-    The expression may look into a dict of the program, `d`, whose items are `items`.
+    The expression may look into a dict of the program, `d`, whose items are `items`, or
+    call a function of the program, `f`. It may be of any kind that has codes, `of`. The
+    expression `rank` gives the place of a string among all in order.
 
     >>> StringTable("d[s] + len(s)", "int", (("ab", 40),)).function()("ab")
     42
@@ -68,36 +168,62 @@ class StringTable:
     text: str
     gives: ColumnKind
     items: TableItems = None
+    of: ColumnKind = "str"
+    call: Callable[..., Any] | None = None
 
-    def function(self) -> Callable[[str], Any]:
+    def function(self) -> Callable[[Any], Any]:
         """Return the function itself."""
-        names = {"d": None if self.items is None else dict(self.items)}
-        made: Callable[[str], Any] = eval(f"lambda s: {self.text}", names)  # noqa: S307 - text of our own, of constants
+        names = {"d": None if self.items is None else dict(self.items), "f": self.call}
+        made: Callable[[Any], Any] = eval(f"lambda s: {self.text}", names)  # noqa: S307 - text of our own, of constants
         return made
+
+
+@dataclass(frozen=True)
+class ColumnWindow:
+    """Which items a window of a kernel holds; the scalar that it is on, and its kind.
+
+    `bound` is the kind of the start and the end of a window, if the kernel needs them.
+    """
+
+    window: Any
+    on: int | None = None
+    kind: ColumnKind = "int"
+    bound: ColumnKind | None = None
 
 
 @dataclass(frozen=True)
 class ColumnKernel:
     """An operator as a function over columns.
 
-    The items of its input have attributes of the kinds `takes`, of which the text needs
-    those with the numbers `reads`. Attribute n of an output is the attribute
-    `sources[n]` of its item, unchanged, or else computed by the kernel. `type` is the
-    type of the outputs, None where they are items of the input.
+    Items are scalars in the shape `takes`, of which the text needs those with the
+    numbers `reads`. Scalar n of an output, which is of the shape `gives`, is the scalar
+    `sources[n]` of its item, unchanged, or else computed by the kernel. `constants` are
+    those that have codes, with their kinds.
     """
 
     operator: str
     role: ColumnRole
-    takes: tuple[ColumnKind, ...]
+    takes: ColumnShape
     reads: tuple[int, ...]
-    gives: tuple[ColumnKind, ...]
+    gives: ColumnShape
     sources: tuple[int | None, ...]
-    type: Any
     text: str
     state: ColumnShape | None = None
-    strings: tuple[str, ...] = ()
+    constants: tuple[tuple[ColumnKind, Any], ...] = ()
     tables: tuple[StringTable, ...] = ()
-    size: int = 0
+    window: ColumnWindow | None = None
+
+    @property
+    def read_shapes(self) -> list[ColumnShape]:
+        """The shapes of what the text reads of items."""
+        scalars = list(self.takes.scalars())
+        return [scalars[n] for n in self.reads]
+
+    @property
+    def computed(self) -> list[ColumnShape]:
+        """The shapes of what the text computes of an output."""
+        pairs = zip(self.gives.scalars(), self.sources, strict=True)
+        return [shape for shape, source in pairs if source is None]
 
 
 @dataclass(frozen=True)

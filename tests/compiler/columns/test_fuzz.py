@@ -6,6 +6,7 @@ import importlib.util
 import linecache
 import math
 import random
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -20,9 +21,18 @@ from anabranch.python.traits import Traits
 from anabranch.runtime.columns import chain as chains
 from anabranch.runtime.columns.column import UnfitError
 from anabranch.runtime.program import Program
-from tests.compiler.columns.written_functions import HEAD, Item, Writer, make_items
+from tests.compiler.columns.written_functions import (
+    HEAD,
+    Item,
+    Items,
+    Rich,
+    RichWriter,
+    Writer,
+    write_columns,
+    write_window_of,
+)
 
-ROLES = ("map", "replace", "filter", "scan", "window")
+ROLES = ("map", "replace", "filter", "flat_map", "scan", "window", "columns")
 
 
 def as_in_c(function):
@@ -61,10 +71,22 @@ def interpret(kernel):
     return fire
 
 
+def role_of(seed):
+    return ROLES[seed // 2 % len(ROLES)]
+
+
+def is_rich(seed):
+    """Tell whether the items of a function are of many types."""
+    return seed % 2 == 1
+
+
 def write_module(folder, seeds):
     texts, initials = [], {}
     for seed in seeds:
-        writer, role, name = Writer(seed), ROLES[seed % len(ROLES)], f"f{seed}"
+        writer = (RichWriter if is_rich(seed) else Writer)(seed)
+        role, name = role_of(seed), f"f{seed}"
+        if role == "columns":
+            continue
         made = getattr(writer, f"write_{role}")(name)
         if role == "scan":
             made, initials[seed] = made
@@ -73,24 +95,43 @@ def write_module(folder, seeds):
     path.write_text(HEAD + "\n\n\n".join(texts) + "\n")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # `0 is None`
+        spec.loader.exec_module(module)
     linecache.checkcache(str(path))
     return module, initials
 
 
+KEYS = (["s"], ["s", "b"], ["i"])
+RICH_KEYS = (["s"], ["e"], ["o"], ["r"], ["k", "z"], ["b"])
+
+
 def stream_of(module, initials, seed):
-    function, role = getattr(module, f"f{seed}"), ROLES[seed % len(ROLES)]
-    source = ab.from_iterable([], Item)
-    keyed = source.key_by("s") if seed % 2 else source
+    rng, rich = random.Random(-seed), is_rich(seed)
+    function, role = getattr(module, f"f{seed}", None), role_of(seed)
+    source = ab.from_iterable([], Rich if rich else Item)
+    keyed = source
+    if rng.random() < 0.6:
+        keyed = source.key_by(*rng.choice(RICH_KEYS if rich else KEYS))
     match role:
         case "map" | "replace":
             return source.map(function, name="op")
         case "filter":
             return source.filter(function, name="op")
+        case "flat_map":
+            return source.flat_map(function, name="op")
         case "scan":
             initial = eval(initials[seed], vars(module))
             return keyed.scan(function, initial, name="op")
-    return keyed.window(count=3).aggregate(function, name="op")
+    window = write_window_of(rng, rich)
+    made = keyed.window(**{n: v for n, v in window.items() if v is not None})
+    if role == "window":
+        return made.aggregate(function, name="op")
+    columns = {
+        name: getattr(ab, kind)(*[attribute] * (attribute is not None))
+        for name, kind, attribute in write_columns(rng, rich, "time" in window)
+    }
+    return made.aggregate(**columns, name="op")
 
 
 def exactly(value):
@@ -110,30 +151,47 @@ def new_program(graph):
 
 
 def run_python(program, items):
-    for left in program.exits.values():
-        left.clear()
-    program.run(items)
+    """Return outputs, and which item each of them is of."""
     (left,) = program.exits.values()
-    return left.items[:]
+    left.clear()
+    rows = []
+    for number, item in enumerate(items):
+        program.run([item])
+        rows += [number] * (len(left.items) - len(rows))
+    return left.items[:], rows
+
+
+def run_columns(chain, items):
+    form = form_of(type(items[0]))
+    table = None if form is None else to_table(items, form)
+    batch = chain.of_items(items) if table is None else chain.of_table(table)
+    made = chain.run(batch)
+    rows = range(made.count) if made.rows is None else made.rows.tolist()
+    return made.items(), list(rows)
 
 
 def compare(graph, kernel, seed, found):
     """Run batches in both ways; the second goes on in Python where columns give up."""
     one, two = new_program(graph), new_program(graph)
     op = graph["op"]
-    chain = chains.ColumnChain([op], {"op": kernel}, two.states, Item)
+    chain = chains.ColumnChain([op], {"op": kernel}, two.states)
     rng = random.Random(seed)
+    source = Items(rng, is_rich(seed))
     for number in range(8):
-        items = make_items(rng, 6, 0.0 if number < 5 else 0.15)
+        items = source.make(9, 0.0 if number < 5 else 0.15)
         try:
             expected = run_python(one, items)
         except OperatorError as error:
             found["raised"] += 1
             must_raise(str(error), chain, two, items)
             return
+        in_columns = rng.random() < 0.85  # states go from one way to the other
         try:
-            actual = chain.run(to_table(items, form_of(Item))).items()
-            found["columns"] += 1
+            actual = (run_columns if in_columns else run_python)(
+                chain if in_columns else two, items
+            )
+            found["columns"] += in_columns
+            found[f"{role_of(seed)} in columns"] += in_columns
         except UnfitError:
             actual = run_python(two, items)
             found["gave up"] += 1
@@ -145,7 +203,7 @@ def compare(graph, kernel, seed, found):
 def must_raise(text, chain, program, items):
     """Check that columns leave a batch to Python, which raises what it did before."""
     with pytest.raises(UnfitError):
-        chain.run(to_table(items, form_of(Item)))
+        run_columns(chain, items)
     with pytest.raises(OperatorError) as again:
         run_python(program, items)
     assert text == str(again.value)

@@ -1,11 +1,13 @@
 """Writes functions at random, with state, windows, strings, None and errors."""
 
-# ruff: noqa: C901, PLR0911, PLR0912, PLR0915
+# ruff: noqa: C901, DTZ001, DTZ901, PLR0911, PLR0912, PLR0915
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import random
+from enum import Enum
 from typing import NamedTuple
 
 
@@ -16,6 +18,8 @@ class Item(NamedTuple):
     y: float
     b: bool
     s: str
+    ts: int  # both rise, for windows
+    tf: float
 
 
 class Out(NamedTuple):
@@ -23,6 +27,12 @@ class Out(NamedTuple):
     v: float
     w: str
     f: bool
+
+
+class Color(Enum):
+    RED = 1
+    GREEN = 20
+    BLUE = -3
 
 
 class Pair(NamedTuple):
@@ -35,6 +45,40 @@ class Pair(NamedTuple):
 
     def plus(self, n):
         return self.q + n
+
+
+class Rich(NamedTuple):
+    i: int
+    j: int
+    x: float
+    y: float
+    b: bool
+    s: str
+    ts: int
+    tf: float
+    o: int | None
+    p: float | None
+    z: str | None
+    m: dt.datetime
+    k: dt.date
+    g: dt.timedelta
+    e: Color
+    r: bytes
+    q: Pair
+
+
+class RichOut(NamedTuple):
+    n: int
+    v: float
+    w: str
+    f: bool
+    o: int | None
+    m: dt.datetime
+    k: dt.date
+    g: dt.timedelta | None
+    e: Color
+    r: bytes
+    q: Pair
 
 
 RATE = 0.1
@@ -60,9 +104,10 @@ def scaled(x, n):
 
 
 HEAD = (
-    "import math\nfrom tests.compiler.columns.written_functions import "
-    "Item, Out, Pair, RATE, LIMIT, WORDS, WEIGHTS, RATES, STEPS, KNOWN, helper, "
-    "scaled\n\n\n"
+    "import datetime as dt\nimport math\n"
+    "from tests.compiler.columns.written_functions import "
+    "Color, Item, Out, Pair, RichOut, RATE, LIMIT, WORDS, WEIGHTS, RATES, STEPS, "
+    "KNOWN, helper, scaled\n\n\n"
 )
 INTS = [0, 1, 2, 3, -1, -7, 10, 255, 1 << 31, (1 << 53) + 1, 1 << 62, (1 << 63) - 1]
 FLOATS = [0.0, -0.0, 1.0, 0.1, -2.5, 3.75, 1e10, 1e16, 1e300, -1e308, 5e-324]
@@ -296,6 +341,30 @@ class Writer:
         args = [self.write(k, 2) for k in ("int", "float", "str", "bool")]
         return f"Out({', '.join(args)})"
 
+    def write_flat_map(self, name):
+        """Return a function with any number of outputs: a generator, or of lists."""
+        self.read_item()
+        lines = [f"def {name}(t):", *self.statements(1, "    ")]
+        if self.rng.random() < 0.5:
+            lines.append(f"    yield {self.out()}")
+            lines += [f"    if {self.write('bool', 1)}:", f"        yield {self.out()}"]
+            lines += ["    else:", f"        {self.pick('return', 'pass')}"]
+            lines.append(f"    for n in range({self.leaf('int')} % 4):")
+            self.names["int"].append("n")
+            lines.append(f"        yield {self.out()}")
+        else:
+            lines += [
+                f"    if {self.write('bool', 1)}:",
+                f"        return [{self.out()}]",
+            ]
+            one, two = self.out(), self.out()
+            lines.append("    made = []")
+            lines.append(f"    made.append({one})")
+            lines.append(
+                f"    return made if {self.write('bool', 1)} else [{two}, {one}]"
+            )
+        return "\n".join(lines)
+
     def read_item(self, item="t"):
         self.names = {
             "int": [f"{item}.i", f"{item}.j"],
@@ -385,6 +454,16 @@ class Writer:
 
     def write_window(self, name):
         lines = [f"def {name}(items):", "    last = items[-1]", "    first = items[0]"]
+        self.name_window()
+        lines += ["    total = 0", "    for t in items:"]
+        lines += [f"        total += {self.pick('t.x', 't.y * 2', 't.x / t.j')}"]
+        self.names["float"].append("total")
+        lines += self.statements(1, "    ")
+        lines.append(f"    return {self.out()}")
+        return "\n".join(lines)
+
+    def name_window(self):
+        """Name what can be read of a window."""
         self.names = {
             "int": [
                 "last.i",
@@ -403,29 +482,333 @@ class Writer:
             "bool": ["last.b"],
             "str": ["last.s", "first.s"],
         }
-        lines += ["    total = 0", "    for t in items:"]
-        lines += [f"        total += {self.pick('t.x', 't.y * 2', 't.x / t.j')}"]
-        self.names["float"].append("total")
-        lines += self.statements(1, "    ")
-        lines.append(f"    return {self.out()}")
-        return "\n".join(lines)
 
 
-def make_items(rng, count, rough):
-    """Return items; the rougher, the more of their values are extreme."""
+class RichWriter(Writer):
+    """Writes functions of items with values that may be None, times, and more."""
 
-    def some(values, plain):
-        return rng.choice(values) if rng.random() < rough else plain()
+    def read_item(self, item="t"):
+        super().read_item(item)
+        self.names["int"].append(f"{item}.q.q")
+        self.names["float"].append(f"{item}.q.half")
+        self.names |= {
+            "maybe_int": [f"{item}.o"],
+            "maybe_float": [f"{item}.p"],
+            "maybe_str": [f"{item}.z"],
+            "datetime": [f"{item}.m"],
+            "date": [f"{item}.k"],
+            "span": [f"{item}.g"],
+            "color": [f"{item}.e"],
+            "bytes": [f"{item}.r"],
+            "pair": [f"{item}.q"],
+        }
 
-    floats = [*FLOATS, math.nan, math.inf, -math.inf]
-    return [
-        Item(
-            some(INTS, lambda: rng.randrange(-9, 30)),
-            some(INTS, lambda: rng.randrange(1, 9)),
-            some(floats, lambda: round(rng.uniform(-9, 9), 3)),
-            some(floats, lambda: round(rng.uniform(1, 9), 3)),
+    def leaf(self, kind):
+        named = self.names.get(kind, [])
+        if kind in ("int", "float", "bool", "str"):
+            return super().leaf(kind)
+        if named and self.rng.random() < 0.8:
+            return self.rng.choice(named)
+        number = self.rng.randrange(1, 28)
+        match kind:
+            case "datetime":
+                return (
+                    f"dt.datetime(2024, {number % 12 + 1}, {number}, {number % 24}, 5)"
+                )
+            case "date":
+                return f"dt.date(2023, {number % 12 + 1}, {number})"
+            case "span":
+                text = self.pick("days=-1, seconds=7", "hours=5", "microseconds=1", "0")
+                return f"dt.timedelta({text})"
+            case "color":
+                return self.pick("Color.RED", "Color.GREEN", "Color.BLUE")
+            case "bytes":
+                return self.pick("b''", "b'a'", "b'xyz'")
+            case "pair":
+                return f"Pair({self.leaf('float')}, {self.leaf('int')})"
+        return self.pick("None", self.leaf(kind.removeprefix("maybe_")))
+
+    def choose(self, kind, d):
+        """Return an expression of one kind for two others."""
+        one, two = self.write(kind, d), self.write(kind, d)
+        return f"({one} if {self.write('bool', d)} else {two})"
+
+    def write_int(self, d):
+        maybe, span = self.leaf("maybe_int"), self.write("span", d)
+        match self.rng.randrange(24):
+            case 0:
+                return f"({maybe} or {self.leaf('int')})"
+            case 1:
+                return f"({self.leaf('int')} if {maybe} is None else {maybe})"
+            case 2:
+                return self.pick(maybe, f"({maybe} + 1)")
+            case 3:
+                parts = ("year", "month", "day", "hour", "minute", "second")
+                return f"{self.write('datetime', d)}.{self.pick(*parts, 'microsecond')}"
+            case 4:
+                return f"{self.write('date', d)}.{self.pick('year', 'month', 'day')}"
+            case 5:
+                call = self.pick("weekday", "isoweekday", "toordinal")
+                return f"{self.write(self.pick('date', 'datetime'), d)}.{call}()"
+            case 6:
+                return f"{span}.{self.pick('days', 'seconds', 'microseconds')}"
+            case 7:
+                return f"({span} // {self.write('span', d)})"
+            case 8:
+                return f"{self.write('color', d)}.value"
+            case 9:
+                text = self.write("bytes", d)
+                return self.pick(f"len({text})", f"{text}[0]", f"{text}.find(b'a')")
+            case 10:
+                return f"{self.write('pair', d)}.{self.pick('q', 'plus(3)')}"
+        return super().write_int(d)
+
+    def write_float(self, d):
+        maybe, span = self.leaf("maybe_float"), self.write("span", d)
+        match self.rng.randrange(16):
+            case 0:
+                return f"({maybe} or {self.leaf('float')})"
+            case 1:
+                return f"(0.5 if {maybe} is None else {maybe} * 2)"
+            case 2:
+                return f"{span}.total_seconds()"
+            case 3:
+                return f"({span} / {self.write('span', d)})"
+            case 4:
+                return f"{self.write('pair', d)}.{self.pick('p', 'half')}"
+        return super().write_float(d)
+
+    def write_bool(self, d):
+        op = self.pick("<", "<=", ">", ">=", "==", "!=")
+        same = self.pick("==", "!=")
+        match self.rng.randrange(20):
+            case 0 | 1:
+                kind = self.pick("datetime", "date", "span", "str", "bytes")
+                return f"({self.write(kind, d)} {op} {self.write(kind, d)})"
+            case 2:
+                is_same = self.pick("==", "!=", "is", "is not")
+                return f"({self.write('color', d)} {is_same} {self.write('color', d)})"
+            case 3:
+                return f"({self.leaf('maybe_int')} {same} {self.leaf('int')})"
+            case 4:
+                return f"({self.leaf('maybe_str')} {same} {self.leaf('maybe_str')})"
+            case 5:
+                kind = self.pick("maybe_int", "maybe_float", "maybe_str")
+                return f"({self.leaf(kind)} is {self.pick('', 'not ')}None)"
+            case 6:
+                return f"({self.leaf('maybe_str')} in {self.pick('WORDS', 'KNOWN')})"
+            case 7:
+                return f"bool({self.write(self.pick('span', 'bytes'), d)})"
+            case 8:
+                return f"({self.write('color', d)} in (Color.RED, Color.BLUE))"
+            case 9:
+                kinds = ("maybe_int", "maybe_str", "datetime", "int")
+                asked = self.pick("int", "str", "float", "dt.date")
+                return f"isinstance({self.leaf(self.pick(*kinds))}, {asked})"
+        return super().write_bool(d)
+
+    def write_str(self, d):
+        maybe = self.leaf("maybe_str")
+        match self.rng.randrange(12):
+            case 0:
+                return f"({maybe} or {self.leaf('str')})"
+            case 1:
+                return f"('none' if {maybe} is None else {maybe}.upper())"
+            case 2:
+                return f"{self.write('color', d)}.name"
+            case 3:
+                a, b = self.write("str", d), self.write("str", d)
+                return f"{self.pick('min', 'max')}({a}, {b})"
+            case 4:
+                return f"{self.leaf('bytes')}.{self.pick('hex', 'decode')}()"
+        return super().write_str(d)
+
+    def write_maybe_int(self, d):
+        return f"({self.write('int', d)} if {self.write('bool', d)} else None)"
+
+    def write_maybe_span(self, d):
+        return f"({self.write('span', d)} if {self.write('bool', d)} else None)"
+
+    def write_datetime(self, d):
+        time = self.write("datetime", d)
+        match self.rng.randrange(5):
+            case 0 | 1:
+                return f"({time} {self.pick('+', '-')} {self.write('span', d)})"
+            case 2:
+                part = self.pick("hour", "minute", "second", "microsecond")
+                return f"{time}.replace({part}={self.leaf('int')})"
+            case 3:
+                return self.choose("datetime", d)
+        return f"{self.pick('min', 'max')}({time}, {self.write('datetime', d)})"
+
+    def write_date(self, d):
+        match self.rng.randrange(3):
+            case 0:
+                return f"{self.write('datetime', d)}.date()"
+            case 1:
+                op = self.pick("+", "-")
+                return f"({self.write('date', d)} {op} {self.write('span', d)})"
+        return self.choose("date", d)
+
+    def write_span(self, d):
+        a, b, n = self.write("span", d), self.write("span", d), self.write("int", d)
+        match self.rng.randrange(10):
+            case 0 | 1:
+                kind = self.pick("datetime", "date")
+                return f"({self.write(kind, d)} - {self.write(kind, d)})"
+            case 2:
+                return f"({a} {self.pick('+', '-')} {b})"
+            case 3:
+                return self.pick(f"({a} * {n})", f"({n} * {a})")
+            case 4:
+                return f"({a} // {n})"
+            case 5:
+                return self.pick(f"(-{a})", f"abs({a})")
+            case 6:
+                unit = self.pick("days", "seconds", "milliseconds", "weeks")
+                return f"dt.timedelta({unit}={n})"
+            case 7:
+                return f"({a} % {b})"
+            case 8:
+                return f"divmod({a}, {b})[1]"
+        return self.choose("span", d)
+
+    def write_color(self, d):
+        return self.choose("color", d)
+
+    def write_bytes(self, d):
+        text = self.write("bytes", d)
+        match self.rng.randrange(4):
+            case 0:
+                return f"({text} + b'z')"
+            case 1:
+                return f"{text}{self.pick('[:2]', '.upper()', '[::-1]')}"
+            case 2:
+                return f"{self.write('str', d)}.encode()"
+        return self.choose("bytes", d)
+
+    def write_pair(self, d):
+        pair = self.leaf("pair")
+        if self.rng.random() < 0.5:
+            return f"{pair}._replace(q={self.write('int', d)})"
+        return f"Pair({self.write('float', d)}, {self.write('int', d)})"
+
+    def out(self):
+        kinds = ("int", "float", "str", "bool", "maybe_int", "datetime", "date")
+        kinds += ("maybe_span", "color", "bytes", "pair")
+        return f"RichOut({', '.join(self.write(kind, 1) for kind in kinds)})"
+
+    def write_window(self, name):
+        text = super().write_window(name)
+        return text.replace("    total = 0", "    t = last\n    total = 0")
+
+    def name_window(self):
+        super().name_window()
+        for kind in ("datetime", "date", "span", "color", "bytes", "pair"):
+            attribute = {"datetime": "m", "date": "k", "span": "g", "color": "e"}
+            own = attribute.get(kind, {"bytes": "r", "pair": "q"}.get(kind))
+            self.names[kind] = [f"last.{own}", f"first.{own}"]
+        self.names["maybe_int"] = ["last.o"]
+        self.names["maybe_str"] = ["first.z"]
+        self.names["datetime"].append("max(t.m for t in items)")
+
+
+COLUMNS = ("i", "j", "x", "y", "s", "b", "ts")
+RICH_COLUMNS = (*COLUMNS, "o", "z", "m", "k", "g", "e", "r")
+
+
+def write_columns(rng, rich, in_time):
+    """Return named columns at random, as (name, function, attribute)."""
+    found = []
+    for number in range(rng.randrange(1, 5)):
+        functions = ["sum", "count", "min", "max", "mean", "first", "last", "any"]
+        function = rng.choice(functions + ["window_start", "window_end"] * in_time)
+        numbers = function in ("sum", "mean")
+        plain = ("i", "j", "x", "y", "o") if rich else ("i", "j", "x", "y")
+        names = plain if numbers else (RICH_COLUMNS if rich else COLUMNS)
+        bare = function in ("count", "window_start", "window_end")
+        found.append((f"c{number}", function, None if bare else rng.choice(names)))
+    return found
+
+
+def write_window_of(rng, rich):
+    """Return the arguments of a window at random."""
+    size, step = rng.randrange(1, 7), rng.choice([None, rng.randrange(1, 9)])
+    late = rng.choice(["error", "drop", "current", "current"])
+    match rng.randrange(8 if rich else 6):
+        case 0:
+            return {"count": size}
+        case 1:
+            return {"count": size, "every": rng.randrange(1, 5)}
+        case 2:
+            return {"time": size, "on": "ts", "every": step, "late": late}
+        case 3:
+            length = rng.choice([size, size / 4, 0.1])
+            step = rng.choice([None, 1, 0.1, 0.7])
+            return {"time": length, "on": "tf", "every": step, "late": late}
+        case 4:
+            return {"delta": size, "on": rng.choice(["ts", "tf"]), "every": step}
+        case 5:
+            return {"delta": size / 3, "on": "tf", "every": rng.choice([None, 0.5])}
+        case 6:
+            step = rng.choice([None, "1 h", "90 min", "7 h"])
+            return {"time": "5 h", "on": "m", "every": step, "late": late}
+    return {"time": "3 d", "on": "k", "every": rng.choice([None, "1 d"]), "late": late}
+
+
+class Items:
+    """Makes items; the rougher, the more of their values are extreme."""
+
+    def __init__(self, rng, rich):
+        self.rng = rng
+        self.rich = rich
+        self.ts, self.tf = rng.randrange(-20, 20), rng.uniform(-3, 3)
+        self.back = rng.choice([0, 0, 0.1])  # how often times fall
+
+    def make(self, count, rough):
+        return [self.one(rough) for _ in range(count)]
+
+    def some(self, values, plain, rough):
+        return self.rng.choice(values) if self.rng.random() < rough else plain()
+
+    def one(self, rough):
+        rng = self.rng
+        step = -1 if rng.random() < self.back else 1
+        self.ts += step * rng.choice([0, 0, 1, 1, 2, 9])
+        self.tf += step * rng.choice([0.0, 0.05, 0.1, 0.3, 2.5])
+        floats = [*FLOATS, math.nan, math.inf, -math.inf]
+        plain = (
+            self.some(INTS, lambda: rng.randrange(-9, 30), rough),
+            self.some(INTS, lambda: rng.randrange(1, 9), rough),
+            self.some(floats, lambda: round(rng.uniform(-9, 9), 3), rough),
+            self.some(floats, lambda: round(rng.uniform(1, 9), 3), rough),
             rng.random() < 0.5,
             rng.choice(STRINGS),
+            self.some([1 << 61, -(1 << 63)], lambda: self.ts, rough / 9),
+            self.some([math.nan, math.inf], lambda: self.tf, rough / 9),
         )
-        for _ in range(count)
-    ]
+        if not self.rich:
+            return Item(*plain)
+        missing = rng.choice([0.0, 0.3])
+        times = [
+            dt.datetime.min,
+            dt.datetime.max,
+            dt.datetime(2024, 2, 29, tzinfo=dt.UTC),
+        ]
+        day = dt.datetime(2024, 2, 27) + dt.timedelta(hours=self.ts, seconds=self.tf)
+        return Rich(
+            *plain,
+            self.some([None], lambda: rng.randrange(-3, 9), missing),
+            self.some([None, math.nan], lambda: rng.uniform(-2, 2), missing),
+            self.some([None], lambda: rng.choice(STRINGS), missing),
+            self.some([*times, day.replace(fold=1)], lambda: day, rough / 3),
+            self.some([dt.date.min, dt.date.max], day.date, rough / 3),
+            self.some(
+                [dt.timedelta.max, dt.timedelta.min],
+                lambda: dt.timedelta(hours=rng.randrange(-9, 9), microseconds=self.ts),
+                rough / 3,
+            ),
+            rng.choice(list(Color)),
+            rng.choice([b"", b"a", b"xyz", b"\xff"]),
+            Pair(rng.uniform(0, 3), rng.randrange(9)),
+        )

@@ -16,6 +16,7 @@ from tests.engines.trades import (
     ever_larger,
     is_large,
     of_window,
+    parts_of,
     per_share,
     vwap,
 )
@@ -31,6 +32,16 @@ PROGRAMS = {
     "chain": lambda s: s.map(in_cents).filter(is_large).map(per_share),
     "scan": lambda s: s.key_by("symbol").scan(vwap, (0.0, 0)),
     "window": lambda s: s.key_by("symbol").window(count=7).aggregate(of_window),
+    "sliding": lambda s: (
+        s.key_by("symbol").window(count=7, every=2).aggregate(of_window)
+    ),
+    "sliding in time": lambda s: (
+        s.key_by("symbol").window(time=90, every=30, on="ts").aggregate(of_window)
+    ),
+    "named columns": lambda s: s.window(time=9, on="ts").aggregate(
+        start=ab.window_start(), most=ab.max("price"), symbol=ab.last("symbol")
+    ),
+    "flat_map": lambda s: s.flat_map(parts_of).filter(is_large),
     "beyond 64 bits": lambda s: s.key_by("symbol").scan(ever_larger, 1),
 }
 
@@ -97,7 +108,7 @@ def in_words(t: Trade) -> Trade:
 
 
 def twice(t: Trade) -> list[Trade]:
-    return [t, t._replace(volume=t.volume - 1)]
+    return sorted([t, t._replace(volume=t.volume - 1)])
 
 
 MIXED = {

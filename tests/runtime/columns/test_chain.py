@@ -64,7 +64,7 @@ class Both:
         (entry,) = graph.out_edges(graph.sources[0].name)
         names = [op.name for op in self.ops]
         self.one, self.two = (Program(graph, names, [entry]) for _ in range(2))
-        self.chain = ColumnChain(self.ops, self.kernels, self.two.states, Trade)
+        self.chain = ColumnChain(self.ops, self.kernels, self.two.states)
 
     def python(self, items, program=None):
         program = program or self.one
@@ -74,7 +74,9 @@ class Both:
         return left.items[:]
 
     def columns(self, items):
-        return self.chain.run(to_table(items, form_of(Trade))).items()
+        return self.chain.run(
+            self.chain.of_table(to_table(items, form_of(Trade)))
+        ).items()
 
 
 def test_filter_scan_and_window_go_on_from_batch_to_batch():
@@ -174,7 +176,7 @@ def test_kernels_that_keep_giving_up_are_dropped():
     both = Both(
         ab.from_iterable([], Trade).map(lambda t: t._replace(price=1 / t.volume))
     )
-    tier = ColumnTier(both.ops, both.kernels, {}, Trade, "at once")
+    tier = ColumnTier(both.ops, both.kernels, {}, "at once")
     table = to_table([Trade(1, "a", 1.0, 0)], form_of(Trade))
 
     assert tier.ready
@@ -187,7 +189,7 @@ def test_a_small_job_is_not_compiled():
     both = Both(
         ab.from_iterable([], Trade).map(lambda t: t._replace(price=t.price + 7))
     )
-    tier = ColumnTier(both.ops, {**both.kernels}, {}, Trade, "never")
+    tier = ColumnTier(both.ops, {**both.kernels}, {}, "never")
 
     assert not tier.ready
 
@@ -232,8 +234,8 @@ def test_compiled_helpers_are_exact(function):
     graph = build_graph([ab.from_iterable([], Number).map(function).to_list()])
     (found,) = find_columns(graph, {op.name: Traits("stateless") for op in graph})
     assert found.kernel is not None, found.why
-    chain = ColumnChain([graph["map"]], {"map": found.kernel}, {}, Number)
+    chain = ColumnChain([graph["map"]], {"map": found.kernel}, {})
 
-    made = chain.run(to_table(items, form_of(Number))).items()
+    made = chain.run(chain.of_table(to_table(items, form_of(Number)))).items()
 
     assert list(map(repr, map(function, items))) == list(map(repr, made))

@@ -32,10 +32,16 @@ from anabranch.compiler.columns.values import (
     leaves,
     rebuild,
 )
+from anabranch.plan.column_kernels import (
+    CODED,
+    TIMES,
+    StringTable,
+    TableItems,
+    count_time,
+)
 from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
 from anabranch.plan.column_kernels import ColumnKind as Kind
 from anabranch.plan.column_kernels import ColumnShape as Shape
-from anabranch.plan.column_kernels import StringTable, TableItems
 
 NEAR = (1 << 62) - 1  # a sum of two numbers up to it fits 64 bits
 EXACT = 1 << 53  # every whole number up to here is a float
@@ -43,19 +49,24 @@ EXACT = 1 << 53  # every whole number up to here is a float
 
 @dataclass
 class Module:
-    """The functions of one kernel, and the strings and tables that they need."""
+    """The functions of one kernel, and the constants and tables that they need.
+
+    A constant is one that has a code: a str, bytes or a member of an Enum.
+    """
 
     texts: list[str] = field(default_factory=list)
-    strings: list[str] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
     tables: list[StringTable] = field(default_factory=list)
     functions: dict[Any, Any] = field(default_factory=dict)  # translated so far
     names: int = 0
 
-    def string(self, value: str) -> str:
-        """Return the text of the code of a string."""
-        if value not in self.strings:
-            self.strings.append(value)
-        return f"C[{self.strings.index(value)}]"
+    def code(self, value: Any) -> str:
+        """Return the text of the code of a constant."""
+        for number, known in enumerate(self.constants):
+            if type(known) is type(value) and known == value:
+                return f"C[{number}]"
+        self.constants.append(value)
+        return f"C[{len(self.constants) - 1}]"
 
     def table(self, table: StringTable) -> int:
         """Return the number of a table."""
@@ -80,6 +91,11 @@ class ReturnLine:
     line: int
 
 
+@dataclass
+class YieldLine:
+    value: Value
+
+
 class DeadError(Exception):
     """The rest of a block is never reached."""
 
@@ -89,7 +105,7 @@ class Arithmetic:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.lines: list[tuple[int, str | ReturnLine]] = []
+        self.lines: list[tuple[int, str | ReturnLine | YieldLine]] = []
         self.depth = 1
         self.line = 0
 
@@ -134,12 +150,14 @@ class Arithmetic:
                 return text
             case Known(value=known):
                 kind = kind_of_known(known)
-                if kind == "str":
-                    return self.module.string(known)
+                if kind in CODED:
+                    return self.module.code(known)
                 if kind == "float":
                     return float_text(known)
                 if kind in ("int", "bool"):
                     return f"({known!r})"
+                if kind in TIMES:
+                    return f"({count_time(known)})"
         msg = f"computes with a {describe(value)}"
         raise NoColumnsError(msg)
 
@@ -161,7 +179,9 @@ class Arithmetic:
 
     def _declare(self, shape: Shape) -> Value:
         """Return new variables of a shape."""
-        scalars = [Scalar(s.kinds, self.module.new("v")) for s in shape.scalars()]
+        scalars = [
+            Scalar(s.kinds, self.module.new("v"), type=s.type) for s in shape.scalars()
+        ]
         return rebuild(shape, iter(scalars))
 
     def _assign(self, target: Value, value: Value, shape: Shape) -> None:
@@ -171,9 +191,9 @@ class Arithmetic:
         for one, scalar, kinds in zip(to, given, shape.scalars(), strict=True):
             assert isinstance(one, Scalar)  # noqa: S101 - declared above
             for suffix, text in zip(
-                kinds.storage, self.list_stored(scalar, kinds), strict=False
+                kinds.suffixes, self.list_stored(scalar, kinds), strict=False
             ):
-                name = one.text if suffix == "" else f"{one.text}_{suffix}"
+                name = f"{one.text}{suffix}"
                 if name != text:
                     names.append(name)
                     texts.append(text)
@@ -193,7 +213,8 @@ class Arithmetic:
                 for kind in kinds:
                     if kind == "none":
                         continue
-                    found = self.text(self._truth_of(kind, value.part(kind)))
+                    truth = self._truth_of(kind, value.part(kind))
+                    found = self.truth_text(truth)
                     texts.append(f"(({value.tag} == {KINDS.index(kind)}) and {found})")
                 return Scalar(("bool",), f"({' or '.join(texts)})")
             case Group(values=values) | RecordValue(values=values):
@@ -202,19 +223,27 @@ class Arithmetic:
                 return Known(True)
         return self.refuse(f"asks whether a {describe(value)} is true")
 
-    def _truth_of(self, kind: Kind, text: str) -> Value:
+    def truth_text(self, truth: Value) -> str:
+        """Return the text of a bool, which may be known."""
+        return str(truth.value) if isinstance(truth, Known) else self.text(truth)
+
+    def _truth_of(self, kind: Kind, text: str) -> Value:  # noqa: PLR0911 - a table
         match kind:
             case "bool":
                 return Scalar(("bool",), text)
             case "none":
                 return Known(False)
             case "str":
-                return Scalar(("bool",), f"({text} != {self.module.string('')})")
+                return Scalar(("bool",), f"({text} != {self.module.code('')})")
+            case "bytes":
+                return Scalar(("bool",), f"({text} != {self.module.code(b'')})")
+            case "enum" | "date" | "datetime":
+                return Known(True)
             case "float":
                 return Scalar(("bool",), f"({text} != 0.0)")
         return Scalar(("bool",), f"({text} != 0)")
 
-    def _unary(self, op: str, value: Value) -> Value:
+    def _unary(self, op: str, value: Value) -> Value:  # noqa: PLR0911 - a table
         if op == "not":
             truth = self.truth(value)
             if isinstance(truth, Known):
@@ -222,6 +251,8 @@ class Arithmetic:
             return self.variable("bool", f"not {self.text(truth)}")
         if isinstance(value, Known):
             return self.fold(_UNARY[op], value.value)
+        if {*kinds_in(value)} & {*TIMES}:
+            return self.negate_time(op, value)
         number = self.number(value)
         kind, text = only_kind(number), self.text(number)
         if kind == "bool":
@@ -258,8 +289,8 @@ class Arithmetic:
             self.refuse(f"computes with a {describe(value)}")
         kinds = [k for k in kinds_in(value) if k in ("int", "float", "bool")]
         if not kinds:
-            if "str" in kinds_in(value):
-                self.refuse("computes with a str and something else")
+            if kinds_in(value) != ("none",):
+                self.refuse(f"computes with a {describe(value)} and something else")
             self.give_up()
         if isinstance(value, Known) or len(kinds_in(value)) == 1:
             return value
@@ -289,12 +320,15 @@ class Arithmetic:
             return Scalar(("int",), f"int({self.text(number)})")
         return Known(int(number.value)) if isinstance(number, Known) else number
 
-    def binary(self, op: str, left: Value, right: Value) -> Value:  # noqa: PLR0911 - a table
+    def binary(self, op: str, left: Value, right: Value) -> Value:  # noqa: C901, PLR0911 - a table
         if isinstance(left, Known) and isinstance(right, Known):
             return self.fold(_BINARY[op], left.value, right.value)
         if op == "+" and isinstance(left, Group) and isinstance(right, Group):
             return Group((*left.values, *right.values), left.is_list)
-        if "str" in (*kinds_in(left), *kinds_in(right)):
+        kinds = {*kinds_in(left), *kinds_in(right)}
+        if kinds & {*TIMES}:
+            return self.compute_time(op, left, right)
+        if kinds & {*CODED}:
             return self._binary_of_string(op, left, right)
         likes: list[Kind | None] = [None, None]
         for number, other in enumerate((right, left)):
@@ -302,24 +336,41 @@ class Arithmetic:
                 likes[number] = "float"
         one = self.number(left, like=likes[0])
         two = self.number(right, like=likes[1])
-        kinds = {only_kind(one), only_kind(two)}
         if op in ("&", "|", "^"):
             return self._bits(op, one, two)
         if op == "@":
             self.refuse("uses @")
         if op == "**":
             return self._power(one, two)
-        if "float" in kinds or op == "/":
+        if "float" in (only_kind(one), only_kind(two)) or op == "/":
             return self._of_floats(op, one, two)
         return self.of_ints(op, one, two)
 
+    def compute_time(self, op: str, left: Value, right: Value) -> Value:
+        """Return what an operator gives of times."""
+        raise NotImplementedError
+
+    def compare_time(self, op: str, left: Value, right: Value) -> Value:
+        """Return how times compare."""
+        raise NotImplementedError
+
+    def negate_time(self, op: str, value: Value) -> Value:
+        """Return `-value` or `+value` of a timedelta."""
+        raise NotImplementedError
+
     def _binary_of_string(self, op: str, left: Value, right: Value) -> Value:
         if op in ("+", "%", "*"):
-            if isinstance(left, Known) and kinds_in(right) == ("str",):
-                return self.look_up(f"{left.value!r} {op} s", "str", right)
-            if isinstance(right, Known) and kinds_in(left) == ("str",) and op != "%":
-                return self.look_up(f"s {op} {right.value!r}", "str", left)
+            one, two = self.string_kind(left), self.string_kind(right)
+            if isinstance(left, Known) and two is not None:
+                return self.look_up(f"{left.value!r} {op} s", two, right)
+            if isinstance(right, Known) and one is not None and op != "%":
+                return self.look_up(f"s {op} {right.value!r}", one, left)
         return self.refuse("joins strings that are not known")
+
+    def string_kind(self, value: Value) -> Kind | None:
+        """Return which of str and bytes a value is, if it can be nothing else but None."""
+        found = [kind for kind in kinds_in(value) if kind != "none"]
+        return found[0] if found in (["str"], ["bytes"]) else None
 
     def _power(self, one: Value, two: Value) -> Value:
         """Raise to a power: whole numbers to a whole number that is not negative."""
@@ -427,7 +478,7 @@ class Arithmetic:
                 self.check(f"({b} < 0) or ({b} > 62)")
         return self.variable("int", f"{a} {op} {b}")
 
-    def _compare(self, op: str, left: Value, right: Value) -> Value:  # noqa: C901, PLR0911
+    def _compare(self, op: str, left: Value, right: Value) -> Value:  # noqa: PLR0911
         if op in ("is", "is not"):
             return self._is(op, left, right)
         if op in ("in", "not in"):
@@ -444,17 +495,30 @@ class Arithmetic:
         )
         if op in ("==", "!=") and several:
             return self._equal(op, left, right)
-        if "str" in (*one, *two):
-            if one == two == ("str",):
-                if op in ("==", "!="):
-                    text = f"{self.text(left)} {op} {self.text(right)}"
-                    return self.variable("bool", text)
-                if isinstance(right, Known):
-                    return self.look_up(f"s {op} {right.value!r}", "bool", left)
-                if isinstance(left, Known):
-                    return self.look_up(f"{left.value!r} {op} s", "bool", right)
-            self.refuse("orders strings")
+        if {*one, *two} & {*TIMES}:
+            return self.compare_time(op, left, right)
+        if {*one, *two} & {*CODED}:
+            return self._compare_coded(op, left, right)
         return self._compare_numbers(op, self.number(left), self.number(right))
+
+    def _compare_coded(self, op: str, left: Value, right: Value) -> Value:
+        """Compare two strings, by what Python finds of one or by their order."""
+        one, two = kinds_in(left), kinds_in(right)
+        if one == two and op in ("==", "!="):
+            return self.variable("bool", f"{self.text(left)} {op} {self.text(right)}")
+        a, b = self.string_kind(left), self.string_kind(right)
+        if a is None or a != b:
+            self.refuse(f"compares a {describe(left)} with a {describe(right)}")
+        if isinstance(right, Known):
+            return self.look_up(f"s {op} {right.value!r}", "bool", left)
+        if isinstance(left, Known):
+            return self.look_up(f"{left.value!r} {op} s", "bool", right)
+        first, second = self.rank(left), self.rank(right)
+        return self.variable("bool", f"{first} {op} {second}")
+
+    def rank(self, value: Value) -> str:
+        """Return the place of a string among all in order."""
+        return self.text(self.look_up("rank", "int", value))
 
     def _compare_numbers(self, op: str, one: Value, two: Value) -> Value:
         if "float" in (only_kind(one), only_kind(two)):
@@ -469,8 +533,8 @@ class Arithmetic:
         """Compare values that may be None; others have to be of one kind each."""
         one, two = kinds_in(left), kinds_in(right)
         plain = {*one, *two} - {"none"}
-        if "str" in plain and plain != {"str"}:
-            self.refuse("compares a str with something else")
+        if len(plain) > 1 and plain - _NUMBERS:
+            self.refuse(f"compares a {describe(left)} with a {describe(right)}")
         none_left, none_right = self._text_of_none(left), self._text_of_none(right)
         if plain and ("none",) not in (one, two):
             kinds = [[k for k in kinds if k != "none"] for kinds in (one, two)]
@@ -479,10 +543,10 @@ class Arithmetic:
             (a,), (b,) = kinds
             first = Scalar((a,), self._text_of(left, a))
             second = Scalar((b,), self._text_of(right, b))
-            if a == "str":
-                same = f"{first.text} == {second.text}"
-            else:
+            if a in _NUMBERS:
                 same = self.text(self._compare_numbers("==", first, second))
+            else:
+                same = f"{first.text} == {second.text}"
         else:
             same = "False"
         found = self.variable(
@@ -498,7 +562,7 @@ class Arithmetic:
             return value.part(kind)
         return self.text(value)
 
-    def _plain(self, value: Value, kind: Kind) -> str:
+    def plain(self, value: Value, kind: Kind) -> str:
         if isinstance(value, Scalar) and len(value.kinds) > 1:
             self.check(f"{value.tag} != {KINDS.index(kind)}")
             return value.part(kind)
@@ -514,6 +578,11 @@ class Arithmetic:
     def _is(self, op: str, left: Value, right: Value) -> Value:
         if isinstance(left, Known) and left.value is None:
             left, right = right, left
+        if kinds_in(left) == kinds_in(right) and kinds_in(left) in (
+            ("enum",),
+            ("bool",),
+        ):
+            return self._compare("==" if op == "is" else "!=", left, right)
         if not (isinstance(right, Known) and right.value is None):
             self.refuse("asks whether two values are the same object")
         if isinstance(left, Known):
@@ -527,12 +596,12 @@ class Arithmetic:
         return self._unary("not", found) if op == "is not" else found
 
     def _contains(self, item: Value, container: Value) -> Value:
-        if isinstance(container, Known) and isinstance(container.value, str):
-            if kinds_in(item) == ("str",):
+        if isinstance(container, Known) and isinstance(container.value, str | bytes):
+            if self.string_kind(item) in kinds_in(container):
                 if isinstance(item, Known):
-                    return Known(item.value in container.value)
+                    return self.fold(operator.contains, container.value, item.value)
                 return self.look_up(f"s in {container.value!r}", "bool", item)
-        elif kinds_in(container) == ("str",) and isinstance(item, Known):
+        elif self.string_kind(container) is not None and isinstance(item, Known):
             return self.look_up(f"{item.value!r} in s", "bool", container)
         elif isinstance(container, Known) and isinstance(
             container.value, tuple | list | set | frozenset | dict
@@ -547,6 +616,17 @@ class Arithmetic:
         if isinstance(item, Known):
             return self.fold(operator.contains, values, item.value)
         words = list(values)
+        if any(kind_of_known(word) is None for word in words):
+            self.refuse("looks for a value among others of other types")
+        if isinstance(item, Scalar) and len(item.kinds) == 2 and "none" in item.kinds:  # noqa: PLR2004
+            found = self.variable("bool", str(None in words))
+            self.emit(f"if {item.tag} != {KINDS.index('none')}:")
+            with self.deeper():
+                (kind,) = (kind for kind in item.kinds if kind != "none")
+                there = Scalar((kind,), item.part(kind), type=item.type)
+                text = self.truth_text(self._is_among(there, values))
+                self.emit(f"{found.text} = {text}")
+            return found
         if kinds_in(item) == ("str",) and all(type(word) is str for word in words):
             table = tuple((word, True) for word in words)
             return self.look_up("s in d", "bool", item, table)
@@ -565,23 +645,25 @@ class Arithmetic:
                 found != kinds and {*found, *kinds} - _NUMBERS - {"none"}
             ):
                 self.refuse("looks for a value among others of other types")
-            same = self._compare("==", item, value)
-            texts.append(
-                str(same.value) if isinstance(same, Known) else self.text(same)
-            )
+            texts.append(self.truth_text(self._compare("==", item, value)))
         return self.variable("bool", " or ".join(texts)) if texts else Known(False)
 
     def look_up(
         self, text: str, gives: Kind, value: Value, table: TableItems = None
     ) -> Value:
         """Return a function of one string, by its table."""
-        made = StringTable(text, gives, table)
+        found = [kind for kind in kinds_in(value) if kind in CODED]
+        of: Kind = found[0] if found else "str"
+        return self.look_up_table(StringTable(text, gives, table, of), value)
+
+    def look_up_table(self, table: StringTable, value: Value) -> Value:
+        """Return what a table has for a string."""
         if isinstance(value, Known):
-            return self.fold(made.function(), value.value)
-        code = self._plain(value, "str")
-        number = 2 * self.module.table(made)
+            return self.fold(table.function(), value.value)
+        code = self.plain(value, table.of)
+        number = 2 * self.module.table(table)
         self.check(f"Q[{number + 1}][{code}]")
-        return self.variable(gives, f"Q[{number}][{code}]")
+        return self.variable(table.gives, f"Q[{number}][{code}]")
 
 
 _MOST_COMPARED = 64

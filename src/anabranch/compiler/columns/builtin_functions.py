@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from anabranch.compiler.columns import times
 from anabranch.compiler.columns.arithmetic import (
     NEAR,
     float_text,
@@ -18,6 +19,7 @@ from anabranch.compiler.columns.arithmetic import (
     only_kind,
 )
 from anabranch.compiler.columns.exact_helpers import ROUND_DIGITS
+from anabranch.compiler.columns.times import time_kind
 from anabranch.compiler.columns.values import (
     KIND_OF,
     ZERO,
@@ -30,7 +32,9 @@ from anabranch.compiler.columns.values import (
     Span,
     Value,
     describe,
+    parts_of,
 )
+from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
 from anabranch.plan.column_kernels import ColumnKind as Kind
 
 if TYPE_CHECKING:
@@ -91,20 +95,21 @@ def _sum(this: FunctionText, args: list[Value]) -> Value:
     if len(args) != 1:
         this.refuse("gives sum a start")
     shape = this.try_out(args[0])
-    if shape.kinds not in (("int",), ("float",), ("bool",)):
+    kinds = tuple(kind for kind in shape.kinds if kind != "none")
+    if kinds not in (("int",), ("float",), ("bool",)):
         this.refuse("adds up other values than numbers of one kind")
-    if shape.kinds == ("float",) and not _PLAIN_SUM:
+    if kinds == ("float",) and not _PLAIN_SUM:
         this.refuse("adds up floats, for which sum makes up for rounding")
     total = this.module.new("v")
-    floats = shape.kinds == ("float",)
+    floats = kinds == ("float",)
     this.emit(f"{total} = {'0.0' if floats else '0'}")
     some = this.module.new("v")
     mark = len(this.lines)
 
     def add(one: Value) -> None:
-        text = this.text(one)
+        one = this.number(one)
         if floats:
-            this.emit(f"{total} = {total} + {text}")
+            this.emit(f"{total} = {total} + {this.text(one)}")
         else:
             made = this.of_ints("+", Scalar(("int",), total), one)
             this.emit(f"{total} = {made.text}")  # type: ignore[union-attr]
@@ -129,16 +134,19 @@ def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
         if not isinstance(values, Items | GeneratorValue | Group):
             this.refuse(f"takes the least or greatest of a {describe(values)}")
         shape = this.try_out(values)
-        if shape.kinds not in (("int",), ("float",), ("bool",)):
-            this.refuse("compares other values than numbers of one kind")
+        if len(shape.kinds) != 1 or shape.kinds[0] in ("none", "enum"):
+            this.refuse("compares values that are not all of one kind")
         found, some = this.module.new("v"), this.module.new("v")
-        this.emit(f"{found} = {ZERO[shape.kinds[0]]}")
+        best = this.module.new("v")  # of strings, the place in their order
+        this.emit(f"{found} = {best} = {ZERO[shape.kinds[0]]}")
         this.emit(f"{some} = False")
 
         def take(one: Value) -> None:
             text = this.text(one)
-            this.emit(f"if (not {some}) or ({text} {op} {found}):")
+            rank = this.rank(one) if this.string_kind(one) else text
+            this.emit(f"if (not {some}) or ({rank} {op} {best}):")
             this.lines.append((this.depth + 1, f"{found} = {text}"))
+            this.lines.append((this.depth + 1, f"{best} = {rank}"))
             this.emit(f"{some} = True")
 
         if not this.each(values, take):
@@ -154,7 +162,7 @@ def _len(this: FunctionText, args: list[Value]) -> Value:
             return Scalar(("int",), count)
         case [Known(value=known)]:
             return this.fold(len, known)
-        case [Scalar(kinds=("str",)) as text]:
+        case [Scalar() as text] if this.string_kind(text):
             return this.look_up("len(s)", "int", text)
         case [Group(values=values) | RecordValue(values=values)]:
             return Known(len(values))
@@ -164,6 +172,8 @@ def _len(this: FunctionText, args: list[Value]) -> Value:
 def _abs(this: FunctionText, args: list[Value]) -> Value:
     if len(args) != 1 or isinstance(args[0], Known):
         return this.fold(abs, *(a.value for a in args))  # type: ignore[union-attr]
+    if time_kind(args[0]) is not None:
+        return times.negate(this, "abs", args[0])
     number = this.number(args[0])
     if only_kind(number) == "float":
         return this.variable("float", f"abs({this.text(number)})")
@@ -177,7 +187,7 @@ def _float(this: FunctionText, args: list[Value]) -> Value:
         this.refuse("calls float without a value")
     if isinstance(args[0], Known):
         return this.fold(float, args[0].value)
-    if kinds_in(args[0]) == ("str",):
+    if this.string_kind(args[0]) is not None:
         return this.look_up("float(s)", "float", args[0])
     return this.variable("float", this.as_float(this.number(args[0])))
 
@@ -187,7 +197,7 @@ def _int(this: FunctionText, args: list[Value]) -> Value:
         this.refuse("calls int with a base")
     if isinstance(args[0], Known):
         return this.fold(int, args[0].value)
-    if kinds_in(args[0]) == ("str",):
+    if this.string_kind(args[0]) is not None:
         return this.look_up("int(s)", "int", args[0])
     number = this.number(args[0])
     if only_kind(number) != "float":
@@ -228,6 +238,8 @@ def _round_digits(this: FunctionText, number: Value, digits: Value) -> Value:
 def _divmod(this: FunctionText, args: list[Value]) -> Value:
     if len(args) != 2:  # noqa: PLR2004
         this.give_up()
+    if time_kind(args[0]) is not None:
+        return times.divide(this, *args)
     return Group((this.binary("//", *args), this.binary("%", *args)))
 
 
@@ -247,8 +259,7 @@ def _truth_of_all(wanted: bool) -> Callable[[FunctionText, list[Value]], Value]:
         this.emit(f"{found} = {wanted}")
 
         def take(one: Value) -> None:
-            truth = this.truth(one)
-            text = str(truth.value) if isinstance(truth, Known) else this.text(truth)
+            text = this.truth_text(this.truth(one))
             this.emit(f"{found} = {found} {'and' if wanted else 'or'} {text}")
 
         this.each(args[0], take)
@@ -268,9 +279,15 @@ def _isinstance(this: FunctionText, args: list[Value]) -> Value:
     match args[0]:
         case RecordValue(type=kind):
             return Known(issubclass(kind, asked))
-        case Scalar(kinds=(kind,)):
+        case Scalar(kinds=(kind,), type=own):
             of = {name: python for python, name in KIND_OF.items()}
-            return Known(issubclass(of[kind], asked))
+            return Known(issubclass(own or of[kind], asked))
+        case Scalar(kinds=kinds, type=own):
+            types = {name: python for python, name in KIND_OF.items()} | {"enum": own}
+            found = [kind for kind in kinds if issubclass(types[kind], asked)]
+            tag = args[0].tag
+            texts = [f"({tag} == {KINDS.index(kind)})" for kind in found] or ["False"]
+            return this.variable("bool", " or ".join(texts))
         case Known(value=known):
             return this.fold(isinstance, known, asked)
     return this.refuse(f"asks for the type of a {describe(args[0])}")
@@ -301,16 +318,43 @@ def _range(this: FunctionText, args: list[Value]) -> Value:
     return this.refuse("calls range with other arguments")
 
 
+def _collect(is_list: bool) -> Callable[[FunctionText, list[Value]], Value]:
+    """Return `list` or `tuple`, of values that are known to be so many."""
+
+    def collect(this: FunctionText, args: list[Value]) -> Value:
+        values = parts_of(args[0]) if args else ()
+        return Group(tuple(values), is_list, len(this.loops))
+
+    return collect
+
+
+def _zip(this: FunctionText, args: list[Value]) -> Value:
+    columns = [parts_of(arg) for arg in args]
+    if len({*map(len, columns)}) > 1:
+        this.refuse("goes through tuples of different lengths")
+    return Group(tuple(Group(tuple(row)) for row in zip(*columns, strict=True)))
+
+
+def _enumerate(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.refuse("counts from another number than 0")
+    pairs = enumerate(parts_of(args[0]))
+    return Group(tuple(Group((Known(n), value)) for n, value in pairs))
+
+
 FUNCTIONS: dict[Any, Callable[[FunctionText, list[Value]], Value]] = {
     abs: _abs,
     all: _truth_of_all(True),
     any: _truth_of_all(False),
     bool: _bool,
     divmod: _divmod,
+    enumerate: _enumerate,
     float: _float,
     int: _int,
     isinstance: _isinstance,
+    iter: _collect(False),
     len: _len,
+    list: _collect(True),
     max: _best(">"),
     min: _best("<"),
     pow: _pow,
@@ -318,6 +362,8 @@ FUNCTIONS: dict[Any, Callable[[FunctionText, list[Value]], Value]] = {
     round: _round,
     str: _str,
     sum: _sum,
+    tuple: _collect(False),
+    zip: _zip,
 }
 STRING_METHODS: dict[str, Kind] = {
     **dict.fromkeys(("upper", "lower", "strip", "lstrip", "rstrip", "title"), "str"),
@@ -326,6 +372,7 @@ STRING_METHODS: dict[str, Kind] = {
     **dict.fromkeys(("startswith", "endswith", "isdigit", "isalpha"), "bool"),
     **dict.fromkeys(("isupper", "islower", "isalnum", "isspace", "isnumeric"), "bool"),
     **dict.fromkeys(("find", "rfind", "count", "index"), "int"),
+    **dict.fromkeys(("encode", "decode", "hex"), "str"),
 }
 _MOST_DIGITS = 22  # ten to this power is a float
 # name -> when Python raises, or does not ask the C routine

@@ -13,8 +13,6 @@ from itertools import groupby
 from anabranch.compiler.columns.find_columns import find_columns
 from anabranch.compiler.options import Target
 from anabranch.graph.graph import Graph
-from anabranch.graph.kind import SourceKind
-from anabranch.operators.sources import ReadFiles
 from anabranch.plan.column_kernels import RunsAs
 from anabranch.plan.plan import Element
 from anabranch.python.traits import Traits
@@ -46,12 +44,8 @@ def choose_columns(
         why = why or _why_not_apart(inner, found, traits)
         for name in inner:
             own = found[name]
-            if own.kernel is None or (
-                why is None and _is_fed(graph, inner, name, found)
-            ):
-                chosen[name] = own
-            else:
-                chosen[name] = RunsAs(name, why or _why_not_fed(graph, inner) or "")
+            keeps = own.kernel is None or why is None
+            chosen[name] = own if keeps else RunsAs(name, why or "")
     return chosen
 
 
@@ -86,31 +80,6 @@ def _why_not_apart(
         keeping += kept[:1] if python else []
     if len(keeping) > 1:
         return f"{keeping[0]} and {keeping[1]}, which run with it, may share state"
-    return None
-
-
-def _is_fed(
-    graph: Graph, inner: Sequence[str], name: str, found: Mapping[str, RunsAs]
-) -> bool:
-    """Tell whether the segment of an operator gets columns, or can make them."""
-    while graph.producers(name)[0] in inner:
-        name = graph.producers(name)[0]
-        if found[name].kernel is None:
-            return True
-    return _why_not_fed(graph, inner) is None
-
-
-def _why_not_fed(graph: Graph, inner: Sequence[str]) -> str | None:
-    """Return why what comes in does not come in columns, or None."""
-    for name in inner:
-        producer = graph[graph.producers(name)[0]]
-        if producer.name in inner:
-            continue
-        if producer.type is None:
-            return f"the type of what {producer.name} gives is not declared"
-        files = isinstance(producer.kind, ReadFiles)
-        if isinstance(producer.kind, SourceKind) and not files:
-            return f"{producer.name} gives objects"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Helpers in the text of kernels: powers and rounding, to the last bit as Python has them.
+"""Helpers in the text of kernels: powers, rounding and days, exactly as Python has them.
 
 Each gives whether it gave up, and the result. None divides, multiplies or compares in
 another order than stands here; that is what makes them exact.
@@ -77,5 +77,23 @@ ROUND_DIGITS = (
     if d > 0.5 or (d == 0.5 and (e > 0.0 or (e == 0.0 and odd))):
         f = f + 1.0
     return (False, math.copysign(f / scale, x))
+"""
+)
+
+# The year, the month and the day of a day, counted from the first of 1970: years begin in
+# March, so that the day that is not always there is the last of its year.
+CIVIL = (
+    _HEAD
+    + """def civil(days):
+    z = days + 719468
+    era = z // 146097
+    doe = z - era * 146097
+    yoe = (doe - doe // 1460 + doe // 36524 - doe // 146096) // 365
+    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
+    mp = (5 * doy + 2) // 153
+    day = doy - (153 * mp + 2) // 5 + 1
+    month = mp + 3 if mp < 10 else mp - 9
+    year = yoe + era * 400 + (1 if month <= 2 else 0)
+    return (year, month, day)
 """
 )

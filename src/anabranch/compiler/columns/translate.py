@@ -17,18 +17,23 @@ that Python fills once for each string.
 from __future__ import annotations
 
 import builtins
+import datetime as dt
+import functools
 import operator
 import re
 import types
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from anabranch.compiler.columns import times
 from anabranch.compiler.columns.arithmetic import (
     Arithmetic,
     DeadError,
     Module,
     ReturnLine,
+    YieldLine,
     kinds_in,
 )
 from anabranch.compiler.columns.builtin_functions import (
@@ -50,6 +55,7 @@ from anabranch.compiler.columns.values import (
     Span,
     Value,
     describe,
+    is_enum_type,
     is_record_type,
     join,
     kind_of_known,
@@ -58,10 +64,14 @@ from anabranch.compiler.columns.values import (
     rebuild,
     shape_of,
 )
+from anabranch.operators.windows import Aggregate, Column, row_type
+from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
+from anabranch.plan.column_kernels import TIMES
 from anabranch.plan.column_kernels import ColumnShape as Shape
 from anabranch.python import ir
 
 _MOST_UNROLLED = 32
+_MOST_SPLITS = 6
 
 
 @dataclass(frozen=True)
@@ -77,11 +87,18 @@ class Translated:
     uses: frozenset[int]
 
 
+Function = types.FunctionType | functools.partial  # type: ignore[type-arg]
+
+
 def translate(
-    module: Module, function: types.FunctionType, args: Sequence[Value]
+    module: Module, function: Function, args: Sequence[Value], *, truth: bool = False
 ) -> Translated:
-    """Return a function for arguments of these shapes; scalars become parameters."""
-    key = function, tuple(map(_signature, args))
+    """Return a function for arguments of these shapes; scalars become parameters.
+
+    With `truth`, it gives whether its result is true.
+    """
+    function, args = _bind(function, args, {})
+    key = function, tuple(map(_signature, args)), truth
     if key in module.functions:
         found: Translated = module.functions[key]
         if found is _WORKING:
@@ -89,8 +106,68 @@ def translate(
             raise NoColumnsError(msg, function.__code__.co_firstlineno)
         return found
     module.functions[key] = _WORKING
-    made = module.functions[key] = FunctionText(module, function, args).translate()
+    text = FunctionText(module, function, args)
+    text.wants_truth = truth
+    made = module.functions[key] = text.translate()
     return made
+
+
+def translate_outputs(
+    module: Module,
+    function: Function,
+    args: Sequence[Value],
+    declare: Callable[[Shape], Shape],
+) -> Translated:
+    """Return a function that writes its outputs into arrays `O`, from place `p` on.
+
+    It gives the place behind them, and -1 if there was no room. `declare` returns the
+    shape that outputs are declared to have.
+    """
+    function, args = _bind(function, args, {})
+    text = FunctionText(module, function, args)
+    text.declare = declare
+    return text.translate()
+
+
+def translate_columns(
+    module: Module, kind: Aggregate, args: Sequence[Value]
+) -> Translated:
+    """Return a function that computes the columns of an aggregate.
+
+    Arguments are the items of a window, its start and its end.
+    """
+    return ColumnsText(module, kind, args).translate()
+
+
+def _bind(
+    function: Any, args: Sequence[Value], keywords: dict[str, Value]
+) -> tuple[types.FunctionType, list[Value]]:
+    """Return a function and its arguments by position, with those of a partial."""
+    given = list(args)
+    while isinstance(function, functools.partial):
+        given = [*map(Known, function.args), *given]
+        keywords = {n: Known(v) for n, v in function.keywords.items()} | keywords
+        function = function.func
+    if not isinstance(function, types.FunctionType):
+        msg = f"calls {getattr(function, '__name__', type(function).__name__)}"
+        raise NoColumnsError(msg)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    defaults = dict(zip(names[::-1], (function.__defaults__ or ())[::-1], strict=False))
+    named = dict(keywords)
+    for name in names[len(given) :]:
+        if not named:
+            break
+        if name in named:
+            given.append(named.pop(name))
+        elif name in defaults:
+            given.append(Known(defaults[name]))
+        else:
+            break
+    if named:
+        msg = f"calls {function.__name__} with other names"
+        raise NoColumnsError(msg)
+    return function, given
 
 
 _WORKING = Translated("", Shape(), (), frozenset())
@@ -100,8 +177,8 @@ def _signature(value: Value) -> Any:
     match value:
         case Known(value=known):
             return "known", type(known), repr(known), id(known)
-        case Items(type=kind, first=first, count=count):
-            return "items", kind, first, count
+        case Items(shape=shape, first=first, count=count):
+            return "items", shape, first, count
         case RecordValue(type=kind, values=values):
             return kind, tuple(map(_signature, values))
         case Group(values=values, is_list=is_list):
@@ -161,14 +238,15 @@ class _Catching:
 class FunctionText(Arithmetic):
     """Translates one function."""
 
-    def __init__(
-        self, module: Module, function: types.FunctionType, args: Sequence[Value]
-    ) -> None:
+    def __init__(self, module: Module, function: Any, args: Sequence[Value]) -> None:
         super().__init__(module)
         self.function = function
         self.args = args
         self.loops: list[tuple[dict[str, Value], dict[str, Shape], _Frame]] = []
         self.catching: _Catching | None = None
+        self.wants_truth = False
+        self.declare: Callable[[Shape], Shape] | None = None
+        self.splits = 0
         self.line = function.__code__.co_firstlineno
 
     def translate(self) -> Translated:
@@ -177,7 +255,8 @@ class FunctionText(Arithmetic):
             lowered = ir.lower(self.function)
         except ir.LoweringError as error:
             raise NoColumnsError(str(error), error.line) from error
-        if lowered.generator or any(lowered.varying) or lowered.keyword_only:
+        generates = lowered.generator and self.declare is None
+        if generates or any(lowered.varying) or lowered.keyword_only:
             msg = f"{self.function.__name__} takes or gives a varying number of values"
             raise NoColumnsError(msg, self.line)
         self.count = 0
@@ -197,8 +276,12 @@ class FunctionText(Arithmetic):
                 continue
         names = dict(zip(lowered.parameters, given, strict=True))
         self.frame = _Frame(names, self.function.__globals__, cells)
+        self.generates = lowered.generator
+        return self._translate_block(lowered.body)
+
+    def _translate_block(self, body: ir.Block) -> Translated:
         try:
-            self._block(lowered.body)
+            self._block(body)
         except DeadError:
             pass
         except NoColumnsError as error:
@@ -207,14 +290,14 @@ class FunctionText(Arithmetic):
         except RecursionError as error:
             msg = "is nested too deeply"
             raise NoColumnsError(msg, self.line) from error
-        return self._finish()
+        return self._finish() if self.declare is None else self._finish_outputs()
 
     def _parameter(self, value: Value) -> Value:
         """Return an argument as the function sees it."""
         match value:
-            case Scalar(kinds=kinds):
+            case Scalar(kinds=kinds, type=kind):
                 number, self.count = self.count, self.count + 1
-                return Scalar(kinds, f"a{number}", number)
+                return Scalar(kinds, f"a{number}", number, type=kind)
             case RecordValue(type=kind, values=values):
                 return RecordValue(kind, tuple(map(self._parameter, values)))
             case Group(values=values, is_list=is_list):
@@ -252,25 +335,112 @@ class FunctionText(Arithmetic):
             for number in kept:
                 parts += self.list_stored(values[number], scalars[number])
             body.append(f"{indent}return ({', '.join(parts)},)")
+        uses = self._write(name, body, fail)
+        return Translated(name, shape, forwards, uses)
+
+    def _write(
+        self, name: str, body: list[str], last: str, more: str = ""
+    ) -> frozenset[int]:
+        """Put the function into the module; return the parameters that it reads."""
         text = "\n".join(body)
         params = []
         uses = set()
         for number, arg in enumerate(flatten_all(self.args)):
-            names = [f"a{number}{'_' * bool(s)}{s}" for s in _suffixes(arg)]
+            names = [f"a{number}{s}" for s in Shape(arg.kinds).suffixes]
             if any(re.search(rf"\b{name}\b", text) for name in names):
                 uses.add(number)
                 params += names
-        head = f"def {name}(C, Q, W, lo, size{''.join(', ' + p for p in params)}):"
+        listed = "".join(f", {param}" for param in params)
+        head = f"def {name}(C, Q, W, lo, size{listed}{more}):"
         decorator = '@njit(nogil=True, error_model="numpy", fastmath=False)'
-        self.module.texts.append(f"{decorator}\n{head}\n{text}\n    {fail}\n")
-        return Translated(name, shape, forwards, frozenset(uses))
+        self.module.texts.append(f"{decorator}\n{head}\n{text}\n    {last}\n")
+        return frozenset(uses)
+
+    def _finish_outputs(self) -> Translated:
+        """Return the function with its outputs in arrays."""
+        given = [one.value for _, one in self.lines if isinstance(one, YieldLine)]
+        if not given:
+            msg = "gives no output"
+            raise NoColumnsError(msg, self.line)
+        assert self.declare is not None  # noqa: S101 - asked for by the caller
+        found = shape_of(given[0])
+        for value in given[1:]:
+            found = join(found, shape_of(value))
+        shape = self.declare(found)
+        kept = list(shape.scalars())
+        columns = list(zip(*(leaves(v, shape) for v in given), strict=True))
+        forwards = tuple(
+            _find_source(column) if one == own else None
+            for column, one, own in zip(columns, kept, found.scalars(), strict=True)
+        )
+        stored = [n for n, source in enumerate(forwards) if source is None]
+        made, self.lines = self.lines, []
+        for depth, one in made:
+            if not isinstance(one, YieldLine):
+                self.lines.append((depth, one))
+                continue
+            self.depth = depth
+            self._write_output(list(leaves(one.value, shape)), kept, stored)
+        body = []
+        for depth, line in self.lines:
+            text = line if isinstance(line, str) else "return (False, p)"
+            body.append("    " * depth + text.replace("FAIL", "return (True, p)"))
+        name = self.module.new("f")
+        uses = self._write(name, body, "return (False, p)", ", O, p")
+        return Translated(name, shape, forwards, uses)
+
+    def _write_output(
+        self, values: list[Value], kept: list[Shape], stored: list[int]
+    ) -> None:
+        if stored:
+            self.emit("if p >= O[0].shape[0]:")
+            self.lines.append((self.depth + 1, "return (False, -1)"))
+        place = 0
+        if not all(map(_may_fit, values, kept)):
+            self.emit("FAIL")
+            return
+        for number in stored:
+            value = self._fit(values[number], kept[number])
+            for text in self.list_stored(value, kept[number]):
+                self.emit(f"O[{place}][p] = {text}")
+                place += 1
+        self.emit("p = p + 1")
+
+    def _fit(self, value: Value, kept: Shape) -> Value:
+        """Return a value that is of declared kinds; give up where it is not."""
+        kinds = kinds_in(value)
+        if len(kinds) == 1 or not isinstance(value, Scalar):
+            return value
+        others = [kind for kind in kinds if kind not in kept.kinds]
+        if others:
+            tags = [f"({value.tag} == {KINDS.index(kind)})" for kind in others]
+            self.check(" or ".join(tags))
+        if len(kept.kinds) > 1:
+            return value
+        (kind,) = kept.kinds
+        if kind == "none":
+            return Known(None)
+        return Scalar((kind,), value.part(kind), type=value.type)
+
+    def compute_time(self, op: str, left: Value, right: Value) -> Value:
+        return times.compute(self, op, left, right)
+
+    def compare_time(self, op: str, left: Value, right: Value) -> Value:
+        return times.compare(self, op, left, right)
+
+    def negate_time(self, op: str, value: Value) -> Value:
+        return times.negate(self, op, value)
 
     # Statements
 
     def _block(self, block: ir.Block) -> None:
-        for one in block:
+        for place, one in enumerate(block):
             self.line = one.line
-            self._step(one)
+            if isinstance(one, ir.If):
+                if self._if(one, block[place + 1 :]):
+                    return
+            else:
+                self._step(one)
 
     def _step(self, one: ir.Instruction) -> None:  # noqa: C901, PLR0912, PLR0915 - a table
         names = self.frame.names
@@ -301,7 +471,7 @@ class FunctionText(Arithmetic):
                 for place, item in enumerate(items):
                     found = self._get(item)
                     values += parts_of(found) if place in one.starred else [found]
-                names[target] = Group(tuple(values), kind == "list")
+                names[target] = Group(tuple(values), kind == "list", len(self.loops))
             case ir.Build(target=target, kind="str", items=items):
                 names[target] = self._join_strings([self._get(i) for i in items])
             case ir.Format(target=target, value=value, conversion="", spec=None):
@@ -319,6 +489,8 @@ class FunctionText(Arithmetic):
                 parts = parts_of(self._get(value))
                 if len(parts) != len(targets):
                     self.give_up()
+                if value.startswith("%"):
+                    del names[value]  # it is taken apart, and nobody else has it
                 names.update(zip(targets, parts, strict=True))
             case ir.Call(target=target, function=function, arguments=arguments):
                 names[target] = self._call(
@@ -328,8 +500,15 @@ class FunctionText(Arithmetic):
                 names[target] = Made(made, {**self.frame.cells, **names})
             case ir.Yield(value=value, delegates=False) if self.frame.on_yield:
                 self.frame.on_yield(self._get(value))
-            case ir.If():
-                self._if(one)
+            case ir.Yield(value=value, target=target) if self.declare is not None:
+                found = self._get(value)
+                if one.delegates:
+                    self.each(found, self._output)
+                else:
+                    self._output(found)
+                names[target] = Known(None)
+            case ir.Add(container=container, values=(added,)):
+                self._append(self._get(container), self._get(added))
             case ir.For():
                 self._for(one)
             case ir.While():
@@ -340,7 +519,7 @@ class FunctionText(Arithmetic):
             case ir.Return(value=value):
                 if self.frame.on_yield is not None:
                     return
-                self.lines.append((self.depth, ReturnLine(self._get(value), one.line)))
+                self._return(self._get(value), one.line)
                 raise DeadError
             case ir.Raise():
                 self.give_up()
@@ -351,6 +530,35 @@ class FunctionText(Arithmetic):
                 if isinstance(one, ir.Build):
                     what = f"new {one.kind}"
                 self.refuse(f"has a {what}")
+
+    def _return(self, value: Value, line: int) -> None:
+        if self.declare is not None and not self.generates:
+            listed = isinstance(value, Known) and type(value.value) in (tuple, list)
+            if not listed and not isinstance(value, Group | GeneratorValue):
+                self.refuse(f"gives a {describe(value)} for a list of outputs")
+            self.each(value, self._output)
+            value = Known(None)
+        if self.wants_truth:
+            value = self.truth(value)
+        self.lines.append((self.depth, ReturnLine(value, line)))
+
+    def _output(self, value: Value) -> None:
+        """Give one of several outputs."""
+        self.lines.append((self.depth, YieldLine(value)))
+
+    def _append(self, container: Value, added: Value) -> None:
+        """Add to a list of known length; all names of it see that."""
+        if not isinstance(container, Group) or container.loops != len(self.loops):
+            self.refuse("adds to a list in a loop")
+        assert isinstance(container, Group)  # noqa: S101 - for the checker
+        names = self.frame.names
+        if any(_holds(value, container) for value in names.values()):
+            self.refuse("adds to a list that is part of another value")
+        known_as = [name for name, value in names.items() if value is container]
+        if not known_as:
+            self.refuse("adds to a list that has no name")
+        made = Group((*container.values, added), True, container.loops)
+        names.update(dict.fromkeys(known_as, made))
 
     def _read_arguments(
         self, arguments: Sequence[ir.Argument]
@@ -508,12 +716,16 @@ class FunctionText(Arithmetic):
                 return Known(names[name])  # nobody changes it: this has been proven
         return self.refuse(f"reads {name}, which has no value")
 
-    def _if(self, one: ir.If) -> None:
+    def _if(self, one: ir.If, rest: ir.Block) -> bool:
+        """Translate both branches; tell whether what follows is in them as well.
+
+        It has to be where a name that is read later has values of different types.
+        """
         test = self.truth(self._get(one.test))
         if isinstance(test, Known):
             self._block(one.then if test.value else one.orelse)
-            return
-        before = dict(self.frame.names)
+            return False
+        before, start = dict(self.frame.names), len(self.lines)
         self.emit(f"if {self.text(test)}:")
         mark = len(self.lines)
         then = self._branch(one.then, before)
@@ -525,12 +737,21 @@ class FunctionText(Arithmetic):
         if then is None or orelse is None:
             self.frame.names = then if then is not None else orelse  # type: ignore[assignment]
         else:
-            self._merge(then, orelse, mark, middle)
+            lost = self._merge(then, orelse, mark, middle)
+            again = self.catching is None and self.splits < _MOST_SPLITS
+            if again and lost & _names_in(rest):
+                self.splits += 1
+                del self.lines[start:]
+                self.frame.names = before
+                both = ir.If(one.line, one.test, one.then + rest, one.orelse + rest)
+                self._if(both, ())
+                return True
         self._fill(mark)
+        return False
 
     def _fill(self, mark: int) -> None:
         """Put `pass` where a branch is empty."""
-        made: list[tuple[int, str | ReturnLine]] = []
+        made: list[tuple[int, str | ReturnLine | YieldLine]] = []
         for number, (depth, text) in enumerate(self.lines[mark - 1 :], mark - 1):
             made.append((depth, text))
             if isinstance(text, str) and text.endswith(":"):
@@ -553,9 +774,10 @@ class FunctionText(Arithmetic):
 
     def _merge(
         self, then: dict[str, Value], orelse: dict[str, Value], mark: int, middle: int
-    ) -> None:
-        """Bring the names of two branches together."""
+    ) -> set[str]:
+        """Bring the names of two branches together; return those that do not fit."""
         merged: dict[str, Value] = {}
+        lost: set[str] = set()
         tails: tuple[list[Any], list[Any]] = ([], [])
         for name in then.keys() & orelse.keys():
             one, two = then[name], orelse[name]
@@ -565,7 +787,8 @@ class FunctionText(Arithmetic):
             try:
                 shape = join(shape_of(one), shape_of(two))
             except NoColumnsError:
-                continue  # refused if somebody reads it
+                lost.add(name)  # refused if somebody reads it
+                continue
             target = self._declare(shape)
             for value, tail in ((one, tails[0]), (two, tails[1])):
                 kept, self.lines = self.lines, []
@@ -577,6 +800,7 @@ class FunctionText(Arithmetic):
         self.lines[middle:middle] = tails[0]
         self.lines += tails[1]
         self.frame.names = merged
+        return lost
 
     def _for(self, one: ir.For) -> None:
         if one.orelse:
@@ -584,6 +808,10 @@ class FunctionText(Arithmetic):
         iterable = self._get(one.iterable)
         if isinstance(iterable, Known) and isinstance(iterable.value, range):
             found = iterable.value
+            adds = any(isinstance(i, ir.Add) for i in ir.walk(one.body))
+            if adds and len(found) <= _MOST_UNROLLED:
+                self._unroll(one, tuple(map(Known, found)))
+                return
             iterable = Span(Known(found.start), Known(found.stop), Known(found.step))
         match iterable:
             case Span():
@@ -702,7 +930,7 @@ class FunctionText(Arithmetic):
             self._assign(slot, self.frame.names[name], shapes[name])
         self.emit(how)
 
-    def _attribute(self, value: Value, name: str) -> Value:  # noqa: C901, PLR0911 - a table
+    def _attribute(self, value: Value, name: str) -> Value:  # noqa: C901, PLR0911, PLR0912 - a table
         match value:
             case RecordValue(type=kind, values=values):
                 if name in kind._fields:
@@ -725,24 +953,65 @@ class FunctionText(Arithmetic):
                     return Known(getattr(known, name))
             case Known(value=known) if type(known) is dict:
                 return Bound(value, name)
-            case Scalar() | Known() if "str" in kinds_in(value) or isinstance(
+            case Group(is_list=True) if name == "append":
+                return Bound(value, name)
+            case Known(value=types.FunctionType() | type() as known):
+                return self._member(known, name)
+            case Scalar(kinds=("enum",), type=kind):
+                return self._enum_attribute(value, kind, name)
+            case Known(value=known) if is_enum_type(type(known)):
+                return self.fold_any(getattr, known, name)
+            case Scalar() | Known() if {*kinds_in(value)} & {*TIMES}:
+                if isinstance(value, Known):
+                    found = getattr(value.value, name, None)
+                    if kind_of_known(found) is not None:
+                        return Known(found)
+                read = times.read(self, value, name)
+                return Bound(value, name) if read is None else read
+            case Scalar() | Known() if self.string_kind(value) or isinstance(
                 value, Scalar
             ):
                 return Bound(value, name)
         return self.refuse(f"reads .{name} of a {describe(value)}")
 
+    def _member(self, known: Any, name: str) -> Value:
+        """Return an attribute of a class: a member of an Enum, or a constant."""
+        found = getattr(known, name, None)
+        if isinstance(known, type) and kind_of_known(found) is not None:
+            return Known(found)
+        if known in (dt.datetime, dt.date, dt.timedelta) and found is not None:
+            return Known(found)
+        return self.refuse(f"reads .{name} of {known.__name__}")
+
+    def _enum_attribute(self, value: Value, kind: Any, name: str) -> Value:
+        """Return the name or the value of a member of an Enum."""
+        if name not in ("name", "value"):
+            self.refuse(f"reads .{name} of {kind.__name__}")
+        gives = {kind_of_known(getattr(member, name)) for member in kind}
+        if len(gives) != 1 or None in gives or "none" in gives:
+            self.refuse(f"reads values of several types of {kind.__name__}")
+        (found,) = gives
+        assert found is not None  # noqa: S101 - see above
+        return self.look_up(f"s.{name}", found, value)
+
     def _element(self, value: Value, index: Value) -> Value:  # noqa: C901, PLR0911 - a table
         match value, index:
             case Items(), _:
                 return self._item_at(value, index)
-            case (Scalar(kinds=("str",)), Known(value=int() as at)):
+            case (Scalar(), Known(value=int() as at)) if (
+                self.string_kind(value) == "str"
+            ):
                 return self.look_up(f"s[{at}]", "str", value)
-            case (Scalar(kinds=("str",)), Known(value=slice() as cut)):
+            case (Scalar(), Known(value=int() as at)) if self.string_kind(value):
+                return self.look_up(f"s[{at}]", "int", value)
+            case (Scalar(), Known(value=slice() as cut)) if kind := self.string_kind(
+                value
+            ):
                 bounds = (cut.start, cut.stop, cut.step)
                 if all(type(bound) in (int, type(None)) for bound in bounds):
                     texts = ["" if bound is None else repr(bound) for bound in bounds]
-                    return self.look_up(f"s[{':'.join(texts)}]", "str", value)
-            case (Known(value=str() as known), Known(value=at)):
+                    return self.look_up(f"s[{':'.join(texts)}]", kind, value)
+            case (Known(value=str() | bytes() as known), Known(value=at)):
                 return self.fold_any(operator.getitem, known, at)
             case (Known(value=known), _) if type(known) in (dict, list, tuple):
                 return self._table_element(known, index)
@@ -826,12 +1095,8 @@ class FunctionText(Arithmetic):
 
     def _item(self, items: Items, at: str) -> Value:
         place = f"({items.first} + {at})"
-        columns = [
-            Scalar(c.kinds, c.text.replace("{at}", place)) for c in items.columns
-        ]
-        if items.type is None:
-            return columns[0]
-        return RecordValue(items.type, tuple(columns))
+        columns = [_at(column, place) for column in items.columns]
+        return rebuild(items.shape, iter(columns))
 
     # Calls
 
@@ -847,14 +1112,22 @@ class FunctionText(Arithmetic):
                 return self._call_known(function, args, keywords)
         return self.refuse("calls a function that it makes itself")
 
-    def _call_known(
+    def _call_known(  # noqa: PLR0911 - a table
         self, function: Any, args: list[Value], keywords: dict[str, Value]
     ) -> Value:
         if is_record_type(function):
             return self._make(function, args, keywords)
         if isinstance(function, types.FunctionType):
             return self._call_function(function, args, keywords)
+        if isinstance(function, functools.partial):
+            given: list[Value] = [*map(Known, function.args), *args]
+            named = {n: Known(v) for n, v in function.keywords.items()} | keywords
+            return self._call_known(function.func, given, named)
+        if any(function is one for one in (dt.datetime, dt.date, dt.timedelta)):
+            return times.make_time(self, function, args, keywords)
         if function in FUNCTIONS if _hashable(function) else False:
+            if function is zip:
+                keywords = {n: v for n, v in keywords.items() if n != "strict"}
             if keywords:
                 self.refuse(f"calls {function.__name__} with names")
             return FUNCTIONS[function](self, args)
@@ -885,27 +1158,14 @@ class FunctionText(Arithmetic):
         args: list[Value],
         keywords: dict[str, Value],
     ) -> Value:
-        if keywords:
-            code = function.__code__
-            named = code.co_varnames[: code.co_argcount]
-            for name in named[len(args) :]:
-                if name not in keywords:
-                    break
-                args = [*args, keywords.pop(name)]
-            if keywords:
-                self.refuse(f"calls {function.__name__} with names out of order")
+        function, args = _bind(function, args, keywords)
         line = self.line
         made = translate(self.module, function, args)
         self.line = line
         scalars = list(flatten_all(args))
         texts = []
         for number in sorted(made.uses):
-            one = scalars[number]
-            texts += (
-                [one.text]
-                if len(one.kinds) == 1
-                else [one.tag, *(one.part(k) for k in one.kinds if k != "none")]
-            )
+            texts += scalars[number].texts
         result = self.module.new("r")
         self.emit(
             f"{result} = {made.name}(C, Q, W, lo, size{''.join(', ' + t for t in texts)})"
@@ -917,18 +1177,17 @@ class FunctionText(Arithmetic):
             if source is not None:
                 values.append(scalars[source])
                 continue
-            value = Scalar(shape.kinds, self.module.new("v"))
+            value = Scalar(shape.kinds, self.module.new("v"), type=shape.type)
             if shape.kinds == ("none",):
                 values.append(Known(None))
                 continue
-            for suffix in shape.storage:
-                name = value.text if suffix == "" else f"{value.text}_{suffix}"
-                self.emit(f"{name} = {result}[{place}]")
+            for suffix in shape.suffixes:
+                self.emit(f"{value.text}{suffix} = {result}[{place}]")
                 place += 1
             values.append(value)
         return rebuild(made.gives, iter(values))
 
-    def _method(
+    def _method(  # noqa: PLR0911 - a table
         self, bound: Bound, args: list[Value], keywords: dict[str, Value]
     ) -> Value:
         value, name = bound.value, bound.name
@@ -941,19 +1200,22 @@ class FunctionText(Arithmetic):
                     value.type, tuple(keywords.get(n, v) for n, v in pairs)
                 )
             return self._call_function(vars(value.type)[name], [value, *args], keywords)
+        if isinstance(value, Group) and name == "append" and len(args) == 1:
+            self._append(value, args[0])
+            return Known(None)
         if isinstance(value, Known) and type(value.value) is dict and not keywords:
             return self._table_method(value.value, name, args)
+        if {*kinds_in(value)} & {*TIMES}:
+            return times.call_method(self, value, name, args, keywords)
+        kind = self.string_kind(value)
         known = all(isinstance(a, Known) and kind_of_known(a.value) for a in args)
-        if (
-            "str" in kinds_in(value)
-            and name in STRING_METHODS
-            and known
-            and not keywords
-        ):
+        if kind is not None and name in STRING_METHODS and known and not keywords:
             texts = [repr(a.value) for a in args]  # type: ignore[union-attr]
-            return self.look_up(
-                f"s.{name}({', '.join(texts)})", STRING_METHODS[name], value
-            )
+            gives = STRING_METHODS[name]
+            gives = kind if gives == "str" else gives
+            if name in ("encode", "decode", "hex"):
+                gives = "bytes" if kind == "str" else "str"
+            return self.look_up(f"s.{name}({', '.join(texts)})", gives, value)
         return self.refuse(f"calls .{name} of a {describe(value)}")
 
     def each(self, value: Value, action: Callable[[Value], None]) -> bool:
@@ -1002,6 +1264,103 @@ class FunctionText(Arithmetic):
         return shape
 
 
+def _may_fit(value: Value, kept: Shape) -> bool:
+    """Tell whether a value may be of declared kinds."""
+    return bool({*kinds_in(value)} & {*kept.kinds})
+
+
+def _holds(value: Value, group: Group) -> bool:
+    """Tell whether a group is part of another value."""
+    match value:
+        case Group(values=values) | RecordValue(values=values):
+            return any(one is group or _holds(one, group) for one in values)
+        case Made(names=names) | GeneratorValue(made=Made(names=names)):
+            return any(one is group or _holds(one, group) for one in names.values())
+    return False
+
+
+def _names_in(block: ir.Block) -> set[str]:
+    """Return all names that instructions mention."""
+    found: set[str] = set()
+    for one in ir.walk(block):
+        for own in vars(one).values():
+            found.update(_texts_in(own))
+    return found
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case ir.Argument(value=name):
+            yield name
+        case tuple():
+            for one in value:
+                if not isinstance(one, ir.Instruction):
+                    yield from _texts_in(one)
+
+
+class ColumnsText(FunctionText):
+    """Computes the named columns of an aggregate."""
+
+    def __init__(self, module: Module, kind: Aggregate, args: Sequence[Value]) -> None:
+        super().__init__(module, _no_function, args)
+        self.kind = kind
+
+    def translate(self) -> Translated:
+        self.count = 0
+        items, start, end = map(self._parameter, self.args)
+        assert isinstance(items, Items)  # noqa: S101 - see translate_columns
+        self.frame = _Frame({}, {}, {})
+        named: dict[str, Value] = {}
+        for name, column in self.kind.columns:
+            match column.function:
+                case "window_start":
+                    named[name] = start
+                case "window_end":
+                    named[name] = end
+                case _:
+                    named[name] = self._column(items, column)
+        into = self.kind.into
+        if into is None:
+            into = row_type(tuple(named))
+        with suppress(DeadError):
+            self._return(self._call(Known(into), [], named), 0)
+        return self._finish()
+
+    def _column(self, items: Items, column: Column) -> Value:
+        if column.attribute is None:
+            return Scalar(("int",), items.count)
+        values = self._values(items, column.attribute)
+        match column.function:
+            case "sum" | "min" | "max" as name:
+                return FUNCTIONS[getattr(builtins, name)](self, [values])
+            case "mean":
+                total = FUNCTIONS[sum](self, [values])
+                return self.binary("/", total, Scalar(("int",), items.count))
+            case "last":
+                return self._item_at(values, Known(-1))
+        return self._item_at(values, Known(0))
+
+    def _values(self, items: Items, name: str) -> Items:
+        """Return one attribute of the items of a window."""
+        first, _, rest = name.partition(".")
+        names = getattr(items.shape.type, "_fields", ())
+        if first not in names:
+            self.refuse(f"reads .{name}, which is no attribute of its items")
+        assert items.shape.parts is not None  # noqa: S101 - it has fields
+        place = names.index(first)
+        counts = [len(list(part.scalars())) for part in items.shape.parts]
+        start = sum(counts[:place])
+        columns = items.columns[start : start + counts[place]]
+        made = Items(items.shape.parts[place], columns, items.first, items.count)
+        return self._values(made, rest) if rest else made
+
+
+def _no_function() -> None:
+    """Stand for the function of an aggregate by columns."""
+
+
 def _find_source(column: Sequence[Value]) -> int | None:
     sources = {v.source if isinstance(v, Scalar) else None for v in column}
     return sources.pop() if len(sources) == 1 else None
@@ -1013,14 +1372,17 @@ def _zeros(shape: Shape) -> list[str]:
     return ["0", *(ZERO[kind] for kind in shape.kinds if kind != "none")]
 
 
-def _suffixes(value: Scalar) -> tuple[str, ...]:
-    return Shape(value.kinds).storage
-
-
 def flatten_all(args: Sequence[Value]) -> Iterator[Scalar]:
     """Yield the scalars of arguments, which are the parameters of a translation."""
     for value in args:
         yield from flatten(value)
+
+
+def _at(column: Scalar, place: str) -> Scalar:
+    """Return the value of a column at a place."""
+    text = column.text.replace("{at}", place)
+    parts = tuple(part.replace("{at}", place) for part in column.parts)
+    return Scalar(column.kinds, text, None, parts, column.type)
 
 
 def _same(one: Value, two: Value) -> bool:
@@ -1029,7 +1391,7 @@ def _same(one: Value, two: Value) -> bool:
         case Known(value=a), Known(value=b):
             return type(a) is type(b) and a is b
         case Scalar(), Scalar():
-            return one.kinds == two.kinds and one.text == two.text
+            return one.kinds == two.kinds and one.texts == two.texts
     return False
 
 

@@ -9,13 +9,20 @@ which, and every use that needs one kind checks it.
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
+import types
+import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args, get_origin
 
+from anabranch.graph.types import fields_of
+from anabranch.operators.windows import is_row_type
 from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
 from anabranch.plan.column_kernels import ColumnKind as Kind
 from anabranch.plan.column_kernels import ColumnShape as Shape
+from anabranch.plan.column_kernels import suffix_of
 from anabranch.python import ir
 
 KIND_OF: dict[type, Kind] = {
@@ -23,9 +30,17 @@ KIND_OF: dict[type, Kind] = {
     float: "float",
     bool: "bool",
     str: "str",
+    bytes: "bytes",
+    dt.datetime: "datetime",
+    dt.date: "date",
+    dt.timedelta: "timedelta",
     type(None): "none",
 }
-ZERO: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "0"}
+ZERO: dict[Kind, str] = {
+    **dict.fromkeys(KINDS, "0"),
+    "float": "0.0",
+    "bool": "False",
+}
 LARGEST = (1 << 63) - 1
 
 
@@ -49,12 +64,15 @@ class Scalar:
     """A value in the variables of a kernel.
 
     With one kind, `text` is an expression that costs nothing. With several it is how
-    their variables begin. `source` numbers the parameter that it is, unchanged.
+    their variables begin, unless `parts` has an expression for each. `source` numbers
+    the parameter that it is, unchanged. `type` is that of an Enum.
     """
 
     kinds: tuple[Kind, ...]
     text: str
     source: int | None = None
+    parts: tuple[str, ...] = ()
+    type: Any = None
 
     @property
     def kind(self) -> Kind:
@@ -65,11 +83,20 @@ class Scalar:
     @property
     def tag(self) -> str:
         """The variable that tells of which kind it is, as an index into `KINDS`."""
-        return f"{self.text}_t"
+        return self.parts[0] if self.parts else f"{self.text}_t"
 
     def part(self, kind: Kind) -> str:
         """Return the variable with the value of one of several kinds."""
-        return f"{self.text}_{kind[0]}"
+        if self.parts:
+            return self.parts[Shape(self.kinds).arrays.index(kind, 1)]
+        return f"{self.text}{suffix_of(kind)}"
+
+    @property
+    def texts(self) -> list[str]:
+        """The expressions of all its variables."""
+        if len(self.kinds) == 1:
+            return [] if self.kinds == ("none",) else [self.text]
+        return [self.tag, *(self.part(k) for k in self.kinds if k != "none")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +109,18 @@ class RecordValue:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A tuple, or a list that nobody changes."""
+    """A tuple, or a list, which was made inside of so many loops."""
 
     values: tuple[Value, ...]
     is_list: bool = False
+    loops: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
     """The items of a window: `count` of them, from the place `first` of the columns."""
 
-    type: Any
+    shape: Shape
     columns: tuple[Scalar, ...]  # the text of each has {at} where the place goes
     first: str
     count: str
@@ -150,14 +178,82 @@ def kind_of_known(value: Any) -> Kind | None:
     kind = KIND_OF.get(type(value))
     if kind == "int" and not -LARGEST <= value <= LARGEST:
         return None
+    if kind is None and is_enum_type(type(value)):
+        return "enum"
+    if kind == "datetime" and (value.tzinfo is not None or value.fold):
+        return None
+    if kind == "timedelta" and abs(value) > LONGEST:
+        return None
     return kind
+
+
+LONGEST = dt.timedelta(days=100_000_000)  # in microseconds, it fits 64 bits
+
+
+def is_enum_type(found: Any) -> bool:
+    """Tell whether a type is an Enum whose members are nothing but themselves.
+
+    >>> is_enum_type(enum.Enum("Side", "BUY SELL")), is_enum_type(enum.IntEnum("N", "A"))
+    (True, False)
+    """
+    if not isinstance(found, enum.EnumMeta) or type(found) is not enum.EnumMeta:
+        return False
+    own = {name for one in found.__mro__[:-2] for name in vars(one)}
+    plain = found.__mro__[-2:] == (enum.Enum, object)
+    return plain and len(found) > 0 and not own & _OWN_WAYS - {"__new__"}
+
+
+def shape_of_type(found: Any) -> Shape | None:  # noqa: PLR0911 - a table
+    """Return how values of a declared type lie in variables; None if they do not.
+
+    >>> shape_of_type(int | None).kinds
+    ('int', 'none')
+    >>> shape_of_type(list) is None
+    True
+    """
+    if found in KIND_OF if _is_hashable(found) else False:
+        return Shape((KIND_OF[found],))
+    if is_enum_type(found):
+        return Shape(("enum",), found)
+    if get_origin(found) in (typing.Union, types.UnionType):
+        return _shape_of_union([shape_of_type(one) for one in get_args(found)])
+    if get_origin(found) is tuple and Ellipsis not in get_args(found):
+        parts = [shape_of_type(one) for one in get_args(found)]
+        return None if None in parts else Shape(parts=tuple(parts))  # type: ignore[arg-type]
+    if not is_record_type(found):
+        return None
+    parts = [shape_of_type(kind) for kind in (fields_of(found) or {}).values()]
+    if not parts or None in parts:
+        return None
+    return Shape((), found, tuple(parts))  # type: ignore[arg-type]
+
+
+def _shape_of_union(members: Sequence[Shape | None]) -> Shape | None:
+    kinds: set[Kind] = set()
+    found = None
+    for one in members:
+        if one is None or one.parts is not None:
+            return None
+        if one.type is not None and found not in (None, one.type):
+            return None
+        found = one.type or found
+        kinds.update(one.kinds)
+    return Shape(order_kinds(kinds), found)
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def shape_of(value: Value) -> Shape:
     """Return how a value lies in variables."""
     match value:
-        case Scalar(kinds=kinds):
-            return Shape(kinds)
+        case Scalar(kinds=kinds, type=kind):
+            return Shape(kinds, kind)
         case RecordValue(type=kind, values=values):
             return Shape(type=kind, parts=tuple(map(shape_of, values)))
         case Group(values=values, is_list=False):
@@ -165,7 +261,7 @@ def shape_of(value: Value) -> Shape:
         case Known(value=known):
             kind = kind_of_known(known)
             if kind is not None:
-                return Shape((kind,))
+                return Shape((kind,), type(known) if kind == "enum" else None)
             if type(known) is tuple:
                 return Shape(parts=tuple(shape_of(Known(one)) for one in known))
             if is_record_type(type(known)):
@@ -182,7 +278,10 @@ def join(one: Shape, two: Shape) -> Shape:
     if one == two:
         return one
     if one.parts is None and two.parts is None:
-        return Shape(order_kinds({*one.kinds, *two.kinds}))
+        if None not in (one.type, two.type) and one.type is not two.type:
+            msg = "gives values of different types on different paths"
+            raise NoColumnsError(msg)
+        return Shape(order_kinds({*one.kinds, *two.kinds}), one.type or two.type)
     if one.parts is None or two.parts is None or one.type is not two.type:
         msg = "gives values of different types on different paths"
         raise NoColumnsError(msg)
@@ -240,6 +339,17 @@ def describe(value: Value) -> str:  # noqa: PLR0911 - a table
     return "function"
 
 
+def describe_shape(shape: Shape) -> str:
+    """Return what values of a shape are, in words.
+
+    >>> describe_shape(Shape(("int", "none")))
+    'int or none'
+    """
+    if shape.parts is not None:
+        return "tuple" if shape.type is None else str(shape.type.__name__)
+    return " or ".join(shape.kinds)
+
+
 _OWN_WAYS = frozenset(
     [
         "__new__",
@@ -270,6 +380,8 @@ def is_record_type(found: Any) -> bool:
     >>> is_record_type(tuple)
     False
     """
+    if is_row_type(found):
+        return True
     if not isinstance(found, type) or found.__bases__ != (tuple,):
         return False
     own = vars(found)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
-from anabranch.connectors.files.arrow_items import form_of, to_items
+from anabranch.connectors.files.arrow_items import Form, form_of
 from anabranch.epochs.wire import Numbers, WireBatch, end_to_end
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Edge
 from anabranch.runtime.columns.chain import ColumnBatch
+from anabranch.runtime.columns.column import UnfitError
 from anabranch.runtime.columns.tier import ColumnTier
 
 Ran: TypeAlias = dict[str, tuple[int, int]]  # operator -> in columns, in Python
@@ -30,8 +32,8 @@ _SEGMENT_ITEMS = 1 << 16  # between two segments, some of them may be objects
 class InColumns:
     """Operators in a line with one stream in and one out; `in_python` runs it without columns.
 
-    With `positions`, outputs carry the positions of the items that they come of. Others
-    know how the columns of a `typed` stream lie; any other leaves as items.
+    Outputs carry positions of so many numbers, the `width`, or none. Others know how the
+    columns of a stream of items of a `type` lie; any other leaves as items.
     """
 
     def __init__(
@@ -40,14 +42,14 @@ class InColumns:
         tier: ColumnTier,
         in_python: OnBatch,
         *,
-        positions: bool,
-        typed: bool,
+        width: int | None,
+        type: Any,
     ) -> None:
         self._edge = edge
         self._tier = tier
         self._in_python = in_python
-        self._positions = positions
-        self._typed = typed
+        self._width = width
+        self._form = None if type is None else form_of(type)
         self._last = 0, 0
 
     @property
@@ -60,7 +62,7 @@ class InColumns:
         batches: list[WireBatch] = []
         before, start = self._tier.done, 0
         while start < len(stream):
-            ready = self._tier.ready and stream.as_table() is not None
+            ready = self._tier.ready
             end = min(len(stream), start + (_BATCH_ITEMS if ready else _PYTHON_ITEMS))
             part = stream.slice(start, end)
             start = end
@@ -77,24 +79,47 @@ class InColumns:
             yield self._edge, end_to_end(batches)
 
     def _run_columns(self, part: WireBatch) -> WireBatch | None:
-        assert part.table is not None  # noqa: S101
-        made = self._tier.run(part.table)
+        made = self._tier.run(part.items if part.table is None else part.table)
         if made is None:
             return None
-        positions = self._places(part, made) if self._positions else []
-        form = form_of(made.type)
-        assert form is not None  # noqa: S101 - the compiler has made sure
-        arrays = [column.arrow for column in made.columns]
-        table = form.table(arrays)
-        if self._typed:
-            return WireBatch(positions, form, table)
-        return WireBatch(positions, None, None, to_items(table, form))
+        positions = [] if self._width is None else self._places(part, made, self._width)
+        form = self._form
+        table = None if form is None else _table_of(made, form)
+        if table is None:
+            return WireBatch(positions, form, None, made.items())
+        return WireBatch(positions, form, table)
 
-    def _places(self, part: WireBatch, made: ColumnBatch) -> list[Numbers]:
+    def _places(self, part: WireBatch, made: ColumnBatch, width: int) -> list[Numbers]:
+        """Return the positions of outputs: those of their items, and then a number.
+
+        Where positions get longer, the outputs of one item are counted by the last.
+        """
         if made.rows is None:
-            return part.positions
-        rows = np.asarray(made.rows, np.int64)
-        return [column[rows] for column in part.positions]
+            places = list(part.positions)
+            rows = np.arange(made.count)
+        else:
+            rows = np.asarray(made.rows, np.int64)
+            places = [column[rows] for column in part.positions]
+        for missing in range(width - len(places), 0, -1):
+            number = np.zeros(len(rows), np.int64)
+            if missing == 1:
+                number = np.arange(len(rows)) - np.searchsorted(rows, rows)
+            places.append(number)
+        return places
+
+
+def _table_of(made: ColumnBatch, form: Form) -> pa.Table | None:
+    """Return a batch as others know its columns, None if they would not."""
+    if form.type is not made.type:
+        return None
+    try:
+        arrays = [column.arrow for column in made.columns]
+    except UnfitError:
+        return None
+    kinds = [getattr(array.type, "value_type", array.type) for array in arrays]
+    if kinds != form.schema.types:
+        return None  # a function gives other types than it is annotated with
+    return form.table(arrays)
 
 
 class InSegments:

@@ -179,16 +179,16 @@ def columns_of_unit(
     if line is None or layout.choice.columns.keys().isdisjoint(op.name for op in line):
         return None
     (edge,) = graph.out_edges(line[-1].name)
-    typed = graph[line[-1].name].type is not None
     if all(op.name in layout.choice.columns for op in line):
         tier = _tier_of(layout, line, states)
-        if not _keeps_width(positions, line, edge):
+        if edge in positions.branch:
             return None
         bare = isinstance(shortcut, NoPositions) and not isinstance(
             shortcut, SamePositions
         )
         run = runs.in_full if shortcut is None else shortcut.run
-        return InColumns(edge, tier, run, positions=not bare, typed=typed)
+        width = None if bare else positions.on(edge)
+        return InColumns(edge, tier, run, width=width, type=line[-1].type)
     segments: list[InColumns | OnBatch] = []
     entry = unit.entries[0]
     head = () if isinstance(entry, Edge) else (entry,)
@@ -196,10 +196,10 @@ def columns_of_unit(
         ops = list(some)
         (out,) = graph.out_edges(ops[-1].name)
         run = runs.of_part((*head, *(op.name for op in ops)), (entry,))
-        if in_columns and _keeps_width(positions, ops, out):
+        if in_columns and out not in positions.branch:
             tier = _tier_of(layout, ops, states)
-            typed = ops[-1].type is not None
-            segments.append(InColumns(out, tier, run, positions=True, typed=typed))
+            width = positions.on(out)
+            segments.append(InColumns(out, tier, run, width=width, type=ops[-1].type))
         else:
             segments.append(run)
         entry, head = out, ()
@@ -235,18 +235,10 @@ def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
     return inner
 
 
-def _keeps_width(positions: Positions, ops: Sequence[Op], out: Edge) -> bool:
-    """Tell whether outputs have positions as long as those of their items."""
-    widths = {positions.inside[op.name] for op in ops} | {positions.on(out)}
-    return len(widths) == 1 and out not in positions.branch
-
-
 def _tier_of(
     layout: SparkLayout, ops: Sequence[Op], states: Mapping[str, dict[Any, Any]]
 ) -> ColumnTier:
-    producer = layout.graph[ops[0].inputs[0].operator]
-    kernels = layout.choice.columns
-    return ColumnTier(ops, kernels, states, producer.type, layout.choice.when)
+    return ColumnTier(ops, layout.choice.columns, states, layout.choice.when)
 
 
 class Untouched:

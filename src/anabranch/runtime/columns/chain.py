@@ -7,30 +7,36 @@ happened yet, and the caller runs the batch in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.graph.graph import Op
-from anabranch.graph.types import fields_of
-from anabranch.plan.column_kernels import ColumnKernel, ColumnKind
+from anabranch.plan.column_kernels import ColumnKernel, ColumnShape
 from anabranch.runtime.columns.column import (
     DTYPES,
     PYTHON_TYPES,
     BatchColumn,
     Numpy,
-    StringPool,
+    Pools,
     UnfitError,
-    values_array,
+    as_they_come,
 )
-from anabranch.runtime.columns.kept_state import from_arrays, to_arrays
+from anabranch.runtime.columns.kept_state import (
+    from_arrays,
+    join_columns,
+    to_arrays,
+    transpose,
+)
 from anabranch.runtime.columns.tables import StringTables
+from anabranch.runtime.columns.windows import KeyRange, WindowPlan, window_plan
 from anabranch.runtime.compiled.build import Fire, compile_columns
 
-_MOST_STRINGS = 200_000  # in the pool; with more of them, Python is as fast
+_MOST_STRINGS = 200_000  # in the pools; with more of them, Python is as fast
+_MOST_OUTPUTS = 1 << 24  # of a batch
 
 Commit = Callable[[], None]
 Step: TypeAlias = "Callable[[ColumnBatch, list[Commit]], ColumnBatch]"
@@ -40,26 +46,29 @@ Step: TypeAlias = "Callable[[ColumnBatch, list[Commit]], ColumnBatch]"
 class ColumnBatch:
     """Items in columns, and the place of each among those that came in.
 
-    `type` is that of the items. `rows` is None where each stands for itself. `listed`
-    are the items themselves, where they came in as such and are only chosen from.
+    `shape` is that of the items, which have a column for each scalar. `rows` is None
+    where each item stands for itself. `listed` are the items themselves, where they came
+    in as such and are only chosen from.
     """
 
-    type: Any
+    shape: ColumnShape
     columns: tuple[BatchColumn, ...]
     count: int
     rows: Numpy | None = None
     listed: Sequence[Any] | None = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        fields = fields_of(self.type)
-        return ("value",) if fields is None else tuple(fields)
+    def type(self) -> Any:
+        """The type of the items; None if it is a tuple, or one of several."""
+        if self.shape.parts is not None or len(self.shape.kinds) > 1:
+            return self.shape.type
+        return PYTHON_TYPES.get(self.shape.kinds[0])
 
     def table(self) -> pa.Table:
-        """Return the columns as a table."""
+        """Return the columns as a table, of items without tuples in them."""
         arrays = [column.arrow for column in self.columns]
-        return pa.Table.from_arrays(arrays, names=list(self.names))
+        names = getattr(self.shape.type, "_fields", ("value",))
+        return pa.Table.from_arrays(arrays, names=list(names))
 
     def take(self, rows: Numpy) -> ColumnBatch:
         """Return the items at some places."""
@@ -68,17 +77,22 @@ class ColumnBatch:
         listed = None
         if self.listed is not None:
             listed = list(map(self.listed.__getitem__, rows.tolist()))
-        return ColumnBatch(self.type, columns, len(rows), before, listed)
+        return ColumnBatch(self.shape, columns, len(rows), before, listed)
 
     def items(self) -> list[Any]:
         """Return the items themselves."""
         if self.listed is not None:
             return list(self.listed)
-        values = [column.list_values() for column in self.columns]
-        if fields_of(self.type) is None:
-            return list(values[0])
-        rows = zip(*values, strict=True)
-        return [tuple.__new__(self.type, row) for row in rows]
+        return _join_items(iter(self.columns), self.shape, self.count)
+
+
+def _join_items(
+    columns: Iterator[BatchColumn], shape: ColumnShape, count: int
+) -> list[Any]:
+    if shape.parts is None:
+        return next(columns).list_values()
+    parts = [_join_items(columns, part, count) for part in shape.parts]
+    return join_columns(parts, shape, count)
 
 
 class ColumnChain:
@@ -89,13 +103,11 @@ class ColumnChain:
         ops: Sequence[Op],
         kernels: Mapping[str, ColumnKernel],
         states: Mapping[str, MutableMapping[Any, Any]],
-        item_type: Any,
     ) -> None:
         """Compile; raise `CompilationError` where Numba cannot."""
-        self._type = item_type
-        self._pool = StringPool()
+        self._pools = Pools()
         self._steps = [
-            _Step(op, kernels[op.name], states.get(op.name), self._pool) for op in ops
+            _Step(op, kernels[op.name], states.get(op.name), self._pools) for op in ops
         ]
 
     @property
@@ -103,13 +115,13 @@ class ColumnChain:
         """What is done to a batch, operator by operator."""
         return [step.run for step in self._steps]
 
-    def run(self, table: pa.Table) -> ColumnBatch:
-        """Return what comes of the items of a table; raise `UnfitError` if in doubt."""
-        columns = tuple(
-            BatchColumn(kind, self._pool, arrow=_combine(column))
-            for kind, column in zip(self._kinds, table.columns, strict=True)
-        )
-        batch = self.begin(columns, table.num_rows)
+    @property
+    def takes(self) -> ColumnShape:
+        """The shape of the items that come in."""
+        return self._steps[0].kernel.takes
+
+    def run(self, batch: ColumnBatch) -> ColumnBatch:
+        """Return what comes of a batch; raise `UnfitError` if in doubt."""
         commits: list[Commit] = []
         for step in self._steps:
             batch = step.run(batch, commits)
@@ -117,29 +129,39 @@ class ColumnChain:
             commit()
         return batch
 
-    def begin(self, columns: tuple[BatchColumn, ...], count: int) -> ColumnBatch:
-        """Return a batch that has come in."""
-        if len(self._pool) > _MOST_STRINGS:
-            msg = "there are too many different strings"
+    def of_table(self, table: pa.Table) -> ColumnBatch:
+        """Return the items of a table as a batch; it has a column for each scalar."""
+        self._check_strings()
+        scalars = list(self.takes.scalars())
+        if len(scalars) != table.num_columns:
+            msg = "a table has other columns"
             raise UnfitError(msg)
-        return ColumnBatch(self._type, columns, count)
+        columns = tuple(
+            BatchColumn(shape, self._pools, arrow=_combine(column))
+            for shape, column in zip(scalars, table.columns, strict=True)
+        )
+        return ColumnBatch(self.takes, columns, table.num_rows)
 
     def of_items(self, items: Sequence[Any]) -> ColumnBatch:
         """Return items as a batch; attributes that are only passed on stay objects."""
-        if set(map(type, items)) - {self._type}:
-            msg = "an item has another type"
-            raise UnfitError(msg)
-        named = fields_of(self._type) is not None
-        values = zip(*items, strict=True) if named else (items,)
-        columns = tuple(
-            BatchColumn(kind, self._pool, listed=listed)
-            for kind, listed in zip(self._kinds, values, strict=True)
-        )
-        return replace(self.begin(columns, len(items)), listed=items)
+        self._check_strings()
+        columns = tuple(_list_columns(items, self.takes, self._pools))
+        return ColumnBatch(self.takes, columns, len(items), listed=items)
 
-    @property
-    def _kinds(self) -> tuple[ColumnKind, ...]:
-        return self._steps[0].kernel.takes
+    def _check_strings(self) -> None:
+        if len(self._pools) > _MOST_STRINGS:
+            msg = "there are too many different strings"
+            raise UnfitError(msg)
+
+
+def _list_columns(
+    values: Sequence[Any], shape: ColumnShape, pools: Pools
+) -> Iterator[BatchColumn]:
+    if shape.parts is None:
+        yield BatchColumn(shape, pools, listed=values)
+        return
+    for part, column in zip(shape.parts, transpose(values, shape), strict=True):
+        yield from _list_columns(column, part, pools)
 
 
 def _combine(column: pa.ChunkedArray) -> pa.Array:
@@ -157,53 +179,78 @@ class _Step:
         op: Op,
         kernel: ColumnKernel,
         states: MutableMapping[Any, Any] | None,
-        pool: StringPool,
+        pools: Pools,
     ) -> None:
         self.kernel = kernel
-        self._key = op.state_key
+        self._key = [kernel.takes.place_of(name) for name in op.state_key]
         self._states = states
-        self._pool = pool
+        self._pools = pools
         self._fire: Fire = compile_columns(kernel)
-        self._tables = StringTables(kernel.tables, pool)
-        self._strings = np.array([pool.add(s) for s in kernel.strings] or [0], np.int64)
+        self._tables = StringTables(kernel.tables, pools)
+        codes = [pools[kind].add(one) for kind, one in kernel.constants]
+        self._constants = np.array(codes or [0], np.int64)
+        self._room = 0
+        self._plan: WindowPlan | None = None
+        if kernel.window is not None:
+            self._plan = window_plan(kernel.window.window, kernel.window.kind)
 
     def run(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
+        if not batch.count:
+            return self._gather(batch, self._outputs(0))
         match self.kernel.role:
             case "scan":
                 return self._scan(batch, commits)
             case "window":
                 return self._window(batch, commits)
+            case "flat_map":
+                return self._flat_map(batch)
+            case "filter":
+                kept = np.empty(batch.count, np.bool_)
+                self._call(batch.count, [], self._read(batch), [], [kept])
+                rows = np.flatnonzero(kept)
+                return batch if len(rows) == batch.count else batch.take(rows)
         outs = self._outputs(batch.count)
         self._call(batch.count, [], self._read(batch), [], outs)
-        if self.kernel.role == "filter":
-            kept = np.flatnonzero(outs[0])
-            return batch if len(kept) == batch.count else batch.take(kept)
-        return self._gather(batch, batch, outs)
+        return self._gather(batch, outs)
 
     def _read(self, batch: ColumnBatch) -> list[Numpy]:
-        return [batch.columns[n].numbers for n in self.kernel.reads]
+        return [a for n in self.kernel.reads for a in batch.columns[n].arrays]
 
     def _outputs(self, count: int) -> list[Numpy]:
-        if self.kernel.role == "filter":
-            return [np.empty(count, np.bool_)]
         return [
             np.empty(count, DTYPES[kind])
-            for kind, source in zip(self.kernel.gives, self.kernel.sources, strict=True)
-            if source is None
+            for shape in self.kernel.computed
+            for kind in shape.arrays
         ]
 
     def _gather(
-        self, batch: ColumnBatch, forwarded: ColumnBatch, outs: list[Numpy]
+        self, batch: ColumnBatch, outs: list[Numpy], taken: Numpy | None = None
     ) -> ColumnBatch:
-        """Return the outputs: attributes that are passed on, and computed ones."""
+        """Return the outputs: scalars that are passed on, and computed ones.
+
+        Outputs stand for the items of the batch, or for those that are `taken`.
+        """
+        count, rows = batch.count, batch.rows
+        if taken is not None:
+            count, rows = len(taken), taken if rows is None else rows[taken]
         made = iter(outs)
-        columns = tuple(
-            BatchColumn(kind, self._pool, numbers=next(made))
-            if source is None
-            else forwarded.columns[source]
-            for kind, source in zip(self.kernel.gives, self.kernel.sources, strict=True)
-        )
-        return replace(batch, type=self.kernel.type, columns=columns, listed=None)
+        columns = []
+        pairs = zip(self.kernel.gives.scalars(), self.kernel.sources, strict=True)
+        for shape, source in pairs:
+            if source is None:
+                arrays = [next(made) for _ in shape.arrays]
+                columns.append(self._column(shape, arrays, count))
+            else:
+                column = batch.columns[source]
+                columns.append(column if taken is None else column.take(taken))
+        return ColumnBatch(self.kernel.gives, tuple(columns), count, rows)
+
+    def _column(
+        self, shape: ColumnShape, arrays: list[Numpy], count: int
+    ) -> BatchColumn:
+        if not arrays:
+            return BatchColumn(shape, self._pools, listed=[None] * count)
+        return BatchColumn(shape, self._pools, arrays=arrays)
 
     def _call(
         self,
@@ -212,155 +259,167 @@ class _Step:
         fields: list[Numpy],
         states: list[Numpy],
         outs: list[Numpy],
-    ) -> None:
+    ) -> int:
         tables = self._tables.arrays()
-        if (
-            count
-            and self._fire(
-                count, self._strings, *head, *fields, *tables, *states, *outs
-            )
-            != count
-        ):
+        if not count:
+            return 0
+        done = self._fire(
+            count, self._constants, *head, *fields, *tables, *states, *outs
+        )
+        if done not in (count, -1):
             msg = "an item may need Python"
             raise UnfitError(msg)
+        return done
+
+    def _flat_map(self, batch: ColumnBatch) -> ColumnBatch:
+        """Run a function that gives any number of outputs, with room for enough."""
+        fields, counts = self._read(batch), np.zeros(batch.count, np.int64)
+        while True:
+            room = max(self._room, 2 * batch.count)
+            outs = self._outputs(room)
+            if self._call(batch.count, [], fields, [], [counts, *outs]) >= 0:
+                break
+            self._room = 2 * room
+            if room > _MOST_OUTPUTS:
+                msg = "a batch has too many outputs"
+                raise UnfitError(msg)
+        rows = np.repeat(np.arange(batch.count), counts)
+        return self._gather(batch, [out[: len(rows)] for out in outs], rows)
 
     def _slots(self, batch: ColumnBatch) -> tuple[list[Any], Numpy]:
-        """Return the keys of a batch, and which of them each item has."""
+        """Return the keys of a batch as they come, and which of them each item has."""
         if not self._key:
             return [()], np.zeros(batch.count, np.int64)
-        columns = [batch.columns[batch.names.index(name)] for name in self._key]
-        words, codes = columns[0].encode()
+        columns = [batch.columns[place] for place in self._key if place is not None]
+        words, codes = as_they_come(*columns[0].encode())
         if len(columns) == 1:
             return words, codes
         keys: list[Any] = [(word,) for word in words]
         for column in columns[1:]:
             words, more = column.encode()
             pairs = codes * len(words) + more
-            found, codes = np.unique(pairs, return_inverse=True)
+            found, codes = _first_come(pairs)
             keys = [
                 (*keys[pair // len(words)], words[pair % len(words)])
                 for pair in found.tolist()
             ]
-        return keys, codes.astype(np.int64)
+        return keys, codes
+
+    def _open(self, keys: list[Any]) -> list[Any]:
+        """Return the states of keys; those that are new are not among them yet."""
+        states = self._states
+        assert states is not None  # noqa: S101
+        new = [key not in states for key in keys]
+        try:
+            return [states[key] for key in keys]
+        except Exception as error:
+            msg = "a key is refused"
+            raise UnfitError(msg) from error
+        finally:
+            for key, is_new in zip(keys, new, strict=True):
+                if is_new and self._key and key in states:
+                    del states[key]  # nobody has asked for it yet
 
     def _scan(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
         kernel, states = self.kernel, self._states
         assert states is not None and kernel.state is not None  # noqa: PT018, S101
         keys, slots = self._slots(batch)
-        new = [key not in states for key in keys]
+        before = self._open(keys)
         touched = np.zeros(len(keys), np.bool_)
-        try:
-            before = [states[key] for key in keys]
-            arrays = to_arrays([state[0] for state in before], kernel.state, self._pool)
-            outs = self._outputs(batch.count)
-            fields = self._read(batch)
-            self._call(batch.count, [slots, touched], fields, arrays, outs)
-        except UnfitError:
-            touched[:] = False
-            raise
-        finally:
-            for key, is_new, seen in zip(keys, new, touched.tolist(), strict=True):
-                if is_new and not seen and self._key:
-                    del states[key]  # nobody has asked for it
-        after = from_arrays(iter(arrays), kernel.state, len(keys), self._pool)
+        arrays = to_arrays([state[0] for state in before], kernel.state, self._pools)
+        outs = self._outputs(batch.count)
+        fields = self._read(batch)
+        self._call(batch.count, [slots, touched], fields, arrays, outs)
+        after = from_arrays(iter(arrays), kernel.state, len(keys), self._pools)
 
         def commit() -> None:
-            for state, value, seen in zip(before, after, touched.tolist(), strict=True):
+            kept = zip(keys, before, after, touched.tolist(), strict=True)
+            for key, state, value, seen in kept:
                 if seen:
                     state[0] = value
+                    states[key] = state
 
         commits.append(commit)
-        return self._gather(batch, batch, outs)
+        return self._gather(batch, outs)
 
     def _window(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
-        """Run the windows that the items of a batch fill, in the order they do so."""
-        states, size = self._states, self.kernel.size
-        assert states is not None  # noqa: S101
+        """Run the windows that the items of a batch close, in the order they do so."""
+        states, plan, window = self._states, self._plan, self.kernel.window
+        assert states is not None and plan is not None and window is not None  # noqa: PT018, S101
         keys, slots = self._slots(batch)
-        new = [key not in states for key in keys]
-        kept = [states[key] for key in keys]
-        for key, is_new in zip(keys, new, strict=True):
-            if is_new and self._key:
-                del states[key]
-        whole, slots = self._with_kept(batch, kept, slots)
-        waiting = whole.count - batch.count
+        old = self._open(keys)
+        whole, slots, held = self._with_held(batch, old, slots, plan)
         order = np.argsort(_narrow(slots, len(keys)), kind="stable")
-        counts = np.bincount(slots, minlength=len(keys))
-        ends = np.cumsum(counts)
-        firsts = ends - counts
-        windows = counts // size
-        starts = np.repeat(firsts, windows) + size * _ramps(windows)
-        closing = order[starts + size - 1] if len(starts) else starts
-        by_arrival = np.argsort(closing, kind="stable")
-        starts, closing = starts[by_arrival], closing[by_arrival]
+        ends = np.cumsum(np.bincount(slots, minlength=len(keys)))
+        firsts = [0, *ends[:-1].tolist()]
+        ranges = list(map(KeyRange, firsts, held, ends.tolist(), old))
+        on = order
+        if window.on is not None:
+            on = whole.columns[window.on].arrays[0][order]
+        found = plan.find(ranges, on)
+        triggers = order[np.concatenate([*found.triggers, _NOTHING])]
+        starts = np.concatenate([*found.starts, _NOTHING])
+        closed_by = np.argsort(triggers, kind="stable")
+        head = [starts[closed_by], np.concatenate([*found.ends, _NOTHING])[closed_by]]
+        if window.bound is not None:
+            head += [bound[closed_by] for bound in plan.bounds(found)]
         outs = self._outputs(len(starts))
-        fields = [whole.columns[n].numbers[order] for n in self.kernel.reads]
-        self._call(len(starts), [starts, size], fields, [], outs)
-        left = firsts + windows * size
-        rows = [order[left[k] : ends[k]] for k in range(len(keys))]
-        remaining = whole.take(np.concatenate(rows)) if rows else whole
-        items, places = remaining.items(), np.cumsum([0, *map(len, rows)]).tolist()
-        had = np.bincount(slots[waiting:], minlength=len(keys)).tolist()
+        places = order[np.concatenate([*found.order, _NOTHING])]
+        fields = [
+            array[places]
+            for n in self.kernel.reads
+            for array in whole.columns[n].arrays
+        ]
+        self._call(len(starts), head, fields, [], outs)
+        kept = whole.take(order[np.concatenate([*found.kept, _NOTHING])]).items()
+        cuts = np.cumsum([0, *map(len, found.kept)]).tolist()
 
         def commit() -> None:
             for k, key in enumerate(keys):
-                if had[k]:
-                    kept[k][:] = items[places[k] : places[k + 1]]
-                    states[key] = kept[k]
+                plan.change(old[k], kept[cuts[k] : cuts[k + 1]], found.rests[k])
+                states[key] = old[k]
 
         commits.append(commit)
-        rows_of = closing - waiting
-        closed = replace(
-            batch,
-            count=len(starts),
-            rows=rows_of if batch.rows is None else batch.rows[rows_of],
-        )
-        return self._gather(closed, closed, outs)
+        return self._gather(batch, outs, triggers[closed_by] - sum(held))
 
-    def _with_kept(
-        self, batch: ColumnBatch, kept: list[list[Any]], slots: Numpy
-    ) -> tuple[ColumnBatch, Numpy]:
+    def _with_held(
+        self, batch: ColumnBatch, old: list[Any], slots: Numpy, plan: WindowPlan
+    ) -> tuple[ColumnBatch, Numpy, list[int]]:
         """Put the items that windows hold already in front of a batch."""
-        waiting = [item for items in kept for item in items]
+        lists = [plan.items_of(state) for state in old]
+        held = list(map(len, lists))
+        waiting = [item for items in lists for item in items]
         if not waiting:
-            return batch, slots
-        lengths = list(map(len, kept))
-        named = fields_of(batch.type) is not None
-        if set(map(type, waiting)) != {batch.type}:
-            msg = "a window holds items of another type"
-            raise UnfitError(msg)
-        columns = []
-        for number, column in enumerate(batch.columns):
-            found = [item[number] for item in waiting] if named else waiting
-            first, then = _array(found, column.kind), column.arrow
-            if then.type != first.type:  # codes of strings
-                then = then.cast(first.type)
-            joined = pa.concat_arrays([first, then])
-            columns.append(BatchColumn(column.kind, self._pool, arrow=joined))
-        before = np.repeat(np.arange(len(kept)), lengths)
-        whole = ColumnBatch(batch.type, tuple(columns), len(waiting) + batch.count)
-        return whole, np.concatenate([before, slots])
+            return batch, slots, held
+        columns = tuple(
+            before.join(after)
+            for before, after in zip(
+                _list_columns(waiting, batch.shape, self._pools),
+                batch.columns,
+                strict=True,
+            )
+        )
+        before = np.repeat(np.arange(len(old)), held)
+        whole = ColumnBatch(batch.shape, columns, len(waiting) + batch.count)
+        return whole, np.concatenate([before, slots]), held
 
 
-def _array(values: list[Any], kind: ColumnKind) -> pa.Array:
-    """Return values of one kind as an array of Arrow's; refuse any other value."""
-    if set(map(type, values)) != {PYTHON_TYPES[kind]}:
-        msg = "a window holds a value of another type"
-        raise UnfitError(msg)
-    return values_array(values, kind)
+_NOTHING = np.zeros(0, np.int64)
+
+
+def _first_come(numbers: Numpy) -> tuple[Numpy, Numpy]:
+    """Return the distinct numbers as they come, and which of them is where.
+
+    >>> [a.tolist() for a in _first_come(np.array([7, 3, 7, 5]))]
+    [[7, 3, 5], [0, 1, 0, 2]]
+    """
+    found, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(firsts)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return found[order], ranks[inverse]
 
 
 def _narrow(slots: Numpy, keys: int) -> Numpy:
     """Return slots in 16 bits if they fit: NumPy sorts those by counting."""
     return slots.astype(np.uint16) if keys <= 1 << 16 else slots
-
-
-def _ramps(counts: Numpy) -> Numpy:
-    """Return 0, 1, ... up to each count.
-
-    >>> _ramps(np.array([2, 0, 3])).tolist()
-    [0, 1, 0, 1, 2]
-    """
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.asarray(np.arange(total) - np.repeat(ends - counts, counts))

@@ -1,10 +1,14 @@
-"""A column of a batch: Arrow's array, NumPy's, or codes of strings, made when needed.
+"""A column of a batch: Arrow's array, NumPy's, or the values, each made when needed.
+
+Values that have codes (strings, bytes, members of an Enum) are numbers in pools. Times
+are whole numbers. A scalar of several kinds has an array that tells which.
 
 Nothing here makes Arrow import Pandas, as `pa.array` and `to_numpy` do.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,22 +16,31 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from anabranch.plan.column_kernels import ColumnKind
+from anabranch.plan.column_kernels import (
+    CODED,
+    COLUMN_KINDS,
+    TIMES,
+    ColumnKind,
+    ColumnShape,
+    count_time,
+    restore_time,
+)
 
 Numpy = npt.NDArray[Any]
 
 DTYPES: dict[ColumnKind, Any] = {
-    "int": np.int64,
+    **dict.fromkeys(COLUMN_KINDS, np.int64),
     "float": np.float64,
     "bool": np.bool_,
-    "str": np.int64,
 }
 _ARROW: dict[ColumnKind, Any] = {
     "int": pa.int64(),
     "float": pa.float64(),
     "bool": pa.bool_(),
     "str": pa.string(),
+    "bytes": pa.binary(),
 }
+_NONE = COLUMN_KINDS.index("none")
 
 
 PYTHON_TYPES: dict[ColumnKind, type] = {
@@ -35,6 +48,11 @@ PYTHON_TYPES: dict[ColumnKind, type] = {
     "float": float,
     "bool": bool,
     "str": str,
+    "bytes": bytes,
+    "datetime": dt.datetime,
+    "date": dt.date,
+    "timedelta": dt.timedelta,
+    "none": type(None),
 }
 
 
@@ -42,8 +60,20 @@ class UnfitError(Exception):
     """A batch does not fit what kernels take; Python runs it."""
 
 
+def types_of(shape: ColumnShape) -> dict[type, ColumnKind]:
+    """Return the types of values that a scalar may have, with their kinds.
+
+    >>> types_of(ColumnShape(("int", "none")))
+    {<class 'int'>: 'int', <class 'NoneType'>: 'none'}
+    """
+    return {
+        shape.type if kind == "enum" else PYTHON_TYPES[kind]: kind
+        for kind in shape.kinds
+    }
+
+
 class StringPool:
-    """The strings that kernels have met, each with its number.
+    """The strings that kernels have met, each with its number; or other such values.
 
     `depths[n]` is 0 for a string of the data, and one more than that of the string it
     was computed from for any other.
@@ -54,15 +84,15 @@ class StringPool:
     """
 
     def __init__(self) -> None:
-        self.strings: list[str] = []
+        self.strings: list[Any] = []
         self.depths: list[int] = []
-        self._codes: dict[str, int] = {}
+        self._codes: dict[Any, int] = {}
         self._array: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.strings)
 
-    def add(self, string: str, depth: int = 0) -> int:
+    def add(self, string: Any, depth: int = 0) -> int:
         """Return the number of a string."""
         code = self._codes.get(string)
         if code is None:
@@ -73,17 +103,30 @@ class StringPool:
             self.depths[code] = depth
         return code
 
-    def array(self) -> pa.Array:
+    def array(self, kind: ColumnKind) -> pa.Array:
         """Return all strings as an array."""
         if self._array is None or len(self._array) != len(self.strings):
-            self._array = texts_array(self.strings)
+            self._array = texts_array(self.strings, kind)
         return self._array
 
 
-def texts_array(texts: Sequence[str]) -> pa.Array:
+class Pools:
+    """The pools of a chain, one for each kind of values that have codes."""
+
+    def __init__(self) -> None:
+        self._pools = {kind: StringPool() for kind in CODED}
+
+    def __getitem__(self, kind: ColumnKind) -> StringPool:
+        return self._pools[kind]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._pools.values()))
+
+
+def texts_array(texts: Sequence[Any], kind: ColumnKind = "str") -> pa.Array:
     """Return strings as Arrow holds them."""
     try:
-        encoded = [text.encode() for text in texts]
+        encoded = [text.encode() for text in texts] if kind == "str" else list(texts)
     except UnicodeEncodeError as error:
         raise UnfitError(str(error)) from error
     offsets = np.zeros(len(encoded) + 1, np.int64)
@@ -96,7 +139,7 @@ def texts_array(texts: Sequence[str]) -> pa.Array:
         pa.py_buffer(offsets.astype(np.int32)),
         pa.py_buffer(b"".join(encoded)),
     ]
-    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+    return pa.Array.from_buffers(_ARROW[kind], len(encoded), buffers)
 
 
 def numbers_array(numbers: Numpy, kind: ColumnKind) -> pa.Array:
@@ -110,156 +153,255 @@ def numbers_array(numbers: Numpy, kind: ColumnKind) -> pa.Array:
     return pa.Array.from_buffers(_ARROW[kind], len(numbers), [None, data])
 
 
-def numbers_of(values: Sequence[Any], kind: ColumnKind) -> Numpy:
-    """Return numbers of one kind as an array; refuse those beyond 64 bits."""
+def to_numbers(values: Sequence[Any], kind: ColumnKind, pools: Pools) -> Numpy:
+    """Return values of one kind as numbers; refuse those beyond 64 bits."""
+    if kind in CODED:
+        pool = pools[kind]
+        codes = {value: pool.add(value) for value in dict.fromkeys(values)}
+        return np.array(list(map(codes.__getitem__, values)), np.int64)
+    if kind == "datetime" and any(v.tzinfo is not None or v.fold for v in values):
+        msg = "a datetime has a zone, or is the second of its hour"
+        raise UnfitError(msg)
+    if kind in TIMES:
+        values = list(map(count_time, values))
     try:
         return np.array(values, DTYPES[kind])
     except OverflowError as error:
         raise UnfitError(str(error)) from error
 
 
-def values_array(values: Sequence[Any], kind: ColumnKind) -> pa.Array:
-    """Return values of one kind as an array of Arrow's."""
-    if kind == "str":
-        return texts_array(values)
-    return numbers_array(numbers_of(values, kind), kind)
+def to_values(numbers: Numpy, kind: ColumnKind, pools: Pools) -> list[Any]:
+    """Return the values that numbers stand for."""
+    found: list[Any] = numbers.tolist()
+    if kind in CODED:
+        return list(map(pools[kind].strings.__getitem__, found))
+    if kind in TIMES:
+        return [restore_time(number, kind) for number in found]
+    return found
+
+
+def check_types(values: Sequence[Any], shape: ColumnShape) -> dict[type, ColumnKind]:
+    """Return the types that values may have; refuse values of another."""
+    allowed = types_of(shape)
+    if set(map(type, values)) - allowed.keys():
+        msg = "a value has another type"
+        raise UnfitError(msg)
+    return allowed
+
+
+def to_scalar_arrays(
+    values: Sequence[Any], shape: ColumnShape, pools: Pools
+) -> list[Numpy]:
+    """Return values as the arrays of a scalar; refuse those of another type.
+
+    >>> shape = ColumnShape(("int", "none"))
+    >>> [a.tolist() for a in to_scalar_arrays([7, None], shape, Pools())]
+    [[0, 9], [7, 0]]
+    """
+    allowed = check_types(values, shape)
+    if len(shape.kinds) == 1:
+        if shape.kinds == ("none",):
+            return []
+        return [to_numbers(values, shape.kinds[0], pools)]
+    kinds = [allowed[type(value)] for value in values]
+    tags = np.array([COLUMN_KINDS.index(kind) for kind in kinds], np.int64)
+    arrays = [tags]
+    for kind in shape.arrays[1:]:
+        rows = np.flatnonzero(tags == COLUMN_KINDS.index(kind))
+        array = np.zeros(len(values), DTYPES[kind])
+        array[rows] = to_numbers([values[row] for row in rows.tolist()], kind, pools)
+        arrays.append(array)
+    return arrays
+
+
+def from_scalar_arrays(
+    arrays: Sequence[Numpy], shape: ColumnShape, count: int, pools: Pools
+) -> list[Any]:
+    """Return the values that the arrays of a scalar hold."""
+    if shape.kinds == ("none",):
+        return [None] * count
+    if len(shape.kinds) == 1:
+        return to_values(arrays[0], shape.kinds[0], pools)
+    made: Numpy = np.empty(count, object)
+    for kind, array in zip(shape.arrays[1:], arrays[1:], strict=True):
+        rows = np.flatnonzero(arrays[0] == COLUMN_KINDS.index(kind))
+        made[rows] = _objects(to_values(array[rows], kind, pools))
+    return list(made)
+
+
+def _objects(values: list[Any]) -> Numpy:
+    made: Numpy = np.empty(len(values), object)
+    made[:] = values
+    return made
 
 
 class BatchColumn:
-    """One attribute of the items of a batch."""
+    """One scalar of the items of a batch."""
 
     def __init__(
         self,
-        kind: ColumnKind,
-        pool: StringPool,
+        shape: ColumnShape,
+        pools: Pools,
         *,
         arrow: pa.Array | None = None,
-        numbers: Numpy | None = None,
+        arrays: list[Numpy] | None = None,
         listed: Sequence[Any] | None = None,
     ) -> None:
-        """Take values, or for strings their numbers in the pool.
+        """Take values, as one array or as those of their shape.
 
         Those that are `listed` may be of any type, as long as they are only passed on.
         """
-        self.kind = kind
-        self._pool = pool
+        self.shape = shape
+        self._pools = pools
         self._arrow = arrow
-        self._numbers = numbers
+        self._arrays = arrays
         self._listed = listed
         self._encoded: tuple[list[Any], Numpy] | None = None
 
     def __len__(self) -> int:
-        for found in (self._arrow, self._numbers, self._listed):
+        for found in (self._arrow, *(self._arrays or ())[:1], self._listed):
             if found is not None:
                 return len(found)
         return 0
 
-    def _check_values(self) -> Sequence[Any]:
-        """Return listed values; refuse those of another type."""
-        assert self._listed is not None  # noqa: S101
-        if set(map(type, self._listed)) - {PYTHON_TYPES[self.kind]}:
-            msg = "a value has another type"
-            raise UnfitError(msg)
-        return self._listed
+    @property
+    def kind(self) -> ColumnKind | None:
+        """Its kind besides None, if there is one only."""
+        kinds = [kind for kind in self.shape.kinds if kind != "none"]
+        return kinds[0] if len(kinds) == 1 else None
 
     @property
     def arrow(self) -> pa.Array:
         """The values as Arrow holds them."""
-        if self._arrow is None and self._numbers is None:
-            self._arrow = values_array(self._check_values(), self.kind)
         if self._arrow is None:
-            assert self._numbers is not None  # noqa: S101
-            if self.kind == "str":
-                self._arrow = self._pool.array().take(
-                    numbers_array(self._numbers, "int")
-                )
+            if self.kind not in _ARROW:
+                msg = "values have no column of Arrow"
+                raise UnfitError(msg)
+            if self._listed is not None and self.shape.kinds in (("str",), ("bytes",)):
+                check_types(self._listed, self.shape)
+                self._arrow = texts_array(self._listed, self.kind)
+                return self._arrow
+            *tags, numbers = self.arrays
+            if self.kind in CODED:
+                codes = numbers_array(numbers, "int")
+                made = self._pools[self.kind].array(self.kind)
+                missing = tags and (tags[0] == _NONE).any() and not len(made)
+                made = pa.nulls(len(codes), made.type) if missing else made.take(codes)
             else:
-                self._arrow = numbers_array(self._numbers, self.kind)
+                made = numbers_array(numbers, self.kind)
+            if tags:
+                made = _with_nulls(made, tags[0] == _NONE)
+            self._arrow = made
         return self._arrow
 
     @property
-    def numbers(self) -> Numpy:
-        """The values, or the numbers of strings, as NumPy holds them."""
-        if self._numbers is None and self._listed is not None:
-            values = self._check_values()
-            if self.kind == "str":
-                words, codes = self.encode()
-                numbers = np.array([self._pool.add(word) for word in words], np.int64)
-                self._numbers = numbers[codes] if len(numbers) else codes
+    def arrays(self) -> list[Numpy]:
+        """The values, or numbers that stand for them, as NumPy holds them."""
+        if self._arrays is None:
+            if self._listed is not None:
+                self._arrays = to_scalar_arrays(self._listed, self.shape, self._pools)
             else:
-                self._numbers = numbers_of(values, self.kind)
-        if self._numbers is None:
-            array = self._arrow
-            assert array is not None  # noqa: S101
+                self._arrays = self._arrays_of_arrow()
+        return self._arrays
+
+    def _arrays_of_arrow(self) -> list[Numpy]:
+        array, kind = self._arrow, self.kind
+        assert array is not None and kind is not None  # noqa: PT018, S101
+        if len(self.shape.kinds) == 1:
             if array.null_count:
                 msg = "there are values missing"
                 raise UnfitError(msg)
-            if self.kind == "str":
-                words, codes = self.encode()
-                numbers = np.array([self._pool.add(word) for word in words], np.int64)
-                self._numbers = numbers[codes] if len(numbers) else codes
-            elif self.kind == "bool":
-                bits = np.frombuffer(array.buffers()[1], np.uint8)
-                wide = np.unpackbits(bits, bitorder="little")
-                self._numbers = wide[array.offset : array.offset + len(array)].astype(
-                    bool
-                )
-            else:
-                self._numbers = np.from_dlpack(array)
-        return self._numbers
+            return [self._numbers_of(array, kind)]
+        there = _is_there(array)
+        tags = np.where(there, COLUMN_KINDS.index(kind), _NONE).astype(np.int64)
+        if array.null_count:
+            numbers = np.zeros(len(array), DTYPES[kind])
+            numbers[there] = self._numbers_of(array.drop_null(), kind)
+        else:
+            numbers = self._numbers_of(array, kind)
+        return [tags, numbers]
+
+    def _numbers_of(self, array: pa.Array, kind: ColumnKind) -> Numpy:
+        if kind in CODED:
+            words, codes = _encode(array)
+            pool = self._pools[kind]
+            numbers = np.array([pool.add(word) for word in words], np.int64)
+            return numbers[codes] if len(numbers) else codes
+        if kind == "bool":
+            return _bits(array.buffers()[1], array.offset, len(array))
+        return np.from_dlpack(array)
 
     def encode(self) -> tuple[list[Any], Numpy]:
-        """Return the distinct values, and for each place which of them is there."""
-        if self._encoded is None and self._listed is not None:
-            values = self._check_values()
+        """Return the distinct values in the order in which they come, and the places.
+
+        For each item, the place is that of its value among the distinct ones.
+        """
+        if self._encoded is not None:
+            return self._encoded
+        if self._arrow is not None and self.kind in ("int", "str", "bytes"):
+            if self._arrow.null_count and "none" not in self.shape.kinds:
+                msg = "there are values missing"
+                raise UnfitError(msg)
+            self._encoded = _encode(self._arrow)
+        else:
+            if self._listed is not None:
+                check_types(self._listed, self.shape)
+            values = self.list_values()
             places = {word: n for n, word in enumerate(dict.fromkeys(values))}
             found = np.array(list(map(places.__getitem__, values)), np.int64)
             self._encoded = list(places), found
-        if self._encoded is None:
-            if self.arrow.null_count:
-                msg = "there are values missing"
-                raise UnfitError(msg)
-            encoded = self.arrow.dictionary_encode()
-            codes = np.from_dlpack(encoded.indices).astype(np.int64)
-            words = encoded.dictionary.to_pylist()
-            if pa.types.is_dictionary(self.arrow.type):
-                words, codes = _as_they_come(words, codes)
-            self._encoded = words, codes
         return self._encoded
 
     def list_values(self) -> list[Any]:
         """Return the values as Python has them; a string that repeats is one object."""
         if self._listed is not None:
             return list(self._listed)
-        if self.kind != "str":
-            values: list[Any] = self.numbers.tolist()
-            return values
-        words, codes = self.encode()
-        found: list[Any] = np.array([*words, None], dtype=object)[codes].tolist()
-        return found
+        if self._arrow is not None and self.kind in ("str", "bytes"):
+            words, codes = _encode(self._arrow)
+            found: list[Any] = _objects(words)[codes].tolist()
+            return found
+        return from_scalar_arrays(self.arrays, self.shape, len(self), self._pools)
+
+    def join(self, other: BatchColumn) -> BatchColumn:
+        """Return these values and then others of the same shape."""
+        if self._listed is not None and other._listed is not None:
+            listed = [*self._listed, *other._listed]
+            return BatchColumn(self.shape, self._pools, listed=listed)
+        if other._arrays is None and self.kind in _ARROW:
+            first, then = self.arrow, other.arrow
+            if then.type != first.type:  # codes of strings
+                then = then.cast(first.type)
+            arrow = pa.concat_arrays([first, then])
+            return BatchColumn(self.shape, self._pools, arrow=arrow)
+        pairs = zip(self.arrays, other.arrays, strict=True)
+        arrays = [np.concatenate(pair) for pair in pairs]
+        return BatchColumn(self.shape, self._pools, arrays=arrays)
 
     def take(self, rows: Numpy) -> BatchColumn:
         """Return the values at some places."""
         if self._listed is not None:
             listed = list(map(self._listed.__getitem__, rows.tolist()))
-            made = BatchColumn(self.kind, self._pool, listed=listed)
-            if self._numbers is not None:
-                made._numbers = self._numbers[rows]
-        elif self._numbers is not None and (self.kind != "str" or self._arrow is None):
-            made = BatchColumn(self.kind, self._pool, numbers=self._numbers[rows])
+            made = BatchColumn(self.shape, self._pools, listed=listed)
+            if self._arrays is not None:
+                made._arrays = [array[rows] for array in self._arrays]
+        elif self._arrays is not None and (
+            self._arrow is None or self.kind not in ("str", "bytes")
+        ):
+            arrays = [array[rows] for array in self._arrays]
+            made = BatchColumn(self.shape, self._pools, arrays=arrays)
         else:
             taken = self.arrow.take(numbers_array(rows, "int"))
-            made = BatchColumn(self.kind, self._pool, arrow=taken)
+            made = BatchColumn(self.shape, self._pools, arrow=taken)
         if self._encoded is not None:
             words, codes = self._encoded
             made._encoded = words, codes[rows]
         return made
 
 
-def _as_they_come(words: list[Any], codes: Numpy) -> tuple[list[Any], Numpy]:
+def as_they_come(words: list[Any], codes: Numpy) -> tuple[list[Any], Numpy]:
     """Return the words that occur, in the order in which they do, and which are where.
 
-    >>> words, codes = _as_they_come(["a", "b", "c"], np.array([2, 0, 2]))
+    >>> words, codes = as_they_come(["a", "b", "c"], np.array([2, 0, 2]))
     >>> words, codes.tolist()
     (['c', 'a'], [0, 1, 0])
     """
@@ -270,3 +412,35 @@ def _as_they_come(words: list[Any], codes: Numpy) -> tuple[list[Any], Numpy]:
     ranks = np.empty(len(words), np.int64)
     ranks[order] = np.arange(len(order))
     return [words[place] for place in used.tolist()], ranks[codes]
+
+
+def _encode(array: pa.Array) -> tuple[list[Any], Numpy]:
+    came_as_codes = pa.types.is_dictionary(array.type)
+    if came_as_codes and array.null_count:
+        array, came_as_codes = array.cast(array.type.value_type), False
+    encoded = array if came_as_codes else array.dictionary_encode("encode")
+    codes = np.from_dlpack(encoded.indices).astype(np.int64)
+    words = encoded.dictionary.to_pylist()
+    return as_they_come(words, codes) if came_as_codes else (words, codes)
+
+
+def _bits(buffer: pa.Buffer, offset: int, count: int) -> Numpy:
+    wide = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+    return wide[offset : offset + count].astype(bool)
+
+
+def _is_there(array: pa.Array) -> Numpy:
+    """Return where an array has a value."""
+    if not array.null_count:
+        return np.ones(len(array), bool)
+    return _bits(array.buffers()[0], array.offset, len(array))
+
+
+def _with_nulls(array: pa.Array, missing: Numpy) -> pa.Array:
+    """Return an array with nulls in some places."""
+    if not missing.any():
+        return array
+    valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    return pa.Array.from_buffers(
+        array.type, len(array), [valid, *array.buffers()[1:]], offset=array.offset
+    )

@@ -61,9 +61,8 @@ class ColumnPart:
         """Compile; raise `CompilationError` where Numba cannot."""
         self.graph = graph
         self.shape = shape
-        item_type = graph[shape.source.operator].type
         ops = [graph[name] for name in shape.operators]
-        self._chain = ColumnChain(ops, kernels, states, item_type)
+        self._chain = ColumnChain(ops, kernels, states)
         self.filename = name_part("columns", shape)
         self.line_table = {2 + n: name for n, name in enumerate(shape.operators)}
         self._run = write_calls(self._chain.steps, self.filename)

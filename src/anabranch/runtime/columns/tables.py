@@ -6,78 +6,110 @@ it raises, or gives a value of another type, is marked: a kernel that meets it g
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.plan.column_kernels import ColumnKind, StringTable
-from anabranch.runtime.columns.column import DTYPES, Numpy, StringPool
+from anabranch.plan.column_kernels import CODED, TIMES, StringTable, count_time
+from anabranch.runtime.columns.column import (
+    DTYPES,
+    PYTHON_TYPES,
+    Numpy,
+    Pools,
+)
 
 _DEEPEST = 3  # strings of strings of strings
-_TYPES: dict[ColumnKind, type] = {"int": int, "float": float, "bool": bool, "str": str}
 _LARGEST = (1 << 63) - 1
 
 
 class StringTables:
     """The tables of one kernel.
 
-    >>> pool = StringPool()
-    >>> _ = pool.add("one"), pool.add("")
-    >>> tables = StringTables([StringTable("s[0]", "str"), StringTable("len(s)", "int")], pool)
-    >>> first, bad, lengths, _ = tables.arrays()
-    >>> pool.strings[first[0]], bad.tolist(), lengths.tolist()
+    >>> pools = Pools()
+    >>> _ = pools["str"].add("one"), pools["str"].add("")
+    >>> wanted = [StringTable("s[0]", "str"), StringTable("len(s)", "int")]
+    >>> first, bad, lengths, _ = StringTables(wanted, pools).arrays()
+    >>> pools["str"].strings[first[0]], bad.tolist(), lengths.tolist()
     ('o', [False, True, True], [3, 0, 1])
     """
 
-    def __init__(self, tables: Sequence[StringTable], pool: StringPool) -> None:
-        self._pool = pool
-        self._tables = [_FilledTable(table) for table in tables]
+    def __init__(self, tables: Sequence[StringTable], pools: Pools) -> None:
+        self._pools = pools
+        self._tables = [
+            Ranks(table) if table.text == "rank" else _FilledTable(table)
+            for table in tables
+        ]
 
     def arrays(self) -> list[Numpy]:
         """Return for each table its values, and where there is none."""
         for table in self._tables:
-            table.fill(self._pool)
+            table.fill(self._pools)
         found = []
         for table in self._tables:
-            found += table.arrays(len(self._pool))
+            found += table.arrays(self._pools)
         return found
+
+
+class Ranks:
+    """The places of all strings in their order."""
+
+    def __init__(self, table: StringTable) -> None:
+        self._of = table.of
+        self._ranks = np.zeros(0, np.int64)
+
+    def fill(self, pools: Pools) -> None:
+        """Put all strings in order; their places change when there are new ones."""
+
+    def arrays(self, pools: Pools) -> list[Numpy]:
+        """Return the places, and that there is one for each string."""
+        pool = pools[self._of]
+        if len(pool) != len(self._ranks):
+            order = sorted(range(len(pool)), key=pool.strings.__getitem__)
+            self._ranks = np.empty(len(pool), np.int64)
+            self._ranks[order] = np.arange(len(pool))
+        return [self._ranks, np.zeros(len(pool), np.bool_)]
 
 
 class _FilledTable:
     def __init__(self, table: StringTable) -> None:
         self._function = table.function()
+        self._of = table.of
         self._kind = table.gives
         self._values: list[Any] = []
         self._bad: list[bool] = []
 
-    def fill(self, pool: StringPool) -> None:
+    def fill(self, pools: Pools) -> None:
         """Compute for the strings that are new."""
-        for code in range(len(self._values), len(pool)):
-            value, bad = self._compute(pool, code)
+        for code in range(len(self._values), len(pools[self._of])):
+            value, bad = self._compute(pools, code)
             self._values.append(value)
             self._bad.append(bad)
 
-    def _compute(self, pool: StringPool, code: int) -> tuple[Any, bool]:
-        nothing = 0 if self._kind == "str" else _TYPES[self._kind]()
+    def _compute(self, pools: Pools, code: int) -> tuple[Any, bool]:  # noqa: PLR0911 - one for each way to fail
+        pool = pools[self._of]
         if pool.depths[code] >= _DEEPEST:
-            return nothing, True
+            return 0, True
         try:
             value: Any = self._function(pool.strings[code])
         except Exception:  # noqa: BLE001 - Python will raise it where it is met
-            return nothing, True
-        wanted: Any = _TYPES[self._kind]
-        if type(value) is not wanted:
-            return nothing, True
-        if self._kind == "int" and not -_LARGEST <= value <= _LARGEST:
-            return nothing, True
-        if self._kind == "str":
-            return pool.add(value, pool.depths[code] + 1), False
+            return 0, True
+        if type(value) is not PYTHON_TYPES[self._kind]:
+            return 0, True
+        if self._kind in TIMES:
+            if isinstance(value, dt.datetime) and (value.tzinfo or value.fold):
+                return 0, True
+            value = count_time(value)
+        if type(value) is int and not -_LARGEST <= value <= _LARGEST:
+            return 0, True
+        if self._kind in CODED:
+            return pools[self._kind].add(value, pool.depths[code] + 1), False
         return value, False
 
-    def arrays(self, count: int) -> list[Numpy]:
-        missing = count - len(self._values)
-        nothing = 0 if self._kind == "str" else _TYPES[self._kind]()
-        values = np.array([*self._values, *[nothing] * missing], DTYPES[self._kind])
+    def arrays(self, pools: Pools) -> list[Numpy]:
+        """Return the values, and where there is none."""
+        missing = len(pools[self._of]) - len(self._values)
+        values = np.array([*self._values, *[0] * missing], DTYPES[self._kind])
         bad = np.array([*self._bad, *[True] * missing], np.bool_)
         return [values, bad]

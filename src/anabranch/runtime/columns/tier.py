@@ -56,7 +56,6 @@ class ColumnTier:
     ops: Sequence[Op]
     kernels: Mapping[str, ColumnKernel]
     states: Mapping[str, MutableMapping[Any, Any]]
-    item_type: Any
     when: When = "hot"
     done: int = 0
     why_not: str = "has not run long"
@@ -69,7 +68,7 @@ class ColumnTier:
 
     @property
     def ready(self) -> bool:
-        """Whether the next batch should come as a table."""
+        """Whether the next batch can run in columns."""
         if not self._begun and self._is_due():
             self._begun = True
             if self.when == "at once" or self._is_known():
@@ -79,22 +78,24 @@ class ColumnTier:
                 threading.Thread(target=self._compile, name="compile").start()
         return self._chain is not None
 
-    def run(self, table: pa.Table) -> ColumnBatch | None:
-        """Return what comes of the items of a table; None: Python has to run them."""
+    def run(self, given: pa.Table | Sequence[Any]) -> ColumnBatch | None:
+        """Return what comes of items, which may be a table; None: Python has to run them."""
         chain = self._chain
         if chain is None:
             return None
-        began_s = perf_counter()
+        began_s, count = perf_counter(), len(given)
+        is_table = isinstance(given, pa.Table)
         try:
-            made = chain.run(table)
+            batch = chain.of_table(given) if is_table else chain.of_items(given)
+            made = chain.run(batch)
         except UnfitError as error:
             self._failed += 1
             if self._failed >= _PATIENCE:
                 self._drop(f"its items keep going through Python: {error}")
             return None
         self._failed = 0
-        self.done += table.num_rows
-        self._columns.add(table.num_rows, perf_counter() - began_s)
+        self.done += count
+        self._columns.add(count, perf_counter() - began_s)
         slower = self._columns.for_an_item > self._python.for_an_item
         tried = self._columns.batches >= _TRIAL_BATCHES and self._python.items
         if self.when == "hot" and tried and slower:
@@ -120,9 +121,7 @@ class ColumnTier:
 
     def _compile(self) -> None:
         try:
-            self._chain = ColumnChain(
-                self.ops, self.kernels, self.states, self.item_type
-            )
+            self._chain = ColumnChain(self.ops, self.kernels, self.states)
             self.why_not = ""
         except CompilationError as error:
             self.why_not = str(error)

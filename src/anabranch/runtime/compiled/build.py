@@ -84,17 +84,17 @@ def _name_columns(kernel: ColumnKernel) -> tuple[str, str]:
 
 def _column_arrays(kernel: ColumnKernel) -> tuple[list[str], list[str]]:
     """Return the kinds of the arrays that a kernel reads, and that it writes."""
-    read = [kernel.takes[n] for n in kernel.reads]
+    read: list[str] = [k for shape in kernel.read_shapes for k in shape.arrays]
     for table in kernel.tables:
         read += [table.gives, "bool"]
     written: list[str] = []
     if kernel.state is not None:
-        for scalar in kernel.state.scalars():
-            written += scalar.arrays
+        written += [k for shape in kernel.state.scalars() for k in shape.arrays]
     if kernel.role == "filter":
-        return [*read], [*written, "bool"]
-    outs = zip(kernel.gives, kernel.sources, strict=True)
-    return [*read], [*written, *(kind for kind, source in outs if source is None)]
+        return read, ["bool"]
+    if kernel.role == "flat_map":
+        written.append("int")
+    return read, [*written, *(k for shape in kernel.computed for k in shape.arrays)]
 
 
 def _column_signature(numba: Any, kernel: ColumnKernel) -> Any:
@@ -109,8 +109,10 @@ def _column_signature(numba: Any, kernel: ColumnKernel) -> Any:
     head: list[Any] = []
     if kernel.role == "scan":
         head = [*arrays(["int"], readonly=True), *arrays(["bool"], readonly=False)]
-    elif kernel.role == "window":
-        head = [*arrays(["int"], readonly=True), types.int64]
+    elif kernel.window is not None:
+        bound = kernel.window.bound
+        bounds = [] if bound is None else [bound, bound]
+        head = arrays(["int", "int", *bounds], readonly=True)
     return types.int64(
         types.int64,
         *arrays(["int"], readonly=True),

@@ -1,0 +1,485 @@
+"""Writes the text of the kernel of an operator: a loop over items around its function.
+
+There is one way for each role. A map stores what its function gives; a filter whether
+it is true; a scan keeps its state in arrays, one place for each key; a flat_map writes
+one output behind the other; a window calls its function with a range of places.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from anabranch.compiler.columns.arithmetic import Module
+from anabranch.compiler.columns.translate import (
+    Translated,
+    flatten_all,
+    translate,
+    translate_columns,
+    translate_outputs,
+)
+from anabranch.compiler.columns.values import (
+    ZERO,
+    Items,
+    Known,
+    NoColumnsError,
+    Scalar,
+    Value,
+    describe_shape,
+    join,
+    kind_of_known,
+    rebuild,
+    shape_of,
+    shape_of_type,
+)
+from anabranch.graph.graph import Op
+from anabranch.operators.windows import Aggregate
+from anabranch.plan.column_kernels import (
+    COLUMN_KINDS,
+    ColumnKernel,
+    ColumnKind,
+    ColumnRole,
+    ColumnShape,
+    ColumnWindow,
+)
+
+_MOST_ROUNDS = 6  # for the kinds of a state to settle
+
+
+class KernelText:
+    """The text of a kernel in the making; it takes items of a shape."""
+
+    def __init__(self, op: Op, takes: ColumnShape) -> None:
+        self.op = op
+        self.takes = takes
+        self.scalars = list(takes.scalars())
+        self.module = Module()
+        self.reads: list[int] = []
+        self.body: list[str] = []
+        self.stored: list[ColumnShape] = []
+
+    @property
+    def item(self) -> Value:
+        """An item as an argument of a function; `!n` is scalar n of it."""
+        values: list[Value] = [
+            Known(None)
+            if one.kinds == ("none",)
+            else Scalar(one.kinds, f"!{n}", type=one.type)
+            for n, one in enumerate(self.scalars)
+        ]
+        return rebuild(self.takes, iter(values))
+
+    @property
+    def items(self) -> Items:
+        """The items of a window, which lie in the columns of the kernel."""
+        columns, place = [], 0
+        for one in self.scalars:
+            texts = [f"W[{place + n}][{{at}}]" for n in range(len(one.arrays))]
+            place += len(texts)
+            single = len(texts) == 1
+            parts = () if single else tuple(texts)
+            text = texts[0] if single else ""
+            columns.append(Scalar(one.kinds, text, None, parts, one.type))
+        return Items(self.takes, tuple(columns), "lo", "size")
+
+    def call(
+        self, made: Translated, args: Sequence[Value], first: str = "0", size: str = "0"
+    ) -> None:
+        """Call a function; give up with it."""
+        scalars = list(flatten_all(args))
+        texts = [t for n in sorted(made.uses) for t in self.texts(scalars[n])]
+        rest = "".join(f", {text}" for text in texts)
+        self.body.append(f"r = {made.name}(C, Q, W, {first}, {size}{rest})")
+        self.body.append("if r[0]:")
+        self.body.append("    return j")
+
+    def texts(self, scalar: Scalar) -> list[str]:
+        """Return the texts of the variables of a scalar; `!n` is scalar n of an item."""
+        if not scalar.text.startswith("!"):
+            return scalar.texts
+        number = int(scalar.text[1:])
+        if number not in self.reads:
+            self.reads.append(number)
+        return [f"x{number}{s}[j]" for s in self.scalars[number].suffixes]
+
+    def outputs(self, shape: ColumnShape) -> ColumnShape:
+        """Return the shape of what the operator gives; refuse what is not as declared."""
+        if shape.parts is None and shape.kinds == ("none",):
+            msg = "gives nothing but None"
+            raise NoColumnsError(msg)
+        declared = shape_of_type(shape.type) if shape.parts is not None else None
+        if self.op.type is not None:
+            wanted = shape_of_type(self.op.type)
+            if wanted is not None and not _is_like(wanted, shape):
+                msg = (
+                    f"gives {describe_shape(shape)}, which its annotation does not say"
+                )
+                raise NoColumnsError(msg)
+            declared = wanted or declared
+        if declared is None:
+            return shape
+        kept = map(_choose_kinds, declared.scalars(), shape.scalars())
+        return rebuild_shape(declared, kept)
+
+    def store(
+        self,
+        made: Translated,
+        args: Sequence[Value],
+        gives: ColumnShape,
+        first: int = 0,
+    ) -> tuple[int | None, ...]:
+        """Store the outputs, whose scalars begin with number `first` of a result.
+
+        Return which of them are scalars of the item as they were.
+        """
+        scalars = list(made.gives.scalars())
+        params = list(flatten_all(args))
+        sources: list[int | None] = []
+        place = 1 + sum(
+            len(scalars[n].arrays) for n in range(first) if made.forwards[n] is None
+        )
+        for offset, kept in enumerate(gives.scalars()):
+            number = first + offset
+            forwarded, found = made.forwards[number], scalars[number]
+            if forwarded is not None:
+                value = params[forwarded]
+                if value.text.startswith("!") and found == kept:
+                    sources.append(int(value.text[1:]))
+                    continue
+                texts = self.texts(value)
+            else:
+                texts = [f"r[{place + n}]" for n in range(len(found.arrays))]
+                place += len(texts)
+            sources.append(None)
+            self._store_scalar(texts, found, kept)
+        return tuple(sources)
+
+    def _store_scalar(
+        self, texts: list[str], found: ColumnShape, kept: ColumnShape
+    ) -> None:
+        """Store a scalar of some kinds as one of others; give up where it is neither."""
+        number = len(self.stored)
+        self.stored.append(kept)
+        if len(kept.kinds) == 1:
+            (kind,) = kept.kinds
+            if len(found.kinds) > 1:
+                self.body.append(f"if {texts[0]} != {COLUMN_KINDS.index(kind)}:")
+                self.body.append("    return j")
+                texts = texts[found.arrays.index(kind, 1) :] if kind != "none" else []
+            if kind != "none":
+                self.body.append(f"o{number}[j] = {texts[0]}")
+            return
+        others = [k for k in found.kinds if k not in kept.kinds]
+        if others:
+            tags = " or ".join(f"{texts[0]} == {COLUMN_KINDS.index(k)}" for k in others)
+            self.body.append(f"if {tags}:")
+            self.body.append("    return j")
+        for suffix, text in zip(kept.suffixes, widen(texts, found, kept), strict=True):
+            self.body.append(f"o{number}{suffix}[j] = {text}")
+
+    def write(
+        self,
+        head: Sequence[str] = (),
+        states: Sequence[str] = (),
+        outs: Sequence[str] | None = None,
+        *,
+        before: Sequence[str] = (),
+        columns: bool = False,
+    ) -> str:
+        """Return the whole text; `columns` tells whether all are there as `W`."""
+        window = self._window_columns() if columns else "C"
+        tables = [f"q{n}" for n in range(2 * len(self.module.tables))]
+        fields = [f"x{n}{s}" for n in self.reads for s in self.scalars[n].suffixes]
+        if outs is None:
+            outs = [
+                f"o{n}{s}" for n, one in enumerate(self.stored) for s in one.suffixes
+            ]
+        params = ["n", "C", *head, *fields, *tables, *states, *outs]
+        lines = [
+            *self.module.texts,
+            f"def kernel({', '.join(params)}):",
+            f"    Q = ({', '.join(tables) or 'C'},)",
+            f"    W = ({window},)",
+            *(f"    {line}" for line in before),
+            "    for j in range(n):",
+            *(f"        {line}" for line in self.body),
+            "    return n",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _window_columns(self) -> str:
+        """Return the columns of a window that the functions read, by their numbers."""
+        text = "\n".join(self.module.texts)
+        names, place = [], 0
+        self.reads = []
+        for number, one in enumerate(self.scalars):
+            suffixes = one.suffixes
+            if any(f"W[{place + n}]" in text for n in range(len(suffixes))):
+                self.reads.append(number)
+                names += [f"x{number}{suffix}" for suffix in suffixes]
+            else:
+                names += ["C"] * len(suffixes)
+            place += len(suffixes)
+        return ", ".join(names) or "C"
+
+    def kernel(
+        self,
+        role: ColumnRole,
+        gives: ColumnShape,
+        sources: tuple[int | None, ...],
+        text: str,
+        *,
+        state: ColumnShape | None = None,
+        window: ColumnWindow | None = None,
+    ) -> ColumnKernel:
+        """Return the kernel of a text."""
+        return ColumnKernel(
+            operator=self.op.name,
+            role=role,
+            takes=self.takes,
+            reads=tuple(self.reads),
+            gives=gives,
+            sources=sources,
+            text=text,
+            state=state,
+            constants=tuple((kind_of(one), one) for one in self.module.constants),
+            tables=tuple(self.module.tables),
+            window=window,
+        )
+
+
+def kind_of(constant: Any) -> ColumnKind:
+    """Return the kind of a constant that has a code."""
+    kind = kind_of_known(constant)
+    assert kind is not None  # noqa: S101 - it is one of the module's
+    return kind
+
+
+def _is_like(declared: ColumnShape, found: ColumnShape) -> bool:
+    """Tell whether two shapes are tuples of the same types, or both are scalars."""
+    if declared.parts is None or found.parts is None:
+        return declared.parts is found.parts
+    if declared.type is not found.type or len(declared.parts) != len(found.parts):
+        return False
+    return all(map(_is_like, declared.parts, found.parts))
+
+
+def _choose_kinds(declared: ColumnShape, found: ColumnShape) -> ColumnShape:
+    """Return as what a scalar is kept: as declared, unless it never is that."""
+    as_declared = {*declared.kinds} & {*found.kinds} and declared.type is (
+        found.type or declared.type
+    )
+    return declared if as_declared else found
+
+
+def rebuild_shape(shape: ColumnShape, scalars: Iterator[ColumnShape]) -> ColumnShape:
+    """Return a shape with other scalars."""
+    if shape.parts is None:
+        return next(scalars)
+    parts = tuple(rebuild_shape(part, scalars) for part in shape.parts)
+    return ColumnShape((), shape.type, parts)
+
+
+def widen(texts: list[str], found: ColumnShape, kept: ColumnShape) -> list[str]:
+    """Return a scalar in the variables of one of more kinds."""
+    if len(found.kinds) == 1:
+        tag = str(COLUMN_KINDS.index(found.kinds[0]))
+        parts = dict(zip(found.arrays, texts, strict=True))
+    else:
+        tag = texts[0]
+        parts = dict(zip(found.arrays[1:], texts[1:], strict=True))
+    return [tag, *(parts.get(kind, ZERO[kind]) for kind in kept.arrays[1:])]
+
+
+Function = types.FunctionType | functools.partial  # type: ignore[type-arg]
+
+
+def write_map(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
+    """Return the kernel of a map."""
+    text = KernelText(op, takes)
+    args = [text.item]
+    made = translate(text.module, function, args)
+    gives = text.outputs(made.gives)
+    text.call(made, args)
+    sources = text.store(made, args, gives)
+    return text.kernel("map", gives, sources, text.write())
+
+
+def write_filter(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
+    """Return the kernel of a filter."""
+    text = KernelText(op, takes)
+    args = [text.item]
+    made = translate(text.module, function, args, truth=True)
+    text.call(made, args)
+    if made.forwards[0] is None:
+        found = "r[1]"
+    else:  # the attribute itself is the predicate
+        (found,) = text.texts(list(flatten_all(args))[made.forwards[0]])
+    text.body.append(f"o0[j] = {found}")
+    source = text.write(outs=["o0"])
+    everything = tuple(range(len(text.scalars)))
+    return text.kernel("filter", takes, everything, source)
+
+
+def write_flat_map(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
+    """Return the kernel of a flat_map: outputs stand one behind the other.
+
+    It counts those of each item. A result of -1 says that there was no room.
+    """
+    text = KernelText(op, takes)
+    args = [text.item]
+    made = translate_outputs(text.module, function, args, text.outputs)
+    params = list(flatten_all(args))
+    sources = [
+        None if forwarded is None else int(params[forwarded].text[1:])
+        for forwarded in made.forwards
+    ]
+    computed = [
+        one
+        for one, source in zip(made.gives.scalars(), sources, strict=True)
+        if source is None
+    ]
+    outs = [f"o{n}{s}" for n, one in enumerate(computed) for s in one.suffixes]
+    texts = [t for n in sorted(made.uses) for t in text.texts(params[n])]
+    rest = "".join(f", {one}" for one in [*texts, "O", "p"])
+    text.body += [
+        f"r = {made.name}(C, Q, W, 0, 0{rest})",
+        "if r[0]:",
+        "    return j",
+        "if r[1] < 0:",
+        "    return -1",
+        "counts[j] = r[1] - p",
+        "p = r[1]",
+    ]
+    before = [f"O = ({', '.join(outs) or 'C'},)", "p = 0"]
+    source = text.write(outs=["counts", *outs], before=before)
+    return text.kernel("flat_map", made.gives, tuple(sources), source)
+
+
+def write_scan(
+    op: Op, function: Function, initial: Any, takes: ColumnShape
+) -> ColumnKernel:
+    """Return the kernel of a scan."""
+    shape = shape_of(Known(initial))
+    for _ in range(_MOST_ROUNDS):
+        text = KernelText(op, takes)
+        args = [_state_value(shape), text.item]
+        made = translate(text.module, function, args)
+        pair = made.gives
+        if pair.parts is None or pair.type is not None or len(pair.parts) != 2:  # noqa: PLR2004
+            msg = "does not give a tuple of two"
+            raise NoColumnsError(msg)
+        wider = join(shape, pair.parts[0])
+        if wider == shape:
+            break
+        shape = wider
+    else:
+        msg = "has a state whose type does not settle"
+        raise NoColumnsError(msg)
+    new, output = pair.parts
+    gives = text.outputs(output)
+    text.body += ["k = slot[j]", "touched[k] = True"]
+    text.call(made, args)
+    count = len(list(new.scalars()))
+    sources = text.store(made, args, gives, count)
+    states = _keep_state(text, made, shape, args, count)
+    names = [f"s{n}" for n in range(states)]
+    source = text.write(["slot", "touched"], names)
+    return text.kernel("scan", gives, sources, source, state=shape)
+
+
+def _state_value(shape: ColumnShape) -> Value:
+    """Return a state that lies in the arrays of a kernel."""
+    scalars: list[Value] = []
+    place = 0
+    for one in shape.scalars():
+        if one.kinds == ("none",):
+            scalars.append(Known(None))
+            continue
+        texts = tuple(f"s{place + n}[k]" for n in range(len(one.arrays)))
+        single = len(one.kinds) == 1
+        parts = () if single else texts
+        scalars.append(Scalar(one.kinds, texts[0], None, parts, one.type))
+        place += len(texts)
+    return rebuild(shape, iter(scalars))
+
+
+def _keep_state(
+    text: KernelText,
+    made: Translated,
+    shape: ColumnShape,
+    args: Sequence[Value],
+    count: int,
+) -> int:
+    """Write the new state; return how many arrays there are."""
+    params = list(flatten_all(args))
+    place, array = 1, 0
+    before, after = [], []
+    scalars = list(made.gives.scalars())[:count]
+    for number, (kept, found) in enumerate(zip(shape.scalars(), scalars, strict=True)):
+        forwarded = made.forwards[number]
+        if forwarded is not None:
+            texts = text.texts(params[forwarded])
+        else:
+            texts = [f"r[{place + n}]" for n in range(len(found.arrays))]
+            place += len(texts)
+        if len(kept.kinds) > 1:
+            texts = widen(texts, found, kept)
+        for n, one in enumerate(texts):
+            before.append(f"t{array + n} = {one}")
+            after.append(f"s{array + n}[k] = t{array + n}")
+        array += len(kept.arrays)
+    text.body += [*before, *after]
+    return array
+
+
+def write_window(op: Op, function: Function | None, takes: ColumnShape) -> ColumnKernel:
+    """Return the kernel of an aggregate, by a function of the list or by columns."""
+    assert isinstance(op.kind, Aggregate)  # noqa: S101
+    text = KernelText(op, takes)
+    window = find_window(op, takes)
+    args: list[Value] = [text.items]
+    if function is not None:
+        made = translate(text.module, function, args)
+    else:
+        bound = (window.bound or "int",)
+        args += [Scalar(bound, f"{name}[j]") for name in ("since", "until")]
+        made = translate_columns(text.module, op.kind, args)
+    gives = text.outputs(made.gives)
+    text.call(made, args, "starts[j]", "ends[j] - starts[j]")
+    sources = text.store(made, args, gives)
+    head = ["starts", "ends", *(["since", "until"] if window.bound else [])]
+    source = text.write(head, columns=True)
+    return text.kernel("window", gives, sources, source, window=window)
+
+
+def find_window(op: Op, takes: ColumnShape) -> ColumnWindow:
+    """Return which items the windows of an aggregate hold, and what they are on."""
+    assert isinstance(op.kind, Aggregate)  # noqa: S101
+    window = op.kind.window
+    bounds = any(c.function.startswith("window_") for _, c in op.kind.columns)
+    if window.count is not None:
+        return ColumnWindow(window)
+    if window.punctuation or window.gap is not None or window.on is None:
+        msg = f"has a window by {window.text}"
+        raise NoColumnsError(msg)
+    place = takes.place_of(window.on)
+    kinds = () if place is None else list(takes.scalars())[place].kinds
+    sizes = {type(one) for one in (window.time, window.delta, window.every)}
+    sizes -= {type(None)}
+    match kinds:
+        case ("int",) if sizes == {int}:
+            fits = True
+        case ("float",):
+            fits = not sizes - {int, float}
+        case ("datetime" | "date",):
+            fits = window.time is not None and sizes == {dt.timedelta}
+        case _:
+            fits = False
+    if not fits:
+        msg = f"has a window by {window.text}, which does not go with its type"
+        raise NoColumnsError(msg)
+    return ColumnWindow(window, place, kinds[0], kinds[0] if bounds else None)
