@@ -37,6 +37,10 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_configure(config):
+    needs.configure(config)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     return FileScheduling(config, log)

@@ -46,6 +46,21 @@ NEEDS = (
 )
 
 
+@dataclass
+class _Run:
+    """What was asked for; known before test files are read."""
+
+    everything: bool = False
+
+
+_run = _Run()
+
+
+def configure(config: pytest.Config) -> None:
+    """Take note of `--all`."""
+    _run.everything = config.getoption("--all")
+
+
 def why_left_out(need: Need, detail: str = "") -> str:
     """Return the reason of a skip, which the last line of the run counts."""
     return _MARK + need.what + (f": {detail}" if detail else "")
@@ -64,6 +79,11 @@ def quick(count: int, cases: Iterable[Any]) -> list[Any]:
         case if number < count else pytest.param(case, marks=pytest.mark.long)
         for number, case in enumerate(cases)
     ]
+
+
+def count_examples(quick: int, everything: int) -> int:
+    """Return how many examples a generated test has: more of them with `--all`."""
+    return everything if _run.everything else quick
 
 
 def find_browser() -> str | None:

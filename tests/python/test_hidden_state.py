@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import from_iterable
 from anabranch.python.analyze import analyze
+from tests import needs
 
 _numbers = itertools.count()
 _folder = tempfile.TemporaryDirectory()
@@ -566,7 +567,7 @@ def wrapped(touch, wrappings):
 
 
 @settings(
-    max_examples=200,
+    max_examples=needs.count_examples(60, 200),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -587,10 +588,10 @@ def test_no_function_with_hidden_state_is_called_stateless(place, wrappings):
 @pytest.mark.parametrize("place", HIDING_PLACES)
 def test_a_hiding_place_is_found_in_some_wrappings(place):
     """
-    Each place meets a quarter of the wrappings, and each wrapping some of the places.
+    Each place meets an eighth of the wrappings, and each wrapping some of the places.
     """
     module, parameters, touch = HIDING_PLACES[place]
-    some = list(WRAPPINGS)[list(HIDING_PLACES).index(place) % 4 :: 4]
+    some = list(WRAPPINGS)[list(HIDING_PLACES).index(place) % 8 :: 8]
     bodies = [wrapped(touch, [wrapping]) for wrapping in some]
 
     states = [state for state, _ in states_of(module, parameters, bodies)]
@@ -609,7 +610,7 @@ def test_a_hiding_place_is_found_in_every_wrapping(place):
     assert states == ["global"] * len(WRAPPINGS)
 
 
-@pytest.mark.parametrize("expression", PURE_EXPRESSIONS)
+@pytest.mark.parametrize("expression", needs.quick(4, PURE_EXPRESSIONS))
 def test_a_pure_expression_is_accepted_in_every_wrapping(expression):
     bodies = [wrapped(expression, [wrapping]) for wrapping in WRAPPINGS]
 

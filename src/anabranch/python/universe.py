@@ -120,7 +120,8 @@ class Universe:
             self._found.classes = [
                 cls
                 for cls in subclasses(object)
-                if cls.__module__ in self.modules
+                # quicker than `__module__`, which is asked of thousands
+                if vars(cls).get("__module__") in self.modules
                 and not issubclass(cls, Operator)
                 and is_users_class(cls)
             ]
@@ -258,17 +259,19 @@ def _modules_named_by(value: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def subclasses(cls: type) -> list[type]:
-    """Return every loaded class below a class, each once."""
-    found: dict[type, None] = {}
-    waiting = [cls]
-    while waiting:
-        above = waiting.pop()
+    """Return every loaded class below a class, each once.
+
+    There are thousands, and every program asks.
+    """
+    found = {cls}
+    reached = [cls]
+    for above in reached:
         if above is not type:
             direct: list[type] = type.__subclasses__(above)
             new = [each for each in direct if each not in found]
-            found |= dict.fromkeys(new)
-            waiting.extend(new)
-    return list(found)
+            found.update(new)
+            reached.extend(new)
+    return reached[1:]
 
 
 @functools.lru_cache(maxsize=512)

@@ -22,6 +22,7 @@ from anabranch.epochs.intake.items import GeneratedIntake
 from anabranch.epochs.pickle import PickledNames
 from anabranch.errors import CheckpointError
 from anabranch.language.drafts import build_graph
+from tests import needs
 from tests.engines.spark.golden_checkpoint.golden import (
     FOLDER,
     PROGRAMS,
@@ -29,7 +30,7 @@ from tests.engines.spark.golden_checkpoint.golden import (
     run_golden,
 )
 
-FORMATS = (3, 4, 5, FORMAT)
+FORMATS = (FORMAT, 3, 4, 5)
 
 
 def collected(program: str, folder: Path, **options):
@@ -39,7 +40,7 @@ def collected(program: str, folder: Path, **options):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", needs.quick(2, FORMATS))
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_job_goes_on_from_a_golden_checkpoint(program, form, tmp_path):
     checkpoint = copy_golden(form, program, tmp_path)

@@ -134,7 +134,7 @@ PROGRAMS = {  # with degree, items in an epoch, items
 
 
 @spark
-@pytest.mark.parametrize("program", needs.quick(3, PROGRAMS))
+@pytest.mark.parametrize("program", needs.quick(1, PROGRAMS))
 def test_any_degree_and_epoch_size_gives_the_sequential_result(program):
     names = program.split()
     for degree, epoch_items, count in PROGRAMS[program]:

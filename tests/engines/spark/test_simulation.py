@@ -41,7 +41,7 @@ from tests.engines.spark.imitation import (
 from tests.engines.spark.test_attempts import won
 
 ROWS, EPOCH_ITEMS, KEYS = 18, 6, "abc"
-QUICK, ALL = 5, int(os.environ.get("ANABRANCH_SCHEDULES", "300"))
+QUICK, ALL = 2, int(os.environ.get("ANABRANCH_SCHEDULES", "300"))
 MOST_DEATHS = 6  # of drivers, in one schedule
 
 
@@ -225,6 +225,7 @@ def test_every_schedule_gives_what_one_thread_gives(tmp_path, monkeypatch, seed)
     assert expected() == simulation.outputs(), "\n".join(simulation.schedule.log)
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_schedule_again(tmp_path, monkeypatch):
     monkeypatch.setattr(upkeep, "_LEAST", 1)
     logs = []
