@@ -425,3 +425,10 @@ def test_replicas_give_what_one_advance_closes_in_the_order_of_time_and_key(degr
     ended = [("z", 60), ("z", 52), ("z", 44), ("z", 36), ("z", 28)]
     rest = [("z", 20), ("z", 12), ("z", 4)]
     assert [*early, *late, *ended, *rest] == sinks[1].items
+
+
+def test_blocks_behind_a_clock_get_no_groups_on_spark_since_advances_stand_between():
+    clock = clicks(1).event_time("ts").filter(lambda click: click.ts > 0)
+    pairs = clock.block(lambda two: [two[1]], pop=2, push=1, name="pairs")
+
+    assert "pairs" in _plan(pairs, "spark")[1]

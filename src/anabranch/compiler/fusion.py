@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from anabranch.graph.graph import Graph
+from anabranch.operators.clock import EventTime
 from anabranch.python.traits import Traits
 
 FusedSets = Mapping[str, frozenset[str]]  # operator -> all that is fused with it
@@ -89,7 +90,7 @@ def passes_marks(traits: Traits) -> bool:
 
 
 def find_giving(graph: Graph, traits: Mapping[str, Traits]) -> frozenset[str]:
-    """Return the operators whose output has punctuations.
+    """Return the operators whose output has punctuations, or advances of a clock.
 
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind
@@ -103,7 +104,12 @@ def find_giving(graph: Graph, traits: Mapping[str, Traits]) -> frozenset[str]:
     for op in graph:
         punctuation = traits[op.name].punctuation
         marked = not giving.isdisjoint(graph.producers(op.name))
-        if punctuation == "generating" or (punctuation == "preserving" and marked):
+        advances = op.timing is not None or isinstance(op.kind, EventTime)
+        if (
+            advances
+            or punctuation == "generating"
+            or (punctuation == "preserving" and marked)
+        ):
             giving.add(op.name)
     return frozenset(giving)
 

@@ -33,13 +33,13 @@ from typing import Literal
 
 from anabranch.epochs.lift import lift_states
 from anabranch.errors import PlanError
-from anabranch.graph.graph import Edge, Graph, Input, Output
+from anabranch.graph.graph import Edge, Graph, Input, Output, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.plan.integrity import check, check_orders
 from anabranch.plan.plan import FirstJoint, LastJoint, Order, Ordering, Plan, Region
-from anabranch.runtime.codegen import Entry
+from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.compiled.program import NOTHING, CompileChoice, choice_of
 from anabranch.runtime.positions import Positions, positions_of
 
@@ -192,7 +192,7 @@ def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> SparkLayout
     """
     check(graph, plan)
     graph = lift_states(graph, plan)
-    _refuse_regions(plan, resilient=resilient)
+    _refuse_regions(graph, plan, resilient=resilient)
     planned = {op.name: op for op in plan.operators}
     prolific = frozenset(
         op.name
@@ -231,10 +231,14 @@ def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> SparkLayout
     return replace(made, choice=replace(choice_of(plan), repeatable=None))
 
 
-def _refuse_regions(plan: Plan, *, resilient: bool) -> None:
+def _refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
     """Raise `PlanError` for a region that cannot run here the way the plan says."""
+    marked = find_punctuated_operators(graph)
     for region in plan.regions:
         why = _why_not_run(region, resilient=resilient)
+        before = {e.producer.operator for e in streams_into(graph, region.operators)}
+        if why is None and region.period > 1 and not marked.isdisjoint(before):
+            why = "punctuations or advances of a clock would be counted as items"
         if why is not None:
             msg = (
                 f"the Spark engine must be able to run region {region.name} as planned, "
