@@ -249,3 +249,12 @@ def test_effects_on_both_sides_keep_threads_from_batches(effects, why):
     element = Element("e", ("from_iterable", "one", "two", "three"), None)
 
     assert why == choose_columns(graph, known, [element], LOCAL)["two"].why
+
+
+def test_operators_that_punctuations_pass_through_run_in_python():
+    marked = trades().punctuate(lambda t: t.ts > 3).map(replace_price, name="op")
+    ops = ab.compile(marked.to_list(), on="local").to_dict()["operators"]
+
+    why = {one["name"]: (one["runs"], one["why"]) for one in ops}
+
+    assert ("python", "punctuations or a clock pass through it") == why["op"]

@@ -11,6 +11,7 @@ import anabranch as ab
 from anabranch.compiler.columns.find_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.language.drafts import build_graph
+from anabranch.operators.stateless import WINDOW
 from anabranch.python.traits import Traits
 from anabranch.runtime.columns.chain import ColumnChain
 from anabranch.runtime.columns.column import UnfitError
@@ -239,3 +240,13 @@ def test_compiled_helpers_are_exact(function):
     made = chain.run(chain.of_table(to_table(items, form_of(Number)))).items()
 
     assert list(map(repr, map(function, items))) == list(map(repr, made))
+
+
+def test_a_punctuation_among_plain_values_makes_the_batch_go_through_python():
+    graph = build_graph([ab.from_iterable([], int).map(lambda n: 5).to_list()])
+    (found,) = find_columns(graph, {op.name: Traits("stateless") for op in graph})
+    chain = ColumnChain([graph["map"]], {"map": found.kernel}, {})
+
+    assert [5, 5] == chain.run(chain.of_items([1, 2])).items()
+    with pytest.raises(UnfitError):
+        chain.of_items([1, WINDOW, 2])

@@ -13,6 +13,7 @@ from itertools import groupby
 from anabranch.compiler.columns.find_columns import find_columns
 from anabranch.compiler.options import Target
 from anabranch.graph.graph import Graph
+from anabranch.graph.kind import SinkKind
 from anabranch.plan.column_kernels import RunsAs
 from anabranch.plan.plan import Element
 from anabranch.python.traits import Traits
@@ -30,6 +31,9 @@ def choose_columns(
     Those `on_arrays` have kernels of numbers alone, which such engines prefer.
     """
     found = {one.operator: one for one in find_columns(graph, traits)}
+    marked = _find_marked(graph, traits)
+    signs = "punctuations or a clock pass through it"
+    found |= {name: RunsAs(name, signs) for name in marked if found[name].kernel}
     if not target.batched:
         arrays = "it runs on arrays of numbers"
         found |= {name: RunsAs(name, arrays) for name in on_arrays if name in found}
@@ -47,6 +51,22 @@ def choose_columns(
             keeps = own.kernel is None or why is None
             chosen[name] = own if keeps else RunsAs(name, why or "")
     return chosen
+
+
+def _find_marked(graph: Graph, traits: Mapping[str, Traits]) -> set[str]:
+    """Return the operators in whose input or output there are signs beside items."""
+    giving: set[str] = set()
+    marked: set[str] = set()
+    for op in graph:
+        if not op.inputs or isinstance(op.kind, SinkKind):
+            continue
+        given = traits[op.name].punctuation
+        comes = not giving.isdisjoint(graph.producers(op.name))
+        if given == "generating" or (comes and given == "preserving"):
+            giving.add(op.name)
+        if comes or op.name in giving:
+            marked.add(op.name)
+    return marked
 
 
 def why_not_columns(graph: Graph, inner: Sequence[str], target: Target) -> str | None:

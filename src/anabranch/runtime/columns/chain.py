@@ -24,6 +24,7 @@ from anabranch.runtime.columns.column import (
     Pools,
     UnfitError,
     as_they_come,
+    check_types,
 )
 from anabranch.runtime.columns.kept_state import (
     from_arrays,
@@ -145,6 +146,8 @@ class ColumnChain:
     def of_items(self, items: Sequence[Any]) -> ColumnBatch:
         """Return items as a batch; attributes that are only passed on stay objects."""
         self._check_strings()
+        if self.takes.parts is None:
+            check_types(items, self.takes)  # there may be punctuations among them
         columns = tuple(_list_columns(items, self.takes, self._pools))
         return ColumnBatch(self.takes, columns, len(items), listed=items)
 
