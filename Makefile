@@ -18,7 +18,7 @@ demo: $(READY) java  ## Explain the finance program, run it on Spark, show the r
 	$(BIN)/anabranch run apps/finance.py
 
 test: $(READY) java lint  ## Check everything, as CI does
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 --durations=10 --durations-min=2
 
 test-all: $(READY) java lint packages  ## Check everything and leave nothing out: long tests, browser, servers
 	$(BIN)/pytest -n 3 --all

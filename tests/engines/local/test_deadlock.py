@@ -14,6 +14,7 @@ import pytest
 import anabranch as ab
 from anabranch.engines.local.layout import Configuration
 from anabranch.runtime.element import Replica
+from tests import needs
 from tests.engines.local.shaking import all_inputs, ended, started, stumble
 from tests.programs.generate import first_difference
 
@@ -114,7 +115,9 @@ def tiny_buffers(monkeypatch):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("degree", [1, 3])
-@pytest.mark.parametrize("threaded", ["every input", "some inputs", "no input"])
+@pytest.mark.parametrize(
+    "threaded", needs.quick(1, ["some inputs", "every input", "no input"])
+)
 def test_it_never_stands_still(shape, degree, threaded, tiny_buffers, monkeypatch):
     rng = random.Random(f"{shape.__name__} {degree} {threaded}")
     share = {"every input": 1.0, "some inputs": 0.5, "no input": 0.0}[threaded]

@@ -16,6 +16,7 @@ from anabranch.errors import AnabranchError, InputError, OperatorError
 from anabranch.graph.graph import Input, ancestors
 from anabranch.language.drafts import build_graph
 from anabranch.plan.plan import Plan
+from tests import needs
 from tests.engines.local.shaking import any_configuration, ended, started, stumble
 from tests.programs.generate import program
 
@@ -248,7 +249,7 @@ def one_thread(program):
     return None, [sink.items for sink in sinks]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", needs.quick(20, range(60)))
 def test_any_program_fails_as_one_thread_does(seed, monkeypatch):
     """
     Sinks that the failed operator does not lead to may be ahead of it, never behind.

@@ -238,7 +238,7 @@ TWICE: tuple[Twice, ...] = (
         pytest.param(place, checkpoint, marks=() if quick else pytest.mark.long)
         for number, place in enumerate(IN_WORKERS)
         for checkpoint in (False, True)
-        for quick in (number % 4 == checkpoint,)
+        for quick in (number % 8 == checkpoint,)
     ],
 )
 def test_every_task_runs_twice(tmp_path, cluster_of, place, checkpoint):
