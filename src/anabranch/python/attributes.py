@@ -26,7 +26,7 @@ from anabranch.python.elements import (
     read_existing,
     run_special,
 )
-from anabranch.python.implicit import IMPLICIT, IN_PLACE
+from anabranch.python.implicit import IMPLICIT
 from anabranch.python.known import (
     CHANGING_METHODS,
     ELEMENT,
@@ -121,7 +121,7 @@ def read_field(  # noqa: PLR0911 - one return for each kind of value
     return frozenset([root])
 
 
-def unwrap(  # noqa: PLR0911 - one return for each kind of entry
+def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
     run: Interpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
     """Return what an entry of a class gives when it is read through `owner`."""
@@ -132,6 +132,8 @@ def unwrap(  # noqa: PLR0911 - one return for each kind of entry
             name in _NAMED_TUPLE_METHODS and not _is_users(raw)
         ):
             return frozenset([Method(target, name)])
+        case staticmethod() if isinstance(raw.__func__, types.BuiltinFunctionType):
+            return frozenset([Method(target, name)])  # as str.maketrans
         case staticmethod():
             return read_existing(run, raw.__func__, entry.text, here)
         case classmethod() if isinstance(raw.__func__, types.FunctionType):
@@ -147,9 +149,20 @@ def unwrap(  # noqa: PLR0911 - one return for each kind of entry
             if not isinstance(owner, Fresh) and used_up(find_reachable(run, made)):
                 return note_unknown(run, f"{entry.text} keeps an iterator", here)
             return made if isinstance(owner, Fresh) else _keep(made, entry)
+        case functools._lru_cache_wrapper() if owner:  # noqa: SLF001 - a type
+            return frozenset([_bind_cached(run, entry, owner, here)])
         case property() | types.FunctionType():
             return frozenset([Known(raw, entry.text)])
     return _read_entry(run, entry, owner, here)
+
+
+def _bind_cached(run: Interpreter, entry: Entry, owner: Root, here: Here) -> Root:
+    """Return a method with a cache, which takes its owner as the first argument."""
+    run.found.read(entry.name, None, entry.raw, here.place)
+    bound = Fresh(run.heap.site((here.step, entry.raw)), functools.partial)
+    run.heap.put(bound.site, "0", frozenset([Known(entry.raw, entry.text)]))
+    run.heap.put(bound.site, "1", frozenset([owner]))
+    return bound
 
 
 def _read_of_member(
@@ -643,18 +656,28 @@ def assign_element(run: Interpreter, value: Value, stored: Value, here: Here) ->
             _change_one(run, root, stored, here, ELEMENTS)
 
 
-def change_in_place(run: Interpreter, value: Value, other: Value, here: Here) -> Value:
-    """Do `value += other`; immutable values give a new one instead."""
-    results: list[Root] = []
+def change_in_place(
+    run: Interpreter, value: Value, other: Value, op: str, here: Here
+) -> Value:
+    """Do `value += other`; what has no such operator gives a new object instead."""
+    name = IMPLICIT[f"{op}="][0]
+    results: set[Root] = set()
     for root in value:
-        run_special(run, root, IN_PLACE, here, Arguments(rest=other | PLAIN))
+        results |= run_special(run, root, (name,), here, Arguments([other]))
         if isinstance(root, Known) and isinstance(root.obj, CALLABLES):
+            continue
+        classes = classes_of(root, run.universe) or ()
+        if classes and all(_is_without(each, name) for each in classes):
             continue
         if not isinstance(root, Plain):
             stored = look_inside(run, other) | other
             _change_one(run, root, stored, here, ELEMENTS)
-            results.append(root)
-    return frozenset(results) or NOTHING
+            results.add(root)
+    return frozenset(results)
+
+
+def _is_without(cls: type, name: str) -> bool:
+    return is_users_class(cls) and class_attribute(cls, name) is MISSING
 
 
 def _has_attributes(kind: type | None, name: str) -> bool:

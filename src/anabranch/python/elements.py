@@ -29,14 +29,14 @@ import math
 import pickle
 import pprint
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 import numpy as np
 
 from anabranch.graph.declarations import is_trusted
 from anabranch.python.classes import classes_of, member_of, parts_of_annotation
-from anabranch.python.implicit import IMPLICIT
+from anabranch.python.implicit import BUILTINS, IMPLICIT
 from anabranch.python.known import can_be_shared, facts_of, module_of, why_impure
 from anabranch.python.objects import (
     CALLABLES,
@@ -303,6 +303,17 @@ def run_special(
             given = args or Arguments(rest=frozenset([root, Plain()]))
             ran.append(run.call(callee, given, here))
     return join(ran)
+
+
+def run_builtin(run: Interpreter, obj: Any, value: Value, here: Here) -> None:
+    """Run the special methods that a function of Python's may run on its arguments."""
+    names = BUILTINS.get(obj) if isinstance(obj, Hashable) else None
+    if names is None:
+        run_operators(run, value, here)
+        return
+    args = Arguments(rest=find_reachable(run, value) | PLAIN)
+    for root in find_operands(run, value):
+        run_special(run, root, names, here, args)
 
 
 def run_operators(run: Interpreter, value: Value, here: Here) -> None:

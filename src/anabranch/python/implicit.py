@@ -9,7 +9,7 @@ asked. Whoever follows code runs all of them that a class of the user's defines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 _BINARY: Final = {
     "+": "add",
@@ -36,6 +36,9 @@ def _both(*names: str) -> tuple[str, ...]:
 _ORDER: Final = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__")
 _HASH: Final = ("__hash__", "__eq__")
 _TRUTH: Final = ("__bool__", "__len__")
+_STEPS: Final = ("__iter__", "__next__", "__getitem__")
+_READ: Final = ("__getattribute__", "__getattr__")
+_ALL_STEPS: Final = (*_STEPS, "__len__", "__length_hint__", "__missing__")
 
 IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
     # What expressions and statements run.
@@ -43,15 +46,20 @@ IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"{op}=": (f"__i{name}__", *_both(name)) for op, name in _BINARY.items()},
     "unary": ("__neg__", "__pos__", "__invert__", *_TRUTH),
     "truth": _TRUTH,
-    "compare": (*_ORDER, "__ne__", "__contains__", "__hash__"),
-    "in": ("__iter__", "__next__", "__getitem__"),
+    "==": ("__eq__",),
+    "!=": ("__ne__", "__eq__"),
+    "<": ("__lt__", "__gt__"),
+    "<=": ("__le__", "__ge__"),
+    ">": ("__gt__", "__lt__"),
+    ">=": ("__ge__", "__le__"),
+    **dict.fromkeys(("in", "not in"), ("__contains__", *_STEPS, "__eq__", "__hash__")),
     "hash": _HASH,
     "text": ("__format__", "__str__", "__repr__"),
     "index": ("__index__",),
     "iterate": ("__next__", "__len__"),
     "element": ("__getitem__", "__iter__", "__next__", "__missing__"),
     "set element": ("__setitem__", "__delitem__"),
-    "attribute": ("__getattr__", "__getattribute__"),
+    "attribute": _READ,
     "set attribute": ("__setattr__",),
     "delete attribute": ("__delattr__",),
     "with": ("__enter__", "__exit__"),
@@ -72,6 +80,26 @@ IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
         *("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__"),
         *("__getnewargs_ex__", "__setstate__"),
     ),
+}
+# What builtins run on their arguments, and on what these hold; others may run anything.
+BUILTINS: Final[Mapping[Any, tuple[str, ...]]] = {
+    **dict.fromkeys((repr, ascii), ("__repr__",)),
+    str: ("__str__", "__repr__"),
+    format: ("__format__", "__str__", "__repr__"),
+    len: ("__len__",),
+    hash: ("__hash__",),
+    bool: _TRUTH,
+    abs: ("__abs__",),
+    round: ("__round__",),
+    int: ("__int__", "__index__", "__trunc__"),
+    float: ("__float__", "__index__"),
+    **dict.fromkeys((isinstance, issubclass, callable), ("__class__", *_READ)),
+    **dict.fromkeys((iter, list, tuple, enumerate, zip), _ALL_STEPS),
+    **dict.fromkeys((map, filter, any, all), (*_ALL_STEPS, *_TRUTH)),
+    **dict.fromkeys((set, frozenset), (*_ALL_STEPS, *_HASH)),
+    reversed: ("__reversed__", *_ALL_STEPS),
+    **dict.fromkeys((sorted, min, max), (*_ALL_STEPS, *_ORDER, *_TRUTH)),
+    sum: (*_ALL_STEPS, *_both("add")),
 }
 IN_PLACE: Final = tuple(dict.fromkeys(n for op in _BINARY for n in IMPLICIT[f"{op}="]))
 

@@ -244,7 +244,8 @@ _replace _asdict _make replace from_iterable sqrt ln log10 exp is_nan is_finite 
 to_integral_value normalize copy_abs sign unpack unpack_from pack iter_unpack with_name
 with_suffix joinpath relative_to is_relative_to as_posix __getitem__ __len__ __contains__
 __eq__ __lt__ __le__ __gt__ __ge__ __iter__ __add__ __sub__ __mul__ __str__ __repr__
-limit_denominator hosts subnets supernet substitute safe_substitute new_child""")
+limit_denominator hosts subnets supernet substitute safe_substitute new_child to_dict
+to_list to_numpy""")
 PURE_METHODS = PLAIN_METHODS | (_OTHER_METHODS - CHANGING_METHODS)
 # Methods of str and bytes only; of a known text they are pure by that.
 TEXT_METHODS = frozenset(

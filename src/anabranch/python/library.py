@@ -44,6 +44,7 @@ from anabranch.python.elements import (
     note_unknown_package,
     read_existing,
     remember_order,
+    run_builtin,
     run_operators,
     run_special,
     watch_call,
@@ -471,7 +472,7 @@ def _call_pure(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value
     if obj is isinstance or obj is issubclass:
         classes = join(args.positional[1:]) | args.rest
         check_class(run, classes, args.all(), here)
-    run_operators(run, args.all(), here)
+    run_builtin(run, obj, args.all(), here)
     if module_of(obj) == "dataclasses" or obj is getattr(copy, "replace", None):
         _take_apart(run, obj, args, here)
     watch_call(run, obj, args, here)

@@ -186,16 +186,22 @@ def _read_from(variable: StatePlace, value: Value) -> Value:
     )
 
 
-def run_implicit(run: Interpreter, value: Value, operation: str, here: Here) -> Value:
-    """Run the special methods of an operation on whatever a value may be."""
-    args = Arguments(rest=value | PLAIN)
+def run_implicit(
+    run: Interpreter, value: Value, operation: str, here: Here, other: Value = NOTHING
+) -> Value:
+    """Run the special methods of an operation on whatever a value may be.
+
+    They are given `other`, where there is a second operand.
+    """
+    args = Arguments(rest=other | PLAIN)
     names = IMPLICIT[operation]
     return join(run_special(run, root, names, here, args) for root in value)
 
 
 def run_hashing(run: Interpreter, value: Value, here: Here) -> None:
     """Run what a lookup by a key, or by a tuple of keys, runs."""
-    run_implicit(run, find_operands(run, value), "hash", here)
+    keys = find_operands(run, value)
+    run_implicit(run, keys, "hash", here, keys)
 
 
 def apply_binary(run: Interpreter, one: ir.Binary, here: Here) -> Value:
@@ -204,7 +210,7 @@ def apply_binary(run: Interpreter, one: ir.Binary, here: Here) -> Value:
         return _combine(run, left, right, one.op, here)
     if one.op == "+":  # a list takes in what it goes through
         watch_iteration(run, right, here)
-    kept = change_in_place(run, left, right, here)
+    kept = change_in_place(run, left, right, one.op, here)
     return kept | _combine(run, left, right, one.op, here)
 
 
@@ -219,12 +225,49 @@ def _combine(run: Interpreter, left: Value, right: Value, op: str, here: Here) -
     if all(isinstance(root, Plain) for root in both):
         is_int = op not in ("/", "**")
         return frozenset([number(both if is_int else both | {Plain(float)})])
-    ran = run_implicit(run, find_operands(run, both), op, here)
-    fresh = make_fresh(run, here, _find_kind_of_both(run, both, name_of_operator(op)))
+    ran = _run_operator(run, left, right, op, here)
+    name = name_of_operator(op)
+    asked = all(_decides(run, root, f"__{name}__") for root in left) or all(
+        _decides(run, root, f"__r{name}__") for root in right
+    )
+    if asked and not any(map(_is_declined, ran)):
+        return ran
+    fresh = make_fresh(run, here, _find_kind_of_both(run, both, name))
     run.heap.put(fresh.site, ELEMENTS, look_inside(run, both))
     if fresh.type is set:
         remember_order(run, both, fresh.site)
     return frozenset([fresh]) | ran
+
+
+def _run_operator(
+    run: Interpreter, left: Value, right: Value, op: str, here: Here
+) -> Value:
+    """Run an operator of either operand, and of what these hold."""
+    plain, reflected = IMPLICIT[op]
+    to_right, to_left = Arguments([right]), Arguments([left])
+    ran = [run_special(run, root, (plain,), here, to_right) for root in left]
+    ran += [run_special(run, root, (reflected,), here, to_left) for root in right]
+    inner = find_operands(run, left | right) - left - right
+    return join([*ran, run_implicit(run, inner, op, here, inner)])
+
+
+def _decides(run: Interpreter, root: Root, name: str) -> bool:
+    """Tell whether an operand surely is of a class of the user's with an operator."""
+    classes = classes_of(root, run.universe)
+    return bool(classes) and all(
+        is_users_class(each) and class_attribute(each, name) is not MISSING
+        for each in classes or ()
+    )
+
+
+def _is_declined(root: Root) -> bool:
+    """Tell whether an operator may have left the other operand to decide."""
+    match root:
+        case Plain(kind):
+            return kind in (None, type(NotImplemented))
+        case Known(obj=obj):
+            return obj is NotImplemented
+    return not isinstance(root, Fresh | Closure)
 
 
 def _find_kind_of_both(run: Interpreter, both: Value, name: str) -> type | None:
@@ -267,12 +310,16 @@ def compare_values(run: Interpreter, one: ir.Compare, here: Here) -> Value:
     if inside or one.op in ("==", "!="):
         numbers = frozenset(root for root in value if _is_number(root))
         watch_equality(run, value if inside else value - numbers, here)
-    ran = run_implicit(run, value, "compare", here)
-    run_implicit(run, find_operands(run, value) - value, "compare", here)
+    inner = find_operands(run, value) - value
+    run_implicit(run, inner, "==", here, inner | value)
+    run_implicit(run, inner, one.op, here, inner | value)
     if inside:
-        run_implicit(run, value, "in", here)
+        ran = run_implicit(run, value, one.op, here, value | inner)
         list_elements(run, value, here)
         run_implicit(run, ran, "truth", here)
+    else:
+        ran = run_implicit(run, left, one.op, here, right)
+        ran |= run_implicit(run, right, one.op, here, left)
     classes = [classes_of(root, run.universe) for root in value]
     if all(each is not None and np.ndarray not in each for each in classes):
         return ran | {Plain(bool)}
