@@ -1,10 +1,12 @@
 """Functions that are lowered in tests; pytest rewrites those of test files."""
 
-# ruff: noqa: RET505, PLC3002, TRY301, B026
+# ruff: noqa: RET505, PLC3002, TRY301, B026, C901, PLR0912, B023, PTH118
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import types
 from typing import NamedTuple
 
@@ -151,19 +153,101 @@ class Meter:
         yield self.total
 
 
-def has_class(a):
-    class Inner:
-        pass
+def classes(a, b):
+    kept = b
 
-    return Inner, a
+    @dataclasses.dataclass(frozen=True)
+    class Pair:
+        left: int
+        right: int = 3
+
+        @property
+        def total(self):
+            return self.left + self.right + kept
+
+        def scaled(self, by=2):
+            return Pair(self.left * by, self.right)
+
+    class Named(Pair):
+        word = "n"
+
+        def scaled(self, by=3):
+            made = super().scaled(by)
+            return self.word, made.total
+
+    return Pair(a).total, Named(a, b).scaled(), Pair(a).scaled() == Pair(2 * a)
 
 
-def has_match(a):
-    match a:
-        case 1:
-            return 2
-    return 3
+def patterns(a, b):
+    found = []
+    subjects = [a, (a, b), [a, b, 3], {"k": a, "m": b}, Point(a, b), None, "text", b"x"]
+    for one in subjects:
+        match one:
+            case 0 | 1 as small:
+                found.append(("small", small))
+            case int(n) if n > 3:
+                found.append(("big", n))
+            case int():
+                found.append("int")
+            case Point(x=0, y=other) | Point(x=other, y=1):
+                found.append(("axis", other))
+            case Point(left, right):
+                found.append(("point", left, right))
+            case (left, 3) | (3, left):
+                found.append(("three", left))
+            case [first, *rest] if rest:
+                found.append(("list", first, rest))
+            case {"k": 7}:
+                found.append("seven")
+            case {"k": value, **others}:
+                found.append(("dict", value, others))
+            case None:
+                found.append("none")
+            case str() | bytes():
+                found.append("text")
+            case _:
+                found.append(("other", one))
+    match a, b:
+        case [_, 2]:
+            return found
+    return found, a
+
+
+def nested(a, b):
+    makers = [lambda k=k: k + n for n in range(2) for k in range(a)]
+    sums = sum(n * k for n in range(3) for k in range(b) if (last := n) != k)
+    import os.path
+    from os import path
+
+    @functools.cache
+    @functools.lru_cache
+    def twice(n):
+        return 2 * n
+
+    return (
+        [one() for one in makers],
+        sums,
+        last if b > 1 else None,
+        twice(a),
+        os.path.join("a", "b"),
+        path.join("c", "d"),
+    )
+
+
+def annotated(a):
+    def inner(x: len(a)):
+        return x
+
+    return inner
+
+
+def waits_inside(a):
+    async def inner():
+        async for one in a:
+            yield one
+
+    return inner
 
 
 async def waits(a):
-    return a
+    return [one async for one in a]

@@ -5,10 +5,14 @@
 from __future__ import annotations
 
 import builtins
+import collections.abc
+import contextlib
 import importlib
 import operator
+import types
 
 from anabranch.python import ir
+from anabranch.python.lower import lower
 
 UNARY = {
     "+": operator.pos,
@@ -56,6 +60,8 @@ class LeaveError(Exception):
 class Machine:
     """A call of a lowered function."""
 
+    methods = None  # what functions see that the body of a class makes
+
     def __init__(self, function, names, scope, cells):
         self.function, self.names, self.scope, self.cells = (
             function,
@@ -91,6 +97,66 @@ class Machine:
             return leave.how == "continue"
         return True
 
+    def make_class(self, one):
+        cell, names = {}, {"__module__": self.scope["__name__"]}
+        outer = (self.names, *self.cells)
+        body = Machine(one.body, names, self.scope, outer)
+        body.methods = (cell, *outer)
+        with contextlib.suppress(LeaveError):
+            yield from body.block(one.body.body)
+        own = {k: v for k, v in names.items() if not k.startswith("%")}
+        bases = tuple(self.names[base.value] for base in one.bases)
+        made = cell["__class__"] = types.new_class(
+            one.body.name, bases, {}, lambda space: space.update(own)
+        )
+        for decorator in reversed(one.decorators):
+            wrap = self.names[decorator.function]
+            if decorator.arguments is not None:
+                wrap = wrap(
+                    **{a.name: self.names[a.value] for a in decorator.arguments}
+                )
+            made = wrap(made)
+        return made
+
+    def match(self, one):  # noqa: C901 - one case for each shape
+        n, value = self.names, self.names[one.value]
+        keys = [n[key] for key in one.keys]
+        match one.shape:
+            case "sequence":
+                if not isinstance(value, collections.abc.Sequence) or isinstance(
+                    value, str | bytes | bytearray
+                ):
+                    return False
+                least = len(one.parts) - (one.star is not None)
+                if len(value) < least or (one.star is None and len(value) > least):
+                    return False
+                values = list(value)
+                if one.star is not None:
+                    rest = len(values) - least
+                    values[one.star : one.star + rest] = [
+                        values[one.star : one.star + rest]
+                    ]
+            case "mapping":
+                if not isinstance(value, collections.abc.Mapping) or any(
+                    key not in value for key in keys
+                ):
+                    return False
+                values = [value[key] for key in keys]
+                if one.star is not None:
+                    values.append({k: v for k, v in value.items() if k not in keys})
+            case "class":
+                if not isinstance(value, keys[0]):
+                    return False
+                names = list(one.names)
+                for number, name in enumerate(names):
+                    if not name and keys[0] not in (int, str, float, list, dict, tuple):
+                        names[number] = keys[0].__match_args__[number]
+                if any(name and not hasattr(value, name) for name in names):
+                    return False
+                values = [getattr(value, name) if name else value for name in names]
+        n.update(zip(one.parts, values, strict=True))
+        return True
+
     def step(self, one):  # noqa: C901, PLR0912, PLR0915
         n = self.names
         match one:
@@ -101,7 +167,8 @@ class Machine:
             case ir.Store(scope="local"):
                 n[one.name] = n[one.value]
             case ir.Store(scope="cell"):
-                next(c for c in self.cells if one.name in c)[one.name] = n[one.value]
+                held = [c for c in self.cells if one.name in c]
+                (held or self.cells)[0][one.name] = n[one.value]
             case ir.Store():
                 self.scope[one.name] = n[one.value]
             case ir.Delete():
@@ -137,6 +204,9 @@ class Machine:
                         keywords.update(
                             value if given.name == "**" else {given.name: value}
                         )
+                if n[one.function] is super:
+                    first = n[self.function.parameters[0]]
+                    args = [self.lookup("__class__", "cell"), first]
                 n[one.target] = n[one.function](*args, **keywords)
             case ir.Build(kind="slice"):
                 n[one.target] = slice(*(n[item] for item in one.items))
@@ -169,6 +239,8 @@ class Machine:
                 rest = values[one.star : len(values) - after]
                 values[one.star : len(values) - after] = [rest]
                 n.update(zip(one.targets, values, strict=True))
+            case ir.Import(top=True):
+                n[one.target] = __import__(one.module)
             case ir.Import():
                 module = importlib.import_module(one.module)
                 n[one.target] = (
@@ -176,10 +248,14 @@ class Machine:
                 )
             case ir.MakeFunction():
                 defaults = {d.name: n[d.value] for d in one.defaults}
-                made = call(one.function, self.scope, (n, *self.cells), defaults)
-                for decorator in reversed(one.decorators):
-                    made = n[decorator](made)
-                n[one.target] = made
+                seen = self.methods or (n, *self.cells)
+                n[one.target] = call(one.function, self.scope, seen, defaults)
+            case ir.MakeClass():
+                n[one.target] = yield from self.make_class(one)
+            case ir.Annotate():
+                n.setdefault("__annotations__", {})[one.name] = object
+            case ir.Match():
+                n[one.target] = self.match(one)
             case ir.Yield(delegates=True):
                 n[one.target] = yield from n[one.value]
             case ir.Yield():
@@ -278,4 +354,4 @@ def machine_of(function):
     taken = names[: function.__code__.co_argcount]
     defaults = dict(zip(taken[len(taken) - len(late) :], late, strict=True))
     defaults.update(function.__kwdefaults__ or {})
-    return call(ir.lower(function), function.__globals__, (cells,), defaults)
+    return call(lower(function), function.__globals__, (cells,), defaults)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch.python.forwards import Outputs
-from anabranch.python.source import written
+from anabranch.python.lower import lower_callable
 
 
 class Item(NamedTuple):
@@ -37,6 +37,26 @@ def unpacked(item):
     return Pair(a, b)
 
 
+def assigned_to_itself(item):
+    while item.c:
+        a = a  # noqa: F821, PLW0127
+    return Pair(a, item.b)
+
+
+def or_none(item):
+    if item.a:
+        return None
+    return Pair(item.a, item.b)
+
+
+def of_a_case(item):
+    match item.c:
+        case 1:
+            return Pair(item.a, item.b)
+        case _:
+            return item._replace(b=2)
+
+
 def on_one_path(item):
     if item.a:
         return item
@@ -57,6 +77,9 @@ CASES = {
         {"a"},
     ),
     "computed": (lambda item: Pair(item.a + 0, item.b), {"b"}),
+    "assigned to itself": (assigned_to_itself, {"b"}),
+    "nothing is said of None": (or_none, {"a", "b"}),
+    "in every case of a match": (of_a_case, {"a"}),
     "a number": (lambda item: item.a, set()),
     "through another name": (renamed, {"a", "b"}),
     "a name that is assigned twice": (assigned_twice, {"b"}),
@@ -67,8 +90,8 @@ CASES = {
 
 @pytest.mark.parametrize(("function", "kept"), CASES.values(), ids=CASES)
 def test_of_result(function, kept):
-    source = written(function)
-    outputs = Outputs(source.node, source.function, {"item": "item"}, Item)
+    source = lower_callable(function)
+    outputs = Outputs(source.code, source.function, {"item": "item"}, Item)
 
     assert kept == outputs.of_result()
 
@@ -324,8 +347,8 @@ CONSTRUCTED = {
     ids=list(REPLACED),
 )
 def test_only_what_generated_code_copies_is_forwarded(kind, function, kept):
-    source = written(function)
-    outputs = Outputs(source.node, source.function, {"item": "item"}, kind)
+    source = lower_callable(function)
+    outputs = Outputs(source.code, source.function, {"item": "item"}, kind)
 
     assert kept == outputs.of_result()
 
@@ -334,7 +357,7 @@ def test_only_what_generated_code_copies_is_forwarded(kind, function, kept):
     ("function", "kept"), CONSTRUCTED.values(), ids=list(CONSTRUCTED)
 )
 def test_only_what_a_generated_constructor_stores_is_forwarded(function, kept):
-    source = written(function)
-    outputs = Outputs(source.node, source.function, {"item": "item"}, None)
+    source = lower_callable(function)
+    outputs = Outputs(source.code, source.function, {"item": "item"}, None)
 
     assert kept == outputs.of_result()

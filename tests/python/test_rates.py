@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 
+from anabranch.python.lower import lower_node
 from anabranch.python.rates import count_outputs
 from anabranch.python.traits import Push
 
@@ -39,15 +40,28 @@ CASES = {
         "def f(x):\n def g():\n  yield 1\n yield 2",
         (1, 1),
     ),
+    "one of the cases runs": (
+        "def f(x):\n match x:\n  case 1: yield 1\n  case _:\n   yield 2\n   yield 3",
+        (1, 2),
+    ),
+    "none of the cases may run": (
+        "def f(x):\n match x:\n  case 1: yield 1",
+        (0, 1),
+    ),
+    "what awaits has no bound": (
+        "def f(x):\n yield 1\n async for y in x: yield y",
+        (1, None),
+    ),
     "a lambda": ("lambda x: (x, x, x)", (3, 3)),
 }
-HELPER = ast.parse("def helper(x):\n yield 1\n if x: yield 2").body[0]
+HELPER = lower_node(ast.parse("def helper(x):\n yield 1\n if x: yield 2").body[0])
 
 
 @pytest.mark.parametrize(("text", "push"), CASES.values(), ids=CASES)
 def test_count_outputs(text, push):
     statement = ast.parse(textwrap.dedent(text)).body[0]
     node = statement.value if isinstance(statement, ast.Expr) else statement
-    known = {"helper": HELPER, "f": node}
+    function = lower_node(node)
+    known = {"helper": HELPER, "f": function}
 
-    assert Push(*push) == count_outputs(node, known.get)[0]
+    assert Push(*push) == count_outputs(function, known.get)[0]

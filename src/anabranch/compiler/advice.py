@@ -38,7 +38,8 @@ from anabranch.operators.stateless import (
 )
 from anabranch.operators.windows import Aggregate
 from anabranch.plan.plan import Plan, Region
-from anabranch.python.purity import find_own_write, replaces
+from anabranch.python.forwards import replaces
+from anabranch.python.purity import find_own_write
 from anabranch.python.traits import Cause, Evidence, Push, Traits
 
 _ANY_KEY = ("key",)  # stands for a key that only the user can choose

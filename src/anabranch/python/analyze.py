@@ -7,6 +7,7 @@ stream too, since no key keeps that state apart.
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -17,36 +18,49 @@ from anabranch.errors import PlanError
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import Kind, SinkKind, SourceKind
-from anabranch.graph.types import parameter_type
-from anabranch.operators.blocks import Block
+from anabranch.graph.types import fields_of, parameter_type
+from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.lookup import Lookup
 from anabranch.operators.sinks import WriteSink
-from anabranch.operators.sources import FromIterable, Generate, ReadSource
-from anabranch.operators.stateless import FlatMap, describe_function
-from anabranch.operators.windows import Aggregate
-from anabranch.python.arrivals import SOMETHING, Arrival
-from anabranch.python.flow import arriving_at, blame_givers, departing_from, offered_by
-from anabranch.python.implicit import (
-    findings_of_construction,
-    findings_of_items,
-    findings_of_pickling,
-    findings_of_readings,
+from anabranch.operators.sources import FromIterable, Generate, Offered, ReadSource
+from anabranch.operators.stateless import (
+    Filter,
+    FlatMap,
+    Map,
+    Merge,
+    Punctuate,
+    Split,
+    Union,
+    describe_function,
 )
+from anabranch.operators.windows import Aggregate
+from anabranch.python.arrivals import (
+    ANYTHING,
+    NOBODY,
+    SOMETHING,
+    Arrival,
+    arrival_of,
+    look_into,
+)
+from anabranch.python.forwards import forwards_of
 from anabranch.python.lift import find_lift
-from anabranch.python.objects import CALLABLES, is_scalar, is_users_code
+from anabranch.python.objects import CALLABLES, is_scalar, is_scalar_type, is_users_code
 from anabranch.python.purity import (
     Code,
     Use,
-    Verdicts,
     find_own_write,
+    findings_of_construction,
     findings_of_function,
+    findings_of_items,
     findings_of_operator,
+    findings_of_pickling,
+    findings_of_readings,
     findings_of_scan,
 )
-from anabranch.python.rates import forwards_of, push_of
-from anabranch.python.sharing import ATTRIBUTE, Sharing
+from anabranch.python.rates import push_of
+from anabranch.python.sharing import ATTRIBUTE, Sharing, Verdicts
 from anabranch.python.traits import (
     Cause,
     Evidence,
@@ -475,3 +489,91 @@ def _cause(effect: Effect) -> Cause:
             return "shared"
         case "unknown":
             return "unseen"
+
+
+# -- the types of the items on each stream
+
+
+def annotated_arrival(kind: Any) -> Arrival:
+    """Return the types of items that are made by their annotation, as rows of a file are.
+
+    >>> annotated_arrival(int).complete, annotated_arrival(None).complete
+    (True, False)
+    """
+    if is_scalar_type(kind):
+        return arrival_of([kind])
+    fields = fields_of(kind)
+    if fields is None:
+        return ANYTHING
+    known = all(map(is_scalar_type, fields.values()))
+    if not known:
+        return SOMETHING._replace(top=frozenset([kind]))
+    made = arrival_of([*fields.values(), type(None)])
+    return Arrival(frozenset([kind]), made.types | {kind}, complete=True, sets=False)
+
+
+_LOOKED_INTO = (list, tuple, set, frozenset, dict, str, bytes, collections.deque)
+
+
+def arriving_at(op: Op, given: Mapping[str, Arrival]) -> Arrival:
+    """Return of which types the items are that reach an operator."""
+    found = NOBODY
+    for each in op.inputs:
+        found |= given.get(each.operator, ANYTHING)
+    return found
+
+
+def offered_by(kind: SourceKind, item: Any) -> Arrival:
+    """Return of which types the items of a source are.
+
+    Only the containers of Python's own are looked into; of other iterables, which may
+    run code, nothing is known.
+    """
+    items: Any = getattr(kind, "items", None)
+    if isinstance(kind, Offered) and items is None:
+        return arrival_of([int])
+    if type(items) is range:
+        return arrival_of([int])
+    if type(items) in _LOOKED_INTO:
+        return look_into([*items]) if len(items) else SOMETHING
+    return SOMETHING if item is None else annotated_arrival(item)
+
+
+def departing_from(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
+    """Return of which types the items are that an operator gives."""
+    kind = op.kind
+    if isinstance(kind, Map | FlatMap | Scan | Apply | Block | Generate) or (
+        isinstance(kind, Aggregate) and kind.function is not None
+    ):
+        given = NOBODY
+        for each in found:
+            given |= each.gives
+        if given != NOBODY and (given.complete or not given.sets):
+            return given
+        return annotated_arrival(op.type)._replace(sets=given.sets and op.type is None)
+    if isinstance(kind, Filter | Punctuate | Split | Union | Merge | Deal | Collect):
+        return arrival
+    if isinstance(kind, SourceKind):
+        return arrival
+    given = SOMETHING._replace(sets=arrival.sets)
+    if isinstance(kind, Lookup):
+        given |= look_into([*kind.table.values(), *kind.default])
+    for each in found:
+        given |= each.gives
+    return given
+
+
+def blame_givers(
+    graph: Graph, found: dict[str, list[Findings]], given: Mapping[str, Arrival]
+) -> None:
+    """Keep a set in one process from where it is made to where its order matters."""
+    for op in reversed(graph.ops):
+        if not any(each.orders_items for each in found[op.name]):
+            continue
+        for name in {each.operator for each in op.inputs if each.operator in graph}:
+            if given[name].sets:
+                effect = Findings(orders_items=True)
+                text = f"gives a set, and {op.name} depends on its order"
+                site = graph[name].site
+                effect.effect("impure", text, Place(site.file, site.line))
+                found[name].append(effect)

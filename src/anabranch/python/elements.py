@@ -21,7 +21,6 @@ global stands for. `is` tells them apart, and so does everything that falls back
 
 from __future__ import annotations
 
-import ast
 import collections
 import copy
 import enum
@@ -30,15 +29,15 @@ import math
 import pickle
 import pprint
 import types
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 import numpy as np
 
 from anabranch.graph.declarations import is_trusted
 from anabranch.python.classes import classes_of, member_of, parts_of_annotation
-from anabranch.python.known import module_of, why_impure
+from anabranch.python.implicit import BUILTINS, IMPLICIT
+from anabranch.python.known import can_be_shared, facts_of, module_of, why_impure
 from anabranch.python.objects import (
     CALLABLES,
     CONTAINERS,
@@ -57,8 +56,6 @@ from anabranch.python.objects import (
     parts_of_object,
     types_in,
 )
-from anabranch.python.packages import can_be_shared, facts_of
-from anabranch.python.universe import Universe
 from anabranch.python.values import (
     LOST,
     MADE,
@@ -67,272 +64,282 @@ from anabranch.python.values import (
     Bound,
     Change,
     Closure,
-    Findings,
-    Frame,
     Fresh,
+    Here,
     Input,
+    Interpreter,
     Known,
     LibraryObject,
     Lost,
     Method,
+    Parent,
     Place,
     Plain,
     Root,
     Shared,
     Value,
     join,
-    shown,
 )
 
 
-class Elements(ABC):
-    """The part of the interpreter that looks into values."""
+def note_unknown(run: Interpreter, text: str, here: Here) -> Value:
+    """Record that something cannot be followed: any function may run."""
+    at = here.place
+    run.found.effect("unknown", text, at)
+    run.found.calls_anyone = run.found.calls_anyone or at
+    return LOST
 
-    def __init__(self, universe: Universe) -> None:
-        self.universe = universe
-        self.program = universe  # without the classes that the function defines
-        self.found = Findings()
-        self.heap = self.found.heap
-        self.changed_sites: set[int] = set()  # of objects that were made here
 
-    @abstractmethod
-    def call(
-        self, callee: Value, args: Arguments, node: ast.AST, frame: Frame
-    ) -> Value:
-        """Return what a call gives, and record what it does."""
+def note_unknown_code(run: Interpreter, text: str, here: Here) -> Value:
+    """Record that code runs which cannot be read: it may do anything."""
+    at = here.place
+    run.found.effect("unknown", text, at)
+    run.found.writes_anything = run.found.writes_anything or at
+    return LOST
 
-    def at(self, node: ast.AST, frame: Frame) -> Place:
-        """Return the line of a node."""
-        return Place(frame.file, getattr(node, "lineno", 0) or frame.node.lineno)  # type: ignore[attr-defined]
 
-    def unknown(self, text: str, node: ast.AST, frame: Frame) -> Value:
-        """Record that something cannot be followed: any function may run."""
-        at = self.at(node, frame)
-        self.found.effect("unknown", text, at)
-        self.found.calls_anyone = self.found.calls_anyone or at
-        return LOST
+def note_unknown_package(
+    run: Interpreter, text: str, given: Value, here: Here
+) -> Value:
+    """Record that a package runs of which nothing is known but what it is given."""
+    run.found.effect("unknown", text, here.place)
+    escape(run, given, here)
+    return MADE
 
-    def unknown_code(self, text: str, node: ast.AST, frame: Frame) -> Value:
-        """Record that code runs which cannot be read: it may do anything."""
-        at = self.at(node, frame)
-        self.found.effect("unknown", text, at)
-        self.found.writes_anything = self.found.writes_anything or at
-        return LOST
 
-    def unknown_package(
-        self, text: str, given: Value, node: ast.AST, frame: Frame
-    ) -> Value:
-        """Record that a package runs of which nothing is known but what it is given."""
-        self.found.effect("unknown", text, self.at(node, frame))
-        self.escape(given, node, frame)
+def escape(run: Interpreter, given: Value, here: Here) -> None:
+    """Record that values are out of sight: whoever has them may change them."""
+    at = here.place
+    for root in find_reachable(run, given):
+        match root:
+            case Known(obj=obj):
+                _escape_existing(run, obj, at)
+            case Bound(owner=Known(obj=obj)) | Method(owner=Known(obj=obj)):
+                _escape_existing(run, obj, at)
+            case Shared(_, target) if target:
+                run.found.changes.setdefault(target, Change(None, *at))
+            case Parent(owner=Known(obj=obj)):
+                _escape_existing(run, obj, at)
+            case Lost(made=False):
+                run.found.writes_anything = run.found.writes_anything or at
+
+
+def _escape_existing(run: Interpreter, obj: Any, at: Place) -> None:
+    if isinstance(obj, types.ModuleType):
+        run.found.writes_anything = run.found.writes_anything or at
+        return
+    for each in held_objects(obj):
+        run.found.escape(each, at)
+
+
+def read_existing(run: Interpreter, obj: Any, text: str, here: Here) -> Value:
+    """Return the value of an object that was there before the call."""
+    if is_scalar(obj) and not holds_set(obj):
+        nan = holds_nan(obj)
+        return frozenset([Known(obj, text) if nan else Plain(type(obj))])
+    if isinstance(obj, types.MethodType) and isinstance(
+        obj.__func__, types.FunctionType
+    ):
+        owner = read_existing(run, obj.__self__, text, here)
+        return frozenset(Bound(root, obj.__func__) for root in owner)
+    facts = facts_of(type(obj))
+    if (
+        isinstance(obj, (*CALLABLES, *CONTAINERS, types.ModuleType))
+        or is_instance_of_users(obj)
+        or hasattr(type(obj), "__anabranch__")
+        or (facts is not None and facts.can_be_shared)
+        or is_trusted(type(obj).__module__)
+    ):
+        if not isinstance(obj, (*CALLABLES, types.ModuleType)):
+            run.found.touch(text, obj, here.place)
+        foreign = run.universe.foreign_part(obj, can_be_shared)
+        if foreign is not None:
+            return _read_foreign(run, obj, f"{text} holds a {foreign}", here)
+        return frozenset([Known(obj, text)])
+    why = why_impure(type(obj))
+    if why is not None:
+        run.found.effect("impure", f"{text} {why}", here.place)
+        _escape_existing(run, obj, here.place)
         return MADE
+    kind = type(obj).__name__
+    what = f"{text} is a {kind} that outlives the call"
+    return _read_foreign(run, obj, what, here)
 
-    def escape(self, given: Value, node: ast.AST, frame: Frame) -> None:
-        """Record that values are out of sight: whoever has them may change them."""
-        at = self.at(node, frame)
-        for root in self.reachable(given):
-            match root:
-                case Known(obj=obj):
-                    self._escape_existing(obj, at)
-                case Bound(owner=Known(obj=obj)) | Method(owner=Known(obj=obj)):
-                    self._escape_existing(obj, at)
-                case Shared(_, target) if target:
-                    self.found.changes.setdefault(target, Change(None, *at))
-                case Lost(made=False):
-                    self.found.writes_anything = self.found.writes_anything or at
 
-    def _escape_existing(self, obj: Any, at: Place) -> None:
-        if isinstance(obj, types.ModuleType):
-            self.found.writes_anything = self.found.writes_anything or at
-            return
-        for each in held_objects(obj):
-            self.found.escape(each, at)
+def _read_foreign(run: Interpreter, obj: Any, text: str, here: Here) -> Value:
+    """Return an object of a package's; using it may change it."""
+    run.found.effect("unknown", text, here.place)
+    run.found.touch(text, obj, here.place)
+    _escape_existing(run, obj, here.place)
+    return MADE
 
-    def existing(self, obj: Any, text: str, node: ast.AST, frame: Frame) -> Value:
-        """Return the value of an object that was there before the call."""
-        if is_scalar(obj) and not holds_set(obj):
-            nan = holds_nan(obj)
-            return frozenset([Known(obj, text) if nan else Plain(type(obj))])
-        if isinstance(obj, types.MethodType) and isinstance(
-            obj.__func__, types.FunctionType
-        ):
-            owner = self.existing(obj.__self__, text, node, frame)
-            return frozenset(Bound(root, obj.__func__) for root in owner)
+
+def list_elements(run: Interpreter, value: Value, here: Here) -> Value:
+    """Return what indexing or iterating a value may give."""
+    return join(_list_elements_of(run, root, here) for root in value)
+
+
+def _list_elements_of(run: Interpreter, root: Root, here: Here) -> Value:
+    match root:
+        case Fresh(site):
+            ran = _run_access(run, root, here)
+            return run.heap.elements(site) | ran
+        case Input(kind):
+            ran = _run_access(run, root, here)
+            return ran.union(parts_of_annotation(kind, run.universe))
+        case Known(obj=obj, text=text):
+            return _list_elements_of_existing(run, root, obj, text, here)
+        case Shared():
+            return _run_access(run, root, here) | {root}
+        case Lost():
+            return frozenset([root])
+    return PLAIN
+
+
+def _run_access(run: Interpreter, root: Root, here: Here) -> Value:
+    ran = run_special(run, root, IMPLICIT["element"], here)
+    return ran | look_inside(run, ran)  # what `__iter__` gives is gone through
+
+
+def _list_elements_of_existing(
+    run: Interpreter, root: Known, obj: Any, text: str, here: Here
+) -> Value:
+    inside = f"what lies in {text}"
+    if isinstance(obj, collections.defaultdict):
+        what = f"reading {text} may add a key to it"
+        run.found.change(obj, what, here.place, root.variable)
+    ran = _run_access(run, root, here)
+    if isinstance(obj, type) and issubclass(obj, enum.Enum):
+        return ran | frozenset([member_of(obj)])
+    if isinstance(obj, type):
+        special = class_attribute(obj, "__class_getitem__")
+        function = function_in(special)
+        if isinstance(function, types.FunctionType):
+            if is_users_code(function.__code__):
+                return note_unknown(run, f"{here.text} runs {text}", here)
+            return ran | {root}  # of typing.Generic: the class, with a note
+    if not isinstance(obj, CONTAINERS):
         facts = facts_of(type(obj))
-        if (
-            isinstance(obj, (*CALLABLES, *CONTAINERS, types.ModuleType))
-            or is_instance_of_users(obj)
-            or hasattr(type(obj), "__anabranch__")
-            or (facts is not None and facts.can_be_shared)
-            or is_trusted(type(obj).__module__)
-        ):
-            if not isinstance(obj, (*CALLABLES, types.ModuleType)):
-                self.found.touch(text, obj, self.at(node, frame))
-            foreign = self.universe.foreign_part(obj, can_be_shared)
-            if foreign is not None:
-                return self._foreign(obj, f"{text} holds a {foreign}", node, frame)
-            return frozenset([Known(obj, text)])
-        why = why_impure(type(obj))
-        if why is not None:
-            self.found.effect("impure", f"{text} {why}", self.at(node, frame))
-            self._escape_existing(obj, self.at(node, frame))
-            return MADE
-        kind = type(obj).__name__
-        what = f"{text} is a {kind} that outlives the call"
-        return self._foreign(obj, what, node, frame)
+        is_table = facts is not None and facts.open  # its columns are like it
+        like = frozenset([type(obj)]) if is_table else None
+        return ran | frozenset([Shared(inside, id(obj), like)])
+    held = contents(obj)
+    if held is None:
+        kinds = types_in(obj)
+        flat = kinds and all(map(is_scalar_type, kinds))
+        within = Shared(inside, id(obj), run.universe.kinds_within(obj))
+        return ran | (PLAIN if flat else frozenset([within]))
+    return ran | join(read_existing(run, each, inside, here) for each in held)
 
-    def _foreign(self, obj: Any, text: str, node: ast.AST, frame: Frame) -> Value:
-        """Return an object of a package's; using it may change it."""
-        self.found.effect("unknown", text, self.at(node, frame))
-        self.found.touch(text, obj, self.at(node, frame))
-        self._escape_existing(obj, self.at(node, frame))
-        return MADE
 
-    def elements(self, value: Value, node: ast.AST, frame: Frame) -> Value:
-        """Return what indexing or iterating a value may give."""
-        return join(self._elements(root, node, frame) for root in value)
-
-    def _elements(self, root: Root, node: ast.AST, frame: Frame) -> Value:
+def look_inside(run: Interpreter, value: Value) -> Value:
+    """Return what can be reached from a value in one step, running nothing."""
+    found: set[Root] = set()
+    for root in value:
         match root:
             case Fresh(site):
-                ran = self._run_access(root, node, frame)
-                return self.heap.elements(site) | ran
+                found |= run.heap.inside(site)
             case Input(kind):
-                ran = self._run_access(root, node, frame)
-                return ran.union(parts_of_annotation(kind, self.universe))
-            case Known(obj=obj, text=text):
-                return self._elements_of_existing(root, obj, text, node, frame)
+                found.update(parts_of_annotation(kind, run.universe))
+            case Known(obj=obj, text=text) if not isinstance(obj, CALLABLES):
+                found |= _look_inside_existing(run, obj, f"what lies in {text}")
             case Shared():
-                return self._run_access(root, node, frame) | {root}
-            case Lost():
-                return frozenset([root])
+                found.add(root)
+    return frozenset(found)
+
+
+def _look_inside_existing(run: Interpreter, obj: Any, text: str) -> Value:
+    if isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
         return PLAIN
+    listed = contents(obj) if isinstance(obj, CONTAINERS) else None
+    if listed is not None and all(map(is_scalar, listed)):
+        return frozenset(Plain(type(each)) for each in listed)
+    kinds = None
+    if isinstance(obj, CONTAINERS) or is_instance_of_users(obj):
+        kinds = run.universe.kinds_within(obj)
+    return frozenset([Shared(text, id(obj), kinds)])
 
-    def _run_access(self, root: Root, node: ast.AST, frame: Frame) -> Value:
-        names = ("__getitem__", "__iter__", "__next__", "__missing__")
-        ran = self.run_special(root, names, node, frame)
-        return ran | self.inside(ran)  # what `__iter__` gives is gone through
 
-    def _elements_of_existing(
-        self, root: Known, obj: Any, text: str, node: ast.AST, frame: Frame
-    ) -> Value:
-        inside = f"what lies in {text}"
-        if isinstance(obj, collections.defaultdict):
-            what = f"reading {text} may add a key to it"
-            self.found.change(obj, what, self.at(node, frame), root.variable)
-        ran = self._run_access(root, node, frame)
-        if isinstance(obj, type) and issubclass(obj, enum.Enum):
-            return ran | frozenset([member_of(obj)])
-        if isinstance(obj, type):
-            special = class_attribute(obj, "__class_getitem__")
-            function = function_in(special)
-            if isinstance(function, types.FunctionType):
-                if is_users_code(function.__code__):
-                    return self.unknown(f"{shown(node)} runs {text}", node, frame)
-                return ran | {root}  # of typing.Generic: the class, with a note
-        if not isinstance(obj, CONTAINERS):
-            facts = facts_of(type(obj))
-            is_table = facts is not None and facts.open  # its columns are like it
-            like = frozenset([type(obj)]) if is_table else None
-            return ran | frozenset([Shared(inside, id(obj), like)])
-        held = contents(obj)
-        if held is None:
-            kinds = types_in(obj)
-            flat = kinds and all(map(is_scalar_type, kinds))
-            within = Shared(inside, id(obj), self.universe.kinds_within(obj))
-            return ran | (PLAIN if flat else frozenset([within]))
-        return ran | join(self.existing(each, inside, node, frame) for each in held)
+def find_reachable(run: Interpreter, value: Value) -> Value:
+    """Return a value with all that can be reached from it, running nothing."""
+    while not (more := look_inside(run, value)) <= value:
+        value |= more
+    return value
 
-    def inside(self, value: Value) -> Value:
-        """Return what can be reached from a value in one step, running nothing."""
-        found: set[Root] = set()
-        for root in value:
-            match root:
-                case Fresh(site):
-                    found |= self.heap.inside(site)
-                case Input(kind):
-                    found.update(parts_of_annotation(kind, self.universe))
-                case Known(obj=obj, text=text) if not isinstance(obj, CALLABLES):
-                    found |= self._inside_existing(obj, f"what lies in {text}")
-                case Shared():
-                    found.add(root)
-        return frozenset(found)
 
-    def _inside_existing(self, obj: Any, text: str) -> Value:
-        if isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
-            return PLAIN
-        listed = contents(obj) if isinstance(obj, CONTAINERS) else None
-        if listed is not None and all(map(is_scalar, listed)):
-            return frozenset(Plain(type(each)) for each in listed)
-        kinds = None
-        if isinstance(obj, CONTAINERS) or is_instance_of_users(obj):
-            kinds = self.universe.kinds_within(obj)
-        return frozenset([Shared(text, id(obj), kinds)])
+def find_operands(run: Interpreter, value: Value) -> Value:
+    """Return whatever a builtin may apply operators to; only their classes count.
 
-    def reachable(self, value: Value) -> Value:
-        """Return a value with all that can be reached from it, running nothing."""
-        while not (more := self.inside(value)) <= value:
-            value |= more
-        return value
+    Of an object that exists this is what it holds now, of others what they may.
+    """
+    found: set[Root] = set()
+    waiting = list(value)
+    while waiting:
+        root = waiting.pop()
+        if root in found:
+            continue
+        found.add(root)
+        if not isinstance(root, Known):
+            waiting.extend(look_inside(run, frozenset([root])))
+        elif (listed := parts_of_object(root.obj)) is not None:
+            waiting.extend(Known(each, root.text) for each in listed)
+        elif isinstance(root.obj, CONTAINERS):
+            waiting.append(Shared(root.text, id(root.obj)))
+    return frozenset(found)
 
-    def operands(self, value: Value) -> Value:
-        """Return whatever a builtin may apply operators to; only their classes count.
 
-        Of an object that exists this is what it holds now, of others what they may.
-        """
-        found: set[Root] = set()
-        waiting = list(value)
-        while waiting:
-            root = waiting.pop()
-            if root in found:
-                continue
-            found.add(root)
-            if not isinstance(root, Known):
-                waiting.extend(self.inside(frozenset([root])))
-            elif (listed := parts_of_object(root.obj)) is not None:
-                waiting.extend(Known(each, root.text) for each in listed)
-            elif isinstance(root.obj, CONTAINERS):
-                waiting.append(Shared(root.text, id(root.obj)))
-        return frozenset(found)
+def run_special(
+    run: Interpreter,
+    root: Root,
+    names: Iterable[str],
+    here: Here,
+    args: Arguments | None = None,
+) -> Value:
+    """Run the user's special methods that an operation on `root` may run."""
+    ran: list[Value] = []
+    for name in names:
+        for function in find_candidates(run, root, name):
+            callee: Value = frozenset([Bound(root, function)])
+            given = args or Arguments(rest=frozenset([root, Plain()]))
+            ran.append(run.call(callee, given, here))
+    return join(ran)
 
-    def run_special(
-        self,
-        root: Root,
-        names: Iterable[str],
-        node: ast.AST,
-        frame: Frame,
-        args: Arguments | None = None,
-    ) -> Value:
-        """Run the user's special methods that an operation on `root` may run."""
-        ran: list[Value] = []
-        for name in names:
-            for function in self.candidates(root, name):
-                callee: Value = frozenset([Bound(root, function)])
-                given = args or Arguments(rest=frozenset([root, Plain()]))
-                ran.append(self.call(callee, given, node, frame))
-        return join(ran)
 
-    def run_operators(self, value: Value, node: ast.AST, frame: Frame) -> None:
-        """Run every special method that a builtin may run on a value or its parts."""
-        args = Arguments(rest=self.reachable(value) | PLAIN)
-        for root in self.operands(value):
-            classes = classes_of(root, self.universe)
-            for function in self.universe.operators(classes):
-                self.call(frozenset([Bound(root, function)]), args, node, frame)
+def run_builtin(run: Interpreter, obj: Any, value: Value, here: Here) -> None:
+    """Run the special methods that a function of Python's may run on its arguments."""
+    names = BUILTINS.get(obj) if isinstance(obj, Hashable) else None
+    if names is None:
+        run_operators(run, value, here)
+        return
+    args = Arguments(rest=find_reachable(run, value) | PLAIN)
+    for root in find_operands(run, value):
+        run_special(run, root, names, here, args)
 
-    def candidates(self, root: Root, name: str) -> list[types.FunctionType]:
-        """Return the functions of the user's that `name` may mean for a value."""
-        classes = classes_of(root, self.universe)
-        if classes is None:
-            return self.universe.definitions(name)
-        return [
-            function
-            for each in classes
-            if isinstance(
-                function := function_in(class_attribute(each, name)), types.FunctionType
-            )
-            and is_users_code(function.__code__)
-        ]
+
+def run_operators(run: Interpreter, value: Value, here: Here) -> None:
+    """Run every special method that a builtin may run on a value or its parts."""
+    args = Arguments(rest=find_reachable(run, value) | PLAIN)
+    for root in find_operands(run, value):
+        classes = classes_of(root, run.universe)
+        for function in run.universe.operators(classes):
+            run.call(frozenset([Bound(root, function)]), args, here)
+
+
+def find_candidates(
+    run: Interpreter, root: Root, name: str
+) -> list[types.FunctionType]:
+    """Return the functions of the user's that `name` may mean for a value."""
+    classes = classes_of(root, run.universe)
+    if classes is None:
+        return run.universe.definitions(name)
+    return [
+        function
+        for each in classes
+        if isinstance(
+            function := function_in(class_attribute(each, name)), types.FunctionType
+        )
+        and is_users_code(function.__code__)
+    ]
 
 
 _NUMBERS = (int, float, bool, complex)
@@ -360,7 +367,7 @@ _GO_THROUGH = frozenset(
 _GO_THROUGH_MODULES = ("itertools", "collections", "heapq", "statistics", "numpy")
 _SHOWING = frozenset(map(id, (str, repr, ascii, format, pprint.pformat)))
 _COMPARING = frozenset(map(id, (sorted, min, max)))
-_TEXTS = ("__repr__", "__str__", "__format__")
+_TEXTS = tuple(reversed(IMPLICIT["text"]))
 # Methods that go through what they are given, or take what comes first.
 _ORDERED_METHODS = frozenset(
     ["join", "extend", "extendleft", "update", "fromkeys", "format", "format_map"]
@@ -396,266 +403,267 @@ def _is_made_of_numbers(obj: Any) -> bool:
     return type(obj) in _NUMBERS
 
 
-class Processes(Elements):
-    """The part of the interpreter that looks for what depends on the process."""
+def watch_iteration(
+    run: Interpreter, value: Value, here: Here, *, given: Sure = "perhaps"
+) -> None:
+    """Record that the order of a value's elements matters here, if it is a set.
 
-    def __init__(self, universe: Universe) -> None:
-        super().__init__(universe)
-        self.order_free: set[ast.AST] = set()  # comprehensions for such functions
-        self.unordered_sites: set[int] = set()  # sets that were made of sets
+    `given` says how sure that must be: code that plainly goes through a value
+    counts where it may be a set, a call that takes anything only where it is one.
+    """
+    unordered = [
+        root for root in value if _is_set(run, root, given) and _is_unordered(run, root)
+    ]
+    run.found.orders_items |= any(isinstance(root, Input) for root in unordered)
+    if unordered:
+        text = (
+            f"{here.text} depends on the order of a set, which differs from "
+            "process to process; use sorted(...)"
+        )
+        run.found.effect("impure", text, here.place)
 
-    @abstractmethod
-    def watch_nans(self, value: Value, node: ast.AST, frame: Frame) -> None:
-        """Record that parts of items are compared, of which two may be one NaN."""
 
-    def watch_iteration(
-        self, value: Value, node: ast.AST, frame: Frame, *, given: Sure = "perhaps"
-    ) -> None:
-        """Record that the order of a value's elements matters here, if it is a set.
+def _is_set(run: Interpreter, root: Root, given: Sure) -> bool:
+    if given == "perhaps":
+        return True
+    classes = classes_of(root, run.universe)
+    is_set = [issubclass(each, _SETS) for each in classes or ()]
+    return any(is_set) if given == "known" else bool(is_set) and all(is_set)
 
-        `given` says how sure that must be: code that plainly goes through a value
-        counts where it may be a set, a call that takes anything only where it is one.
-        """
-        unordered = [
-            root
-            for root in value
-            if self._is_set(root, given) and self._is_unordered(root)
-        ]
-        self.found.orders_items |= any(isinstance(root, Input) for root in unordered)
-        if unordered:
-            text = (
-                f"{shown(node)} depends on the order of a set, which differs from "
-                "process to process; use sorted(...)"
+
+def watch_call(run: Interpreter, obj: Any, args: Arguments, here: Here) -> None:
+    """Look at what a function of Python's is given."""
+    if id(obj) in _SHOWING:
+        watch_text(run, args.all(), here)
+        return
+    if obj in (set, frozenset, collections.Counter):
+        watch_nans(run, args.all(), here)
+        remember_order(run, args.all(), run.heap.site((here.step, obj)))
+    if id(obj) in _COMPARING:
+        _watch_comparison(run, args.all(), here)
+    order_free = id(obj) in ORDER_FREE and "key" not in args.keywords
+    if not order_free or (obj is sum and not are_whole_numbers(run, args)):
+        given: Sure = "perhaps" if _goes_through(obj) else "surely"
+        watch_iteration(run, args.all(), here, given=given)
+
+
+def _watch_comparison(run: Interpreter, value: Value, here: Here) -> None:
+    """Record that the least of a set is taken where some members are incomparable."""
+    for root in value:
+        if not _is_set(run, root, "known") or not _is_unordered(run, root):
+            continue
+        kinds = [classes_of(each, run.universe) for each in _find_members(run, root)]
+        found = frozenset().union(*(each or () for each in kinds))
+        if any(issubclass(each, frozenset) or is_users_class(each) for each in found):
+            watch_iteration(run, frozenset([root]), here)
+
+
+def watch_method(
+    run: Interpreter, owner: Root, name: str, args: Arguments, here: Here
+) -> None:
+    """Look at what a method is called on, and with."""
+    classes = classes_of(owner, run.universe) or frozenset()
+    of_set = bool(classes) and all(issubclass(each, _SETS) for each in classes)
+    if name == "pop":
+        watch_iteration(run, frozenset([owner]), here)
+    elif name in _ORDERED_METHODS and not of_set:
+        watch_iteration(run, args.all(), here)
+    if name in ("format", "format_map"):
+        watch_text(run, args.all(), here)
+    elif name in _TEXTS:
+        watch_text(run, frozenset([owner]), here)
+
+
+def watch_text(run: Interpreter, value: Value, here: Here) -> None:
+    """Record that a value is shown as text, where that tells more than it should."""
+    watch_iteration(run, find_operands(run, value), here, given="known")
+    for root in find_operands(run, value):
+        if _shows_address(run, root, inside=root not in value):
+            text = f"{here.text} shows where an object lies in memory"
+            run.found.effect("impure", text, here.place)
+
+
+def _shows_address(run: Interpreter, root: Root, *, inside: bool) -> bool:
+    if isinstance(root, Closure | Bound | Method):
+        return True
+    if isinstance(root, Known) and isinstance(root.obj, _FUNCTIONS):
+        return True
+    names = _TEXTS[:1] if inside else _TEXTS
+    return any(
+        cls is types.GeneratorType
+        or all(getattr(cls, name) is getattr(object, name) for name in names)
+        for cls in classes_of(root, run.universe) or ()
+        if cls is not LibraryObject
+    )
+
+
+def are_whole_numbers(run: Interpreter, args: Arguments) -> bool:
+    """Tell whether a sum of the arguments is the same in any order."""
+    return all(
+        isinstance(each, Plain) and each.type in (int, bool)
+        for root in args.all()
+        for each in look_inside(run, frozenset([root]))
+    )
+
+
+def _is_unordered(run: Interpreter, root: Root) -> bool:
+    """Tell whether a value may be a set that another process orders otherwise.
+
+    A set that was made elsewhere is built anew when it is sent, and its order then
+    depends on the size that it once had, whatever the hashes are.
+    """
+    classes = classes_of(root, run.universe)
+    if classes is None or LibraryObject in classes:
+        return _may_be_set(run, root)
+    if not any(issubclass(each, _SETS) for each in classes):
+        return False
+    if isinstance(root, Known):
+        return not _is_rebuilt_alike(root.obj)
+    if not isinstance(root, Fresh) or root.site in run.unordered_sites:
+        return True
+    return not all(
+        map(functools.partial(_has_steady_hash, run), _find_members(run, root))
+    )
+
+
+def _may_be_set(run: Interpreter, root: Root) -> bool:
+    """Tell whether a value whose class is not known may be a set."""
+    match root:
+        case Input():
+            return run.universe.arriving.sets
+        case Fresh(site):  # what a function made of a set may be a set again
+            inside = find_operands(run, run.heap.inside(site)) - {root}
+            return any(
+                _is_unordered(run, each)
+                for each in inside
+                if isinstance(each, Input | Known | Shared)
+                or (classes_of(each, run.universe) or frozenset()) & {*_SETS}
             )
-            self.found.effect("impure", text, self.at(node, frame))
+    return False
 
-    def _is_set(self, root: Root, given: Sure) -> bool:
-        if given == "perhaps":
-            return True
-        classes = classes_of(root, self.universe)
-        is_set = [issubclass(each, _SETS) for each in classes or ()]
-        return any(is_set) if given == "known" else bool(is_set) and all(is_set)
 
-    def watch_call(
-        self, obj: Any, args: Arguments, node: ast.AST, frame: Frame
-    ) -> None:
-        """Look at what a function of Python's is given."""
-        if id(obj) in _SHOWING:
-            self.watch_text(args.all(), node, frame)
-            return
-        if obj in (set, frozenset, collections.Counter):
-            self.watch_nans(args.all(), node, frame)
-            self.remember_order(args.all(), self.heap.site((node, obj)))
-        if id(obj) in _COMPARING:
-            self._watch_comparison(args.all(), node, frame)
-        order_free = id(obj) in ORDER_FREE and "key" not in args.keywords
-        if not order_free or (obj is sum and not self.are_whole_numbers(args)):
-            given: Sure = "perhaps" if _goes_through(obj) else "surely"
-            self.watch_iteration(args.all(), node, frame, given=given)
+def remember_order(run: Interpreter, value: Value, made: int) -> None:
+    """Note that a set which is made here takes over the order of another one."""
+    if made not in run.unordered_sites and any(
+        map(functools.partial(_is_unordered, run), value)
+    ):
+        run.unordered_sites.add(made)
 
-    def _watch_comparison(self, value: Value, node: ast.AST, frame: Frame) -> None:
-        """Record that the least of a set is taken where some members are incomparable."""
-        for root in value:
-            if not self._is_set(root, "known") or not self._is_unordered(root):
-                continue
-            kinds = [classes_of(each, self.universe) for each in self._members(root)]
-            found = frozenset().union(*(each or () for each in kinds))
-            if any(
-                issubclass(each, frozenset) or is_users_class(each) for each in found
-            ):
-                self.watch_iteration(frozenset([root]), node, frame)
 
-    def watch_method(
-        self, owner: Root, name: str, args: Arguments, node: ast.AST, frame: Frame
-    ) -> None:
-        """Look at what a method is called on, and with."""
-        classes = classes_of(owner, self.universe) or frozenset()
-        of_set = bool(classes) and all(issubclass(each, _SETS) for each in classes)
-        if name == "pop":
-            self.watch_iteration(frozenset([owner]), node, frame)
-        elif name in _ORDERED_METHODS and not of_set:
-            self.watch_iteration(args.all(), node, frame)
-        if name in ("format", "format_map"):
-            self.watch_text(args.all(), node, frame)
-        elif name in _TEXTS:
-            self.watch_text(frozenset([owner]), node, frame)
+def _find_members(run: Interpreter, root: Root) -> Value:
+    match root:
+        case Known(obj=obj):
+            listed = contents(obj)
+            if listed is None:
+                return frozenset([Plain()])
+            return frozenset(
+                Known(each, "") if isinstance(each, tuple) else Plain(type(each))
+                for each in listed
+            )
+    return look_inside(run, frozenset([root]))
 
-    def watch_text(self, value: Value, node: ast.AST, frame: Frame) -> None:
-        """Record that a value is shown as text, where that tells more than it should."""
-        self.watch_iteration(self.operands(value), node, frame, given="known")
-        for root in self.operands(value):
-            if self._shows_address(root, inside=root not in value):
-                text = f"{shown(node)} shows where an object lies in memory"
-                self.found.effect("impure", text, self.at(node, frame))
 
-    def _shows_address(self, root: Root, *, inside: bool) -> bool:
-        if isinstance(root, Closure | Bound | Method):
-            return True
-        if isinstance(root, Known) and isinstance(root.obj, _FUNCTIONS):
-            return True
-        names = _TEXTS[:1] if inside else _TEXTS
-        return any(
-            cls is types.GeneratorType
-            or all(getattr(cls, name) is getattr(object, name) for name in names)
-            for cls in classes_of(root, self.universe) or ()
-            if cls is not LibraryObject
-        )
-
-    def are_whole_numbers(self, args: Arguments) -> bool:
-        """Tell whether a sum of the arguments is the same in any order."""
-        return all(
-            isinstance(each, Plain) and each.type in (int, bool)
-            for root in args.all()
-            for each in self.inside(frozenset([root]))
-        )
-
-    def _is_unordered(self, root: Root) -> bool:
-        """Tell whether a value may be a set that another process orders otherwise.
-
-        A set that was made elsewhere is built anew when it is sent, and its order then
-        depends on the size that it once had, whatever the hashes are.
-        """
-        classes = classes_of(root, self.universe)
-        if classes is None or LibraryObject in classes:
-            return self._may_be_set(root)
-        if not any(issubclass(each, _SETS) for each in classes):
-            return False
-        if isinstance(root, Known):
-            return not _is_rebuilt_alike(root.obj)
-        if not isinstance(root, Fresh) or root.site in self.unordered_sites:
-            return True
-        return not all(map(self._has_steady_hash, self._members(root)))
-
-    def _may_be_set(self, root: Root) -> bool:
-        """Tell whether a value whose class is not known may be a set."""
-        match root:
-            case Input():
-                return self.universe.arriving.sets
-            case Fresh(site):  # what a function made of a set may be a set again
-                inside = self.operands(self.heap.inside(site)) - {root}
-                return any(
-                    self._is_unordered(each)
-                    for each in inside
-                    if isinstance(each, Input | Known | Shared)
-                    or (classes_of(each, self.universe) or frozenset()) & {*_SETS}
-                )
-        return False
-
-    def remember_order(self, value: Value, made: int) -> None:
-        """Note that a set which is made here takes over the order of another one."""
-        if made not in self.unordered_sites and any(map(self._is_unordered, value)):
-            self.unordered_sites.add(made)
-
-    def _members(self, root: Root) -> Value:
-        match root:
-            case Known(obj=obj):
-                listed = contents(obj)
-                if listed is None:
-                    return frozenset([Plain()])
-                return frozenset(
-                    Known(each, "") if isinstance(each, tuple) else Plain(type(each))
-                    for each in listed
-                )
-        return self.inside(frozenset([root]))
-
-    def _has_steady_hash(self, root: Root) -> bool:
-        match root:
-            case Plain(kind):
-                return kind in _NUMBERS
-            case Fresh(_, kind) if kind is tuple:
-                return all(map(self._has_steady_hash, self._members(root)))
-            case Known(obj=tuple()):
-                return all(map(self._has_steady_hash, self._members(root)))
-            case Input(kind) if get_origin(kind) is tuple:
-                return all(a in _NUMBERS for a in get_args(kind) if a is not Ellipsis)
-        return False
+def _has_steady_hash(run: Interpreter, root: Root) -> bool:
+    match root:
+        case Plain(kind):
+            return kind in _NUMBERS
+        case Fresh(_, kind) if kind is tuple:
+            return all(
+                map(functools.partial(_has_steady_hash, run), _find_members(run, root))
+            )
+        case Known(obj=tuple()):
+            return all(
+                map(functools.partial(_has_steady_hash, run), _find_members(run, root))
+            )
+        case Input(kind) if get_origin(kind) is tuple:
+            return all(a in _NUMBERS for a in get_args(kind) if a is not Ellipsis)
+    return False
 
 
 _LOOKING_UP = ("get", "index", "count", "pop", "remove", "discard", "setdefault", "add")
 _ONE_OF_A_KIND = (type(None), bool, type(Ellipsis), type(NotImplemented))
 
 
-class Identity(Processes):
-    """The part of the interpreter that looks for what depends on identity."""
-
-    def watch_identity(
-        self, left: Value, right: Value, node: ast.AST, frame: Frame
-    ) -> None:
-        """Record that `is` is asked of objects that are copied between processes."""
-        for one, other in ((left, right), (right, left)):
-            if all(map(_is_one_everywhere, one)) or all(
-                isinstance(root, Fresh) for root in one
-            ):
-                return
-            if any(map(_is_immutable, one)) and any(map(self._may_be_copied, other)):
-                break
-            captured = [root for root in one if isinstance(root, Known | Shared)]
-            if any(self._may_be(root, other) for root in captured):
-                break
-        else:
-            return
-        text = (
-            f"{shown(node)} asks for identity, which a copy in a process loses; use =="
-        )
-        self.found.effect("impure", text, self.at(node, frame))
-
-    def _may_be_copied(self, root: Root) -> bool:
-        """Tell whether a value may be immutable, or an item that was sent as a copy."""
-        if isinstance(root, Input):
-            classes = classes_of(root, self.universe)
-            return classes is not None and tuple in classes
-        return _is_immutable(root)
-
-    def _may_be(self, captured: Root, other: Value) -> bool:
-        """Tell whether an item, before it was sent, may have been a captured object."""
-        if _is_one_everywhere(captured):
-            return False
-        classes = classes_of(captured, self.universe)
-        for root in other:
-            if not isinstance(root, Input):
-                continue
-            possible = classes_of(root, self.universe)
-            if possible is None or classes is None or possible & classes:
-                return True
-        return False
-
-    def _listed(self, value: Value) -> Value:
-        """Return what lies in the displays, as `(A, B)`, that are searched."""
-        made = (root for root in value if isinstance(root, Fresh))
-        return join(self.heap.elements(root.site) for root in made)
-
-    def watch_lookup(
-        self, owner: Root, name: str, args: Arguments, node: ast.AST, frame: Frame
-    ) -> None:
-        """Look at a method that compares what it is given with what there is."""
-        if name in _LOOKING_UP:
-            self.watch_equality(args.all() | {owner}, node, frame)
-
-    def watch_nans(self, value: Value, node: ast.AST, frame: Frame) -> None:
-        """Record that parts of items are compared, of which two may be one NaN."""
-        if self.universe.arriving.nans and not all(
-            isinstance(root, Plain) for root in value
+def watch_identity(run: Interpreter, left: Value, right: Value, here: Here) -> None:
+    """Record that `is` is asked of objects that are copied between processes."""
+    for one, other in ((left, right), (right, left)):
+        if all(map(_is_one_everywhere, one)) or all(
+            isinstance(root, Fresh) for root in one
         ):
-            text = f"{shown(node)} compares items that hold one NaN twice"
-            self.found.effect("impure", text, self.at(node, frame))
+            return
+        if any(map(_is_immutable, one)) and any(
+            map(functools.partial(_may_be_copied, run), other)
+        ):
+            break
+        captured = [root for root in one if isinstance(root, Known | Shared)]
+        if any(_may_be(run, root, other) for root in captured):
+            break
+    else:
+        return
+    text = f"{here.text} asks for identity, which a copy in a process loses; use =="
+    run.found.effect("impure", text, here.place)
 
-    def watch_equality(self, value: Value, node: ast.AST, frame: Frame) -> None:
-        """Record that a captured object without an `__eq__` is compared with items."""
-        self.watch_nans(value, node, frame)
-        items = frozenset(root for root in value if isinstance(root, Input | Plain))
-        for root in value | self._listed(value):
-            if not isinstance(root, Known):
-                continue
-            for obj in _compared(root.obj):
-                if isinstance(obj, float) and obj != obj:  # noqa: PLR0124 - the test for NaN
-                    text = f"{shown(node)} looks for a NaN, which equals only itself"
-                    self.found.effect("impure", text, self.at(node, frame))
-                elif _equals_itself_only(obj) and self._may_be(Known(obj, ""), items):
-                    kind = type(obj).__name__
-                    text = (
-                        f"{shown(node)} compares {kind} objects, which have no __eq__"
-                    )
-                    self.found.effect("impure", text, self.at(node, frame))
+
+def _may_be_copied(run: Interpreter, root: Root) -> bool:
+    """Tell whether a value may be immutable, or an item that was sent as a copy."""
+    if isinstance(root, Input):
+        classes = classes_of(root, run.universe)
+        return classes is not None and tuple in classes
+    return _is_immutable(root)
+
+
+def _may_be(run: Interpreter, captured: Root, other: Value) -> bool:
+    """Tell whether an item, before it was sent, may have been a captured object."""
+    if _is_one_everywhere(captured):
+        return False
+    classes = classes_of(captured, run.universe)
+    for root in other:
+        if not isinstance(root, Input):
+            continue
+        possible = classes_of(root, run.universe)
+        if possible is None or classes is None or possible & classes:
+            return True
+    return False
+
+
+def _find_listed(run: Interpreter, value: Value) -> Value:
+    """Return what lies in the displays, as `(A, B)`, that are searched."""
+    made = (root for root in value if isinstance(root, Fresh))
+    return join(run.heap.elements(root.site) for root in made)
+
+
+def watch_lookup(
+    run: Interpreter, owner: Root, name: str, args: Arguments, here: Here
+) -> None:
+    """Look at a method that compares what it is given with what there is."""
+    if name in _LOOKING_UP:
+        watch_equality(run, args.all() | {owner}, here)
+
+
+def watch_nans(run: Interpreter, value: Value, here: Here) -> None:
+    """Record that parts of items are compared, of which two may be one NaN."""
+    if run.universe.arriving.nans and not all(
+        isinstance(root, Plain) for root in value
+    ):
+        text = f"{here.text} compares items that hold one NaN twice"
+        run.found.effect("impure", text, here.place)
+
+
+def watch_equality(run: Interpreter, value: Value, here: Here) -> None:
+    """Record that a captured object without an `__eq__` is compared with items."""
+    watch_nans(run, value, here)
+    items = frozenset(root for root in value if isinstance(root, Input | Plain))
+    for root in value | _find_listed(run, value):
+        if not isinstance(root, Known):
+            continue
+        for obj in _compared(root.obj):
+            if isinstance(obj, float) and obj != obj:  # noqa: PLR0124 - the test for NaN
+                text = f"{here.text} looks for a NaN, which equals only itself"
+                run.found.effect("impure", text, here.place)
+            elif _equals_itself_only(obj) and _may_be(run, Known(obj, ""), items):
+                kind = type(obj).__name__
+                text = f"{here.text} compares {kind} objects, which have no __eq__"
+                run.found.effect("impure", text, here.place)
 
 
 def _compared(obj: Any) -> Iterator[Any]:

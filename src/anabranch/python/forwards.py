@@ -3,21 +3,29 @@
 An output counts attribute by attribute: `item._replace(price=0)` forwards all but
 price, `Price(last.ts, last.symbol, v)` those that land under their own name. A variable
 is followed only if it is assigned once, so that it cannot stand for two things; several
-outputs forward what each of them does.
+outputs forward what each of them does. An output that is None has no attributes, so it
+says nothing about them.
 """
 
 from __future__ import annotations
 
-import ast
 import builtins
 import copy
 import dataclasses
 import types
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from anabranch.graph.graph import Op
+from anabranch.operators.blocks import Block
+from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup
+from anabranch.operators.stateless import FlatMap, Map
+from anabranch.operators.windows import Aggregate
+from anabranch.python import ir
 from anabranch.python.classes import (
     fields_in_order,
     is_frozen,
@@ -26,14 +34,9 @@ from anabranch.python.classes import (
     parameters_of,
     stored_fields,
 )
+from anabranch.python.lower import Lowered, lower_callable
 from anabranch.python.objects import MISSING
-from anabranch.python.source import (
-    FunctionNode,
-    bound_names,
-    is_generator,
-    nodes_of_scope,
-    parameter_names,
-)
+from anabranch.python.traits import Evidence
 
 Forwards: TypeAlias = frozenset[str] | None  # None: all attributes
 NOTHING: frozenset[str] = frozenset()
@@ -68,102 +71,100 @@ def common(found: Iterable[Forwards]) -> Forwards:
 class Outputs:
     """Reads off the outputs of one function.
 
-    `inputs` maps its parameters to what they are: the item, or a list of items.
+    `inputs` maps its parameters to what they are: the item, or a list of items. A
+    generator expression is a function inside of another one, whose variables it sees.
     """
 
     def __init__(
         self,
-        node: FunctionNode,
+        code: ir.Function,
         function: types.FunctionType,
-        inputs: dict[str, str],
+        inputs: Mapping[str, Meaning],
         item_type: Any,
+        outer: Outputs | None = None,
     ) -> None:
-        self.node = node
+        self.code = code
         self.function = function
         self.inputs = inputs
         self.item_type = item_type
-        self.assigned = Counter(parameter_names(node.args))
-        self.values: dict[str, Meaning | ast.expr] = {}
-        for inner in nodes_of_scope(node):
-            self._note(inner)
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Nonlocal | ast.Global):
-                self.assigned.update(inner.names * 2)
+        self.outer = outer
+        self.assigned = Counter([*code.parameters, *code.keyword_only])
+        self.assigned.update(filter(None, code.varying))
+        self.values: dict[str, ir.Register] = {}
+        for one in ir.walk(code.body):
+            match one:
+                case ir.Store(name=name, value=value) if name in code.own:
+                    self.assigned[name] += 1
+                    self.values[name] = value
+                case ir.Delete(name=name):
+                    self.assigned[name] += 1
+        for one in _instructions_inside(code):
+            if isinstance(one, ir.Store | ir.Delete) and one.scope == "cell":
+                self.assigned[one.name] += 2
 
-    def _note(self, node: ast.AST) -> None:
-        """Count the assignments of each name and keep what a single one gives it."""
-        self.assigned.update(bound_names(node))
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self.values[name] = value
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                self.values[name] = value
-            case ast.NamedExpr(target=ast.Name(id=name), value=value):
-                self.values[name] = value
-            case ast.AugAssign(target=ast.Name(id=name)):
-                self.assigned[name] += 1
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                self._note_unpacking(targets, value)
-            case ast.For(target=ast.Name(id=name), iter=ast.Name(id=source)):
-                if self.inputs.get(source) == _ITEMS:
-                    self.values[name] = _ITEM
+    # -- what a value means
 
-    def _note_unpacking(self, targets: list[ast.expr], value: ast.expr) -> None:
-        if not isinstance(value, ast.Name) or self.inputs.get(value.id) != _ITEM:
-            return
-        names = fields_in_order(self.item_type)
-        if len(names) != len(targets) or self.assigned[value.id] > 1:
-            return
-        for target, name in zip(targets, names, strict=True):
-            if isinstance(target, ast.Name):
-                self.values[target.id] = Attribute(name)
-
-    # -- what an expression means
-
-    def meaning(self, node: ast.expr, hidden: Collection[str] = ()) -> Meaning:
-        """Return the item or the attribute that an expression stands for, if it does."""
-        match node:
-            case ast.Name(id=name) if name not in hidden:
+    def meaning(  # noqa: PLR0911 - one return for each kind of value
+        self, register: ir.Register
+    ) -> Meaning:
+        """Return the item or the attribute that a value stands for, if it does."""
+        chosen = self._choices(register)
+        if chosen:
+            meanings = {self.meaning(each) for each in chosen}
+            return meanings.pop() if len(meanings) == 1 else None
+        match self.code.made_by(register):
+            case ir.Load(name=name, scope="local" | "cell"):
                 return self._meaning_of_name(name)
-            case ast.Attribute(value=value, attr=attr):
-                return Attribute(attr) if self.meaning(value, hidden) == _ITEM else None
-            case ast.Subscript(value=value, slice=index):
-                whole = not isinstance(index, ast.Slice)
-                is_list = self.meaning(value, hidden) == _ITEMS
-                return _ITEM if whole and is_list else None
-            case ast.IfExp(body=one, orelse=two):
-                meanings = {self.meaning(one, hidden), self.meaning(two, hidden)}
-                return meanings.pop() if len(meanings) == 1 else None
-            case ast.NamedExpr(value=value):
-                return self.meaning(value, hidden)
+            case ir.GetAttribute(value=value, name=name):
+                return Attribute(name) if self.meaning(value) == _ITEM else None
+            case ir.GetElement(value=value, index=index):
+                whole = not isinstance(self.code.made_by(index), ir.Build)
+                return _ITEM if whole and self.meaning(value) == _ITEMS else None
+            case ir.For(iterable=iterable):
+                return _ITEM if self.meaning(iterable) == _ITEMS else None
+            case ir.Unpack(targets=targets, value=value, star=None):
+                names = fields_in_order(self.item_type)
+                if len(names) == len(targets) and self.meaning(value) == _ITEM:
+                    return Attribute(names[targets.index(register)])
         return None
 
+    def _choices(self, register: ir.Register) -> list[ir.Register]:
+        """Return the values of which a conditional expression is one."""
+        makers = self.code.makers.get(register, ())
+        chosen = [one.value for one in makers if isinstance(one, ir.Store)]
+        return chosen if len(chosen) == len(makers) else []
+
     def _meaning_of_name(self, name: str) -> Meaning:
+        if name not in self.code.own:
+            return None if self.outer is None else self.outer._meaning_of_name(name)  # noqa: SLF001
         if self.assigned[name] != 1:
             return None
         if name in self.inputs:
             return self.inputs[name]
-        value = self.values.get(name)
-        return self.meaning(value) if isinstance(value, ast.expr) else value
+        value = self.values.pop(name, None)  # it may be assigned to itself
+        if value is None:
+            return None
+        found = self.meaning(value)
+        self.values[name] = value
+        return found
 
     # -- what an output forwards
 
-    def forwarded(self, node: ast.expr, hidden: Collection[str] = ()) -> Forwards:
-        """Return the attributes that an output expression forwards."""
-        if self.meaning(node, hidden) == _ITEM:
+    def forwarded(self, register: ir.Register) -> Forwards:
+        """Return the attributes that an output forwards."""
+        if self.meaning(register) == _ITEM:
             return None
-        match node:
-            case ast.IfExp(body=one, orelse=two):
-                both = (self.forwarded(one, hidden), self.forwarded(two, hidden))
-                return common(both)
-            case ast.NamedExpr(value=value):
-                return self.forwarded(value, hidden)
-            case ast.Name(id=name) if name not in hidden:
-                made = self.values.get(name)
-                if self.assigned[name] == 1 and isinstance(made, ast.Call):
-                    return self._of_call(made, (), kept_as=name)
-            case ast.Call():
-                return self._of_call(node, hidden)
+        chosen = self._choices(register)
+        if chosen:
+            return common(map(self.forwarded, chosen))
+        match self.code.made_by(register):
+            case ir.Load(name=name, scope="local") if self.assigned[name] == 1:
+                value = self.values.get(name)
+                made = None if value is None else self.code.made_by(value)
+                if isinstance(made, ir.Call):
+                    return self._of_call(made, kept_as=name)
+            case ir.Call() as call:
+                return self._of_call(call)
         return NOTHING
 
     def _may_change(self, variable: str | None, cls: Any) -> bool:
@@ -174,163 +175,333 @@ class Outputs:
         """
         if variable is None or is_named_tuple(cls):
             return False
-        nodes = list(ast.walk(self.node))
-        if is_frozen(cls):
-            calls = [node for node in nodes if isinstance(node, ast.Call)]
-            passed = [
-                e for c in calls for e in (*c.args, *(k.value for k in c.keywords))
-            ]
-            return any(isinstance(e, ast.Name) and e.id == variable for e in passed)
         reads = 0
-        for node in nodes:
-            match node:
-                case ast.Name(id=name, ctx=ast.Load()) if name == variable:
-                    reads += 1
-                case ast.Attribute(value=ast.Name(id=name), ctx=ast.Load()):
-                    reads -= name == variable and node.attr in stored_fields(cls)
+        for code in (self.code, *_functions_inside(self.code)):
+            for one in ir.walk(code.body):
+                if not isinstance(one, ir.Load) or one.name != variable:
+                    continue
+                users = code.users.get(one.target, ())
+                if is_frozen(cls):
+                    reads += 2 * any(_is_passed(one.target, each) for each in users)
+                else:
+                    fields = [_reads_field(each, cls) for each in users]
+                    reads += not (fields and all(fields))
         return reads > 1
 
-    def _of_call(
-        self, node: ast.Call, hidden: Collection[str], kept_as: str | None = None
-    ) -> frozenset[str]:
+    def _of_call(self, call: ir.Call, kept_as: str | None = None) -> frozenset[str]:
         """Return what a call forwards; `kept_as` is the variable that has its result."""
-        match node.func:
-            case ast.Attribute(value=value, attr="_replace"):
-                if self.meaning(value, hidden) == _ITEM and not node.args:
-                    return self._replaced("_replace", node.keywords, hidden)
+        by_name = {each.name: each.value for each in call.arguments if each.name}
+        given = [each.value for each in call.arguments if not each.name]
+        match self.code.made_by(call.function):
+            case ir.GetAttribute(value=value, name="_replace"):
+                if self.meaning(value) == _ITEM and not given:
+                    return self._replaced("_replace", by_name)
                 return NOTHING
-        callee = self._resolve(node.func, hidden)
+        callee = self._resolve(call.function)
         for function, how in _REPLACING:
-            if callee is function and len(node.args) == 1:
-                is_item = self.meaning(node.args[0], hidden) == _ITEM
+            if callee is function and len(given) == 1:
+                is_item = self.meaning(given[0]) == _ITEM
                 if not is_item or self._may_change(kept_as, self.item_type):
                     return NOTHING
-                return self._replaced(how, node.keywords, hidden)
+                return self._replaced(how, by_name)
         if self._may_change(kept_as, callee):
             return NOTHING
-        return self._constructed(callee, node, hidden)
+        return self._constructed(callee, call)
 
-    def _replaced(
-        self, how: str, keywords: list[ast.keyword], hidden: Collection[str]
-    ) -> frozenset[str]:
-        if not isinstance(self.item_type, type) or any(k.arg is None for k in keywords):
+    def _replaced(self, how: str, by_name: dict[str, ir.Register]) -> frozenset[str]:
+        if not isinstance(self.item_type, type) or by_name.keys() & {"*", "**"}:
             return NOTHING
-        changed = {
-            k.arg
-            for k in keywords
-            if self.meaning(k.value, hidden) != Attribute(str(k.arg))
-        }
-        return kept_fields(self.item_type, how) - {n for n in changed if n is not None}
+        changed = {n for n, v in by_name.items() if self.meaning(v) != Attribute(n)}
+        return kept_fields(self.item_type, how) - changed
 
-    def _constructed(
-        self, cls: Any, node: ast.Call, hidden: Collection[str]
-    ) -> frozenset[str]:
-        names, stored = parameters_of(cls) or (), stored_fields(cls)
-        given: list[tuple[str, ast.expr]] = []
-        for name, value in zip(names, node.args, strict=False):
-            if isinstance(value, ast.Starred):
-                break
-            given.append((name, value))
-        given += [(k.arg, k.value) for k in node.keywords if k.arg is not None]
+    def _constructed(self, cls: Any, call: ir.Call) -> frozenset[str]:
         return frozenset(
             name
-            for name, value in given
-            if name in stored and self.meaning(value, hidden) == Attribute(name)
+            for name, value in _given(parameters_of(cls) or (), call)
+            if name in stored_fields(cls) and self.meaning(value) == Attribute(name)
         )
 
-    def _resolve(self, node: ast.expr, hidden: Collection[str]) -> Any:
+    def given_as(self, call: ir.Call, name: str) -> Iterator[ir.Register]:
+        """Yield what a call passes under a name, by keyword or by position."""
+        names = parameters_of(self._resolve(call.function)) or ()
+        yield from (value for field, value in _given(names, call) if field == name)
+
+    def _resolve(self, register: ir.Register) -> Any:
         """Return the object that a global or captured name stands for."""
-        match node:
-            case ast.Name(id=name) if name not in hidden and not self.assigned[name]:
-                free = self.function.__code__.co_freevars
-                if name in free:
-                    cell = (self.function.__closure__ or ())[free.index(name)]
-                    try:
-                        return cell.cell_contents
-                    except ValueError:
-                        return MISSING
+        match self.code.made_by(register):
+            case ir.Load(name=name, scope="global"):
                 names = self.function.__globals__
                 return names.get(name, getattr(builtins, name, MISSING))
-            case ast.Attribute(value=value, attr=attr):
-                owner = self._resolve(value, hidden)
+            case ir.Load(name=name, scope="cell"):
+                return self._captured(name)
+            case ir.GetAttribute(value=value, name=name):
+                owner = self._resolve(value)
                 if isinstance(owner, types.ModuleType):
-                    return vars(owner).get(attr, MISSING)
+                    return vars(owner).get(name, MISSING)
         return MISSING
+
+    def _captured(self, name: str) -> Any:
+        """Return what a captured variable stands for, if it was made outside."""
+        outer: Outputs | None = self
+        while outer is not None:
+            if name in outer.code.own:
+                return MISSING
+            outer = outer.outer
+        free = self.function.__code__.co_freevars
+        if self.assigned[name] or name not in free:
+            return MISSING
+        try:
+            return (self.function.__closure__ or ())[free.index(name)].cell_contents
+        except ValueError:
+            return MISSING
 
     # -- the outputs of a whole function
 
-    def returned(self) -> Iterator[ast.expr]:
-        """Yield the expressions that the function returns."""
-        if isinstance(self.node, ast.Lambda):
-            yield self.node.body
-            return
-        for node in nodes_of_scope(self.node):
-            if isinstance(node, ast.Return) and node.value is not None:
-                yield node.value
+    def _returned(self) -> list[ir.Register]:
+        """Return the values that the function returns, apart from None."""
+        returns = (one for one in ir.walk(self.code.body) if isinstance(one, ir.Return))
+        return [one.value for one in returns if not self._is_none(one.value)]
+
+    def _is_none(self, register: ir.Register) -> bool:
+        match self.code.made_by(register):
+            case ir.Const(value=None):
+                return True
+        return False
 
     def of_result(self) -> Forwards:
         """Return what the one result of a function forwards."""
-        if is_generator(self.node):
+        if self.code.generator:
             return NOTHING
-        return self._all(self.returned())
+        return self._all(self._returned())
 
     def of_pair(self) -> Forwards:
         """Return what the second of two results forwards."""
         seconds = []
-        for node in self.returned():
-            match self._followed(node):
-                case ast.Tuple(elts=[_, second]) if not isinstance(second, ast.Starred):
-                    seconds.append(second)
+        for register in self._returned():
+            match self.code.made_by(self._followed(register)):
+                case ir.Build(kind="tuple", items=[_, second], starred=starred):
+                    if starred:
+                        return NOTHING
+                    if not self._is_none(second):
+                        seconds.append(second)
                 case _:
                     return NOTHING
-        return NOTHING if is_generator(self.node) else self._all(seconds)
+        return NOTHING if self.code.generator else self._all(seconds)
 
     def of_elements(self) -> Forwards:
         """Return what each of several outputs forwards."""
-        found: list[Forwards] = []
-        if is_generator(self.node):
-            for node in nodes_of_scope(self.node):
-                match node:
-                    case ast.Yield(value=ast.expr() as value):
-                        found.append(self.forwarded(value))
-                    case ast.YieldFrom(value=value):
-                        found.append(self._of_each(value))
-                    case ast.Yield():
-                        found.append(NOTHING)
-        else:
-            found = [self._of_each(node) for node in self.returned()]
+        if not self.code.generator:
+            found = [self._of_each(each) for each in self._returned()]
+            return common(found) if found else NOTHING
+        found = []
+        for one in ir.walk(self.code.body):
+            match one:
+                case ir.Yield(value=value, delegates=True):
+                    found.append(self._of_each(value))
+                case ir.Yield(value=value) if not self._is_none(value):
+                    found.append(self.forwarded(value))
         return common(found) if found else NOTHING
 
-    def _of_each(self, node: ast.expr) -> Forwards:
-        node = self._followed(node)
-        match node:
-            case ast.List(elts=elements) | ast.Tuple(elts=elements):
-                return common(map(self.forwarded, elements))
-            case ast.IfExp(body=one, orelse=two):
-                return common([self._of_each(one), self._of_each(two)])
-            case ast.ListComp() | ast.GeneratorExp():
-                hidden = {
-                    name.id
-                    for generator in node.generators
-                    for name in ast.walk(generator.target)
-                    if isinstance(name, ast.Name)
-                }
-                return self.forwarded(node.elt, hidden)
+    def _of_each(self, register: ir.Register) -> Forwards:
+        """Return what each element of a value forwards."""
+        register = self._followed(register)
+        chosen = self._choices(register)
+        if chosen:
+            return common(map(self._of_each, chosen))
+        if register in self.code.filled:
+            return self._all(
+                one.values[0]
+                for one in ir.walk(self.code.body)
+                if isinstance(one, ir.Add) and one.container == register
+            )
+        match self.code.made_by(register):
+            case ir.Build(kind="list" | "tuple", items=items, starred=starred):
+                return NOTHING if starred else common(map(self.forwarded, items))
+            case ir.Call(function=function, arguments=[argument]):
+                made = self.code.made_by(function)
+                if isinstance(made, ir.MakeFunction) and made.function.generator:
+                    return self._inside(made.function, argument).of_elements()
         return NOTHING
 
-    def _followed(self, node: ast.expr) -> ast.expr:
-        """Follow a name that stands for a tuple made once."""
-        if isinstance(node, ast.Name) and self.assigned[node.id] == 1:
-            value = self.values.get(node.id)
-            if isinstance(value, ast.Tuple):
-                return value
-        return node
+    def _inside(self, made: ir.Function, argument: ir.Argument) -> Outputs:
+        """Return the outputs of a generator expression."""
+        given = {made.parameters[0]: self.meaning(argument.value)}
+        return Outputs(made, self.function, given, self.item_type, self)
 
-    def _all(self, outputs: Iterable[ast.expr]) -> Forwards:
-        found = [self.forwarded(node) for node in outputs]
+    def _followed(self, register: ir.Register) -> ir.Register:
+        """Follow a name that stands for a tuple made once."""
+        match self.code.made_by(register):
+            case ir.Load(name=name, scope="local") if self.assigned[name] == 1:
+                value = self.values.get(name, register)
+                match self.code.made_by(value):
+                    case ir.Build(kind="tuple"):
+                        return value
+        return register
+
+    def _all(self, outputs: Iterable[ir.Register]) -> Forwards:
+        found = [self.forwarded(each) for each in outputs]
         return common(found) if found else NOTHING
+
+
+def _given(names: Iterable[str], call: ir.Call) -> Iterator[tuple[str, ir.Register]]:
+    """Yield the arguments of a call with the names of their parameters."""
+    for name, each in zip(names, call.arguments, strict=False):
+        if each.name:
+            break
+        yield name, each.value
+    yield from ((each.name, each.value) for each in call.arguments if each.name)
+
+
+def _functions_inside(code: ir.Function) -> Iterator[ir.Function]:
+    for inner in ir.functions_in(code.body):
+        yield inner
+        yield from _functions_inside(inner)
+
+
+def _instructions_inside(code: ir.Function) -> Iterator[ir.Instruction]:
+    """Yield the instructions of the functions that a function makes."""
+    for inner in _functions_inside(code):
+        yield from ir.walk(inner.body)
+
+
+def _is_passed(register: ir.Register, user: ir.Instruction) -> bool:
+    return isinstance(user, ir.Call) and any(
+        each.value == register for each in user.arguments
+    )
+
+
+def _reads_field(user: ir.Instruction, cls: Any) -> bool:
+    return isinstance(user, ir.GetAttribute) and user.name in stored_fields(cls)
 
 
 _REPLACING = [(dataclasses.replace, "replace")]
 if hasattr(copy, "replace"):  # since Python 3.13
     _REPLACING.append((copy.replace, "__replace__"))
+
+
+# -- what an operator forwards
+
+_COPIES = ("any", "first", "last", "min", "max")
+
+
+class Forwarded(NamedTuple):
+    """The forwarded attributes of an operator and why."""
+
+    attributes: Forwards
+    evidence: Evidence
+
+
+def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
+    op: Op, item_type: Any
+) -> Forwarded | None:
+    """Return what the user's code forwards; None if the kind alone says it."""
+    match op.kind:
+        case Map(function=function):
+            return _read_off(op, function, ("item",), item_type, Outputs.of_result)
+        case FlatMap(function=function):
+            return _read_off(op, function, ("item",), item_type, Outputs.of_elements)
+        case Scan(step=step):
+            return _read_off(op, step, ("", "item"), item_type, Outputs.of_pair)
+        case Apply(operator=cls):
+            return _of_apply(op, cls, item_type)
+        case Aggregate():
+            return _of_aggregate(op, op.kind, item_type)
+        case Join(into=into):
+            found = _read_off(op, into, ("item", "item"), None, Outputs.of_result)
+            return _restricted(found, op.keyed_by)
+        case Lookup(into=into):
+            return _read_off(op, into, ("item", ""), item_type, Outputs.of_result)
+        case Block(function=function, peek=peek):
+            found = _read_off(op, function, ("items",), item_type, Outputs.of_elements)
+            return found if peek == 1 else _restricted(found, op.keyed_by)
+    return None
+
+
+def _of_apply(op: Op, cls: Any, item_type: Any) -> Forwarded:
+    for method in ("punctuation", "finish", "on_time"):
+        if op.kind.overrides(method):  # type: ignore[attr-defined]
+            text = f"no item stands behind what {cls.__name__}.{method}() gives"
+            source = lower_callable(getattr(cls, method))
+            return Forwarded(NOTHING, _evidence(op, source, text))
+    return _read_off(op, cls.process, ("", "item"), item_type, Outputs.of_elements)
+
+
+def _of_aggregate(op: Op, kind: Aggregate, item_type: Any) -> Forwarded:
+    key = op.keyed_by
+    if kind.function is not None:
+        found = _read_off(op, kind.function, ("items",), item_type, Outputs.of_result)
+        return _restricted(found, key)
+    kept = frozenset(
+        name
+        for name, column in kind.columns
+        if name == column.attribute and name in key and column.function in _COPIES
+    )
+    if kind.into is not None:
+        kept &= stored_fields(kind.into)
+    return Forwarded(kept, _evidence(op, None, _phrase(kept)))
+
+
+def _restricted(found: Forwarded, key: tuple[str, ...]) -> Forwarded:
+    """Keep of what comes from any item of a window what is the same in all of them."""
+    kept = frozenset(key) if found.attributes is None else found.attributes & set(key)
+    return Forwarded(kept, found.evidence._replace(text=_phrase(kept)))
+
+
+def _read_off(
+    op: Op, function: Any, roles: tuple[str, ...], item_type: Any, read: Any
+) -> Forwarded:
+    source = None if function is None else lower_callable(function)
+    if source is None:
+        text = "the source is not at hand, so no attribute counts as forwarded"
+        return Forwarded(NOTHING, _evidence(op, None, text))
+    inputs: dict[str, Meaning] = {
+        name: role for name, role in zip(source.parameters, roles, strict=False) if role
+    }
+    outputs = Outputs(source.code, source.function, inputs, item_type)
+    found: Forwards = read(outputs)
+    return Forwarded(found, _evidence(op, source, _phrase(found)))
+
+
+def _phrase(found: Forwards) -> str:
+    if found is None:
+        return "gives the item itself, with all its attributes"
+    if not found:
+        return "copies no attribute unchanged under its own name"
+    return f"copies {', '.join(sorted(found))} unchanged"
+
+
+def _evidence(op: Op, source: Lowered | None, text: str) -> Evidence:
+    if source is None:
+        return Evidence("forwards", text, op.site.file, op.site.line)
+    return Evidence("forwards", text, source.file, source.code.line)
+
+
+def replaces(function: Any, name: str) -> bool:
+    """Tell whether a function gives its output another value under an attribute.
+
+    A name or a call may stand for the value itself, so they do not count. Of an
+    `Operator` it is `process` that counts.
+    """
+    source = lower_callable(getattr(function, "process", function))
+    if source is None:
+        return False
+    outputs = Outputs(source.code, source.function, {}, None)
+    calls = (one for one in ir.walk(source.code.body) if isinstance(one, ir.Call))
+    return any(
+        _is_other(source.code, value, name)
+        for call in calls
+        for value in outputs.given_as(call, name)
+    )
+
+
+def _is_other(code: ir.Function, register: ir.Register, name: str) -> bool:
+    match code.made_by(register):
+        case ir.GetAttribute(name=read, value=value):
+            return read != name and isinstance(code.made_by(value), ir.Load)
+        case ir.Store(value=value):
+            return _is_other(code, value, name)
+        case ir.Build(kind=kind):
+            return kind == "str"
+        case ir.Const() | ir.Binary() | ir.Compare() | ir.Unary():
+            return True
+    return False

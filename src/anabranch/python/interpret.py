@@ -8,38 +8,311 @@ is under way. Calls into the user's functions are followed with the values at ha
 from __future__ import annotations
 
 import ast
+import dataclasses
+import enum
+import functools
 import types
+import typing
 from typing import Any
 
-from anabranch.python.source import (
-    FunctionNode,
-    captured_names,
-    declared_global,
-    is_generator,
-    node_of,
-    own_names,
-    shown_path,
+from anabranch.python import ir
+from anabranch.python.attributes import assign_attribute
+from anabranch.python.classes import classes_of, member_of, used_up, why_not_alike
+from anabranch.python.elements import (
+    escape,
+    find_operands,
+    find_reachable,
+    note_unknown,
+    note_unknown_code,
+    read_existing,
+    run_operators,
+    run_special,
 )
-from anabranch.python.statements import Statements
+from anabranch.python.implicit import IMPLICIT
+from anabranch.python.known import is_pure
+from anabranch.python.library import (
+    GETTERS,
+    call_declared,
+    call_getter,
+    call_library,
+    call_made_partial,
+    call_special,
+    call_unbound,
+    methods_of,
+)
+from anabranch.python.lower import LoweringError, lower
+from anabranch.python.methods import call_arguments, call_method, make_at, make_fresh
+from anabranch.python.objects import (
+    class_attribute,
+    field_names,
+    is_instance_of_users,
+    is_users_class,
+    is_users_code,
+)
+from anabranch.python.source import shown_path
+from anabranch.python.steps import execute, hold
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
+    LOST,
     NOTHING,
+    PLAIN,
     Arguments,
+    Bound,
     Closure,
     Findings,
     Frame,
+    Fresh,
+    Here,
+    Interpreter,
+    Known,
+    Lost,
+    Method,
     Plain,
+    Root,
+    Shared,
     Value,
     join,
 )
+
+
+def _construct(run: Interpreter, cls: type, args: Arguments, here: Here) -> Value:
+    if not is_users_class(cls):
+        return call_library(run, cls, args, here)
+    if issubclass(cls, enum.Enum):
+        return _find_member(run, cls, args, here)
+    if typing.is_typeddict(cls):
+        return call_library(run, dict, args, here)
+    if type(cls).__call__ is not type.__call__:
+        return note_unknown(run, f"{here.callee} has a metaclass", here)
+    made = make_fresh(run, here, cls)
+    _fill_fields(run, made, cls, args)
+    _fill_defaults(run, made, cls, here)
+    root: Value = frozenset([made])
+    for name in IMPLICIT["construct"]:
+        raw = class_attribute(cls, name)
+        function = getattr(raw, "__func__", raw)
+        if isinstance(function, types.FunctionType):
+            given = Arguments() if name == "__post_init__" else args
+            if name == "__new__":
+                root |= _run_new(run, function, made, given, here)
+            else:
+                _run_constructor(run, function, made, given, here)
+        elif name != "__post_init__" and not isinstance(
+            raw, types.WrapperDescriptorType | types.BuiltinFunctionType
+        ):
+            note_unknown(run, f"{here.callee} is constructed by {raw!r}", here)
+    run_special(run, made, IMPLICIT["end"], here, Arguments())
+    return root
+
+
+def _find_member(
+    run: Interpreter, cls: type[enum.Enum], args: Arguments, here: Here
+) -> Value:
+    """Look a member of an enum up by its value."""
+    if is_users_class(type(cls)):
+        return note_unknown(run, f"{here.callee} has a metaclass", here)
+    missing = class_attribute(cls, "_missing_")
+    function = getattr(missing, "__func__", missing)
+    found: Value = frozenset([member_of(cls)])
+    if isinstance(function, types.FunctionType) and is_users_code(function.__code__):
+        callee: Value = frozenset([Bound(Known(cls, cls.__name__), function)])
+        found |= run.call(callee, args, here)
+    run_operators(run, args.all(), here)
+    return found
+
+
+def _run_new(
+    run: Interpreter,
+    function: types.FunctionType,
+    made: Fresh,
+    args: Arguments,
+    here: Here,
+) -> Value:
+    """Run `__new__`; return what it may give instead of a new object."""
+    if not _is_followed(run, function, made, here):
+        return NOTHING
+    cls: Value = frozenset([Known(made.type, made.type.__name__)])
+    given = Arguments([cls, *args.positional], args.keywords, args.rest)
+    found = run.call_function(function, given, here)
+    return found - {Plain(type(None))}
+
+
+def _run_constructor(
+    run: Interpreter,
+    function: types.FunctionType,
+    made: Fresh,
+    args: Arguments,
+    here: Here,
+) -> None:
+    if not _is_followed(run, function, made, here):
+        return
+    own = [frozenset([made]), *args.positional]
+    given = Arguments(own, args.keywords, args.rest)
+    run.call_function(function, given, here)
+
+
+def _is_followed(
+    run: Interpreter, function: types.FunctionType, made: Fresh, here: Here
+) -> bool:
+    """Tell whether a part of a constructor is the user's, and do what others do."""
+    generated = function.__code__.co_filename.startswith(("<string>", "<namedtuple"))
+    if generated and field_names(made.type) is not None:
+        _assign_fields(run, made, here)
+        return False
+    if not is_users_code(function.__code__):
+        text = f"{here.callee} is constructed by code of another package"
+        note_unknown(run, text, here)
+        return False
+    return True
+
+
+def _assign_fields(run: Interpreter, made: Fresh, here: Here) -> None:
+    """Run the setters and hooks that a generated `__init__` of a dataclass runs."""
+    if issubclass(made.type, tuple):
+        return
+    for name in field_names(made.type) or ():
+        held = run.heap.get(made.site, name) | run.heap.get(made.site, ELEMENTS)
+        assign_attribute(run, frozenset([made]), name, held or PLAIN, here)
+
+
+def _fill_fields(run: Interpreter, made: Fresh, cls: type, args: Arguments) -> None:
+    names = field_names(cls)
+    if names is None:
+        return
+    for name, value in zip(names, args.positional, strict=False):
+        run.heap.put(made.site, name, value)
+    for name, value in args.keywords.items():
+        run.heap.put(made.site, name, value)
+    run.heap.put(made.site, ELEMENTS, args.rest)
+    if issubclass(cls, tuple):
+        run.heap.put(made.site, ELEMENTS, args.all())
+
+
+def _fill_defaults(run: Interpreter, made: Fresh, cls: type, here: Here) -> None:
+    """Put in the values that a constructor without these arguments would."""
+    text = f"a default of {cls.__name__}"
+    for name, default in getattr(cls, "_field_defaults", {}).items():
+        held = read_existing(run, default, text, here)
+        run.heap.put(made.site, name, held)
+    for name, field in getattr(cls, "__dataclass_fields__", {}).items():
+        if field.default is not dataclasses.MISSING:
+            held = read_existing(run, field.default, text, here)
+            run.heap.put(made.site, name, held)
+        if field.default_factory is not dataclasses.MISSING:
+            factory = read_existing(run, field.default_factory, text, here)
+            held = run.call(factory, Arguments(), here)
+            run.heap.put(made.site, name, held)
+
+
+def call_all(run: Interpreter, callee: Value, args: Arguments, here: Here) -> Value:
+    return join(call_one(run, root, args, here) for root in callee)
+
+
+def call_one(  # noqa: PLR0911 - one return for each kind of value
+    run: Interpreter, root: Root, args: Arguments, here: Here
+) -> Value:
+    match root:
+        case Known():
+            return _call_existing(run, root, args, here)
+        case Closure():
+            return run.call_function(root, args, here)
+        case Bound(owner, function):
+            declared = call_declared(run, function, args, here)
+            if declared is not None:
+                return declared
+            own = [frozenset([owner]), *args.positional]
+            given = Arguments(own, args.keywords, args.rest)
+            return run.call_function(function, given, here)
+        case Method(owner, name):
+            return call_method(run, owner, name, args, here)
+        case Fresh(_, kind) if kind is functools.partial:
+            return call_made_partial(run, root, args, here)
+        case Fresh(_, kind) if is_users_class(kind):
+            return run_special(run, root, IMPLICIT["call"], here, args)
+        case Plain() | Lost():
+            call_arguments(run, args, here)
+            escape(run, args.all() | {root}, here)
+            return frozenset([root]) if isinstance(root, Lost) else LOST
+    escape(run, args.all(), here)
+    text = f"calls {here.callee}, which is handed in or made at run time"
+    return note_unknown(run, text, here)
+
+
+# -- objects that exist already
+
+
+def _call_existing(  # noqa: C901, PLR0911 - one case for each kind of callable
+    run: Interpreter, root: Known, args: Arguments, here: Here
+) -> Value:
+    obj, text = root.obj, root.text
+    known = call_declared(run, obj, args, here)
+    if known is None:
+        known = call_special(run, obj, args, here)
+    if known is not None:
+        return known
+    match obj:
+        case types.FunctionType() if is_users_code(obj.__code__):
+            return run.call_function(obj, args, here)
+        case type():
+            return _construct(run, obj, args, here)
+        case functools.partial():
+            return _call_partial(run, obj, args, here)
+        case functools._lru_cache_wrapper() if not is_pure(obj):  # noqa: SLF001
+            return _call_cached(run, root, args, here)
+        case types.BuiltinFunctionType() if not isinstance(
+            obj.__self__, types.ModuleType | type(None)
+        ):
+            owner = read_existing(run, obj.__self__, text, here)
+            return run.call(methods_of(owner, obj.__name__), args, here)
+        case types.MethodDescriptorType() | types.WrapperDescriptorType():
+            return call_unbound(run, obj, args, here)
+    if isinstance(obj, GETTERS):
+        return call_getter(run, obj, args, here)
+    if is_instance_of_users(obj):
+        return run_special(run, root, IMPLICIT["call"], here, args)
+    return call_library(run, obj, args, here)
+
+
+def _call_cached(run: Interpreter, root: Known, args: Arguments, here: Here) -> Value:
+    """Call a function with a cache that all calls share."""
+    obj, text = root.obj, root.text
+    inner = read_existing(run, obj.__wrapped__, text, here)
+    made = run.call(inner, args, here)
+    for each in find_operands(run, args.all()):
+        why = why_not_alike(each, run.universe)
+        if why is not None:
+            said = f"the cache of {text} mixes up what is equal: {why}"
+            note_unknown(run, said, here)
+    if used_up(find_reachable(run, made)):
+        note_unknown(run, f"the cache of {text} keeps an iterator", here)
+    kinds = [classes_of(each, run.universe) for each in made]
+    known = frozenset[type]().union(*(each or () for each in kinds))
+    run.found.touch(f"the results of {text}", obj, here.place)
+    cached = Shared(
+        f"a cached result of {text}", id(obj), None if None in kinds else known
+    )
+    return frozenset([Plain(), cached])
+
+
+def _call_partial(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value:
+    text = "an argument of the partial"
+    given = [read_existing(run, each, text, here) for each in obj.args]
+    named = {
+        name: read_existing(run, each, text, here)
+        for name, each in obj.keywords.items()
+    }
+    inner = read_existing(run, obj.func, here.callee, here)
+    whole = Arguments([*given, *args.positional], {**named, **args.keywords}, args.rest)
+    return run.call(inner, whole, here)
+
 
 _DEEPEST = 30
 _MOST_CALLS = 5_000
 
 
-class Interpreter(Statements):
-    """Collects the findings about one operator's code."""
+class Follower(Interpreter):
+    """Follows calls; each function in a frame for the values that it is called with."""
 
     def __init__(self, universe: Universe) -> None:
         super().__init__(universe)
@@ -51,85 +324,73 @@ class Interpreter(Statements):
         """Follow each call anew, so that all it does is seen again."""
         self._frames.clear()
 
-    @property
-    def _progress(self) -> int:
-        return self.growth + self.heap.version
+    def call(self, callee: Value, args: Arguments, here: Here) -> Value:
+        return call_all(self, callee, args, here)
 
     def call_function(
-        self,
-        function: types.FunctionType | Closure,
-        args: Arguments,
-        node: ast.AST,
-        frame: Frame,
+        self, function: types.FunctionType | Closure, args: Arguments, here: Here
     ) -> Value:
-        body = (
-            function.node
-            if isinstance(function, Closure)
-            else node_of(function.__code__)
-        )
-        if body is None:
-            name = getattr(function, "__qualname__", "a function")
-            text = f"the source of {name} is not at hand"
-            return self.unknown_code(text, node, frame)
-        if isinstance(body, ast.AsyncFunctionDef):
-            return self.unknown_code(f"{body.name} is async", node, frame)
+        if isinstance(function, Closure):
+            code = function.made.function
+        else:
+            try:
+                code = lower(function)
+            except LoweringError:
+                text = f"the source of {function.__qualname__} is not at hand"
+                return note_unknown_code(self, text, here)
+        if code.coroutine:
+            return note_unknown_code(self, f"{code.name} is async", here)
         identity = _identity(function)
         if identity in self._active:
             inner = self._active[identity]
         else:
             self._calls += 1
             if len(self._active) > _DEEPEST or self._calls > _MOST_CALLS:
-                text = "the code is too large to follow"
-                return self.unknown_code(text, node, frame)
+                return note_unknown_code(self, "the code is too large to follow", here)
             key = (identity, _key(args))
             if key not in self._frames:
-                self._frames[key] = self._frame(function, body, frame)
+                self._frames[key] = self._frame(function, code)
             inner = self._frames[key]
-        self._pass_arguments(function, body, args, inner, frame)
-        if identity not in self._active and inner.finished_at != self._progress:
-            self._active[identity] = inner
-            self._run(body, inner)
-            del self._active[identity]
-        return self._result(body, inner, node, frame)
+        self._pass_arguments(function, args, inner, here)
+        self._run(identity, inner)
+        return self._result(inner)
+
+    def call_generator(self, closure: Closure, source: Value, here: Here) -> Value:
+        code, identity = closure.made.function, _identity(closure)
+        if identity not in self._frames:
+            self._frames[identity] = self._frame(closure, code)
+        inner = self._frames[identity]
+        hold(self, code.parameters[0], source, inner)
+        self._run(identity, inner)
+        return self._result(inner)
 
     def _frame(
-        self, function: types.FunctionType | Closure, body: FunctionNode, caller: Frame
+        self, function: types.FunctionType | Closure, code: ir.Function
     ) -> Frame:
-        self.found.visited.add(body)
+        if isinstance(code.node, ast.FunctionDef | ast.Lambda):
+            self.found.visited.add(code.node)
         if isinstance(function, Closure):
-            outer: Frame | None = function.frame
-            file, real = function.frame.file, function.frame.function
-        else:
-            outer, real = self.defined_in.get(id(function)), function
-            file = shown_path(function.__code__.co_filename)
-        return Frame(
-            body,
-            file,
-            real,
-            outer,
-            own_names(body),
-            declared_global(body),
-            captured=captured_names(body),
-        )
+            outer = function.frame
+            return Frame(code, outer.file, outer.function, outer, function.made)
+        outer = self.defined_in.get(id(function))
+        return Frame(code, shown_path(code.file), function, outer)
 
-    def _run(self, body: FunctionNode, frame: Frame) -> None:
-        while True:
-            before = self._progress
-            if isinstance(body, ast.Lambda):
-                self.give_back(self.evaluate(body.body, frame), frame)
-            else:
-                self.execute(body.body, frame)
-                self.give_back(frozenset([Plain(type(None))]), frame)
-            if before == self._progress:
-                frame.finished_at = before
-                return
+    def _run(self, identity: Any, frame: Frame) -> None:
+        """Execute a function until that brings nothing new, unless it is under way."""
+        if identity in self._active or frame.finished_at == self.progress:
+            return
+        self._active[identity] = frame
+        before = -1
+        while before != self.progress:
+            before = self.progress
+            execute(self, frame.code.body, frame)
+        frame.finished_at = before
+        del self._active[identity]
 
-    def _result(
-        self, body: FunctionNode, inner: Frame, node: ast.AST, frame: Frame
-    ) -> Value:
-        if not is_generator(body):
+    def _result(self, inner: Frame) -> Value:
+        if not inner.code.generator:
             return inner.returned
-        fresh = self.fresh(body, inner, types.GeneratorType)
+        fresh = make_at(self, inner.code, types.GeneratorType)
         self.heap.put(fresh.site, ELEMENTS, inner.yielded)
         return frozenset([fresh])
 
@@ -138,58 +399,54 @@ class Interpreter(Statements):
     def _pass_arguments(
         self,
         function: types.FunctionType | Closure,
-        body: FunctionNode,
         args: Arguments,
         inner: Frame,
-        caller: Frame,
+        here: Here,
     ) -> None:
-        spec = body.args
-        names = [arg.arg for arg in [*spec.posonlyargs, *spec.args]]
+        code = inner.code
+        names, keywords = code.parameters, (*code.parameters, *code.keyword_only)
         for name, value in zip(names, args.positional, strict=False):
-            self.hold(name, value, inner)
+            hold(self, name, value, inner)
         extra = args.positional[len(names) :]
-        keywords = [*names, *(arg.arg for arg in spec.kwonlyargs)]
         for index, name in enumerate(keywords):
             rest = NOTHING if index < len(args.positional) else args.rest
-            self.hold(name, args.keywords.get(name, NOTHING) | rest, inner)
+            hold(self, name, args.keywords.get(name, NOTHING) | rest, inner)
         others = [v for n, v in args.keywords.items() if n not in keywords]
-        for star, values in ((spec.vararg, extra), (spec.kwarg, others)):
+        kinds = (tuple, dict)
+        for star, kind, values in zip(
+            code.varying, kinds, (extra, others), strict=True
+        ):
             if star is not None:
-                fresh = self.fresh(star, inner, tuple if star is spec.vararg else dict)
+                fresh = make_at(self, (code, star), kind)
                 self.heap.put(fresh.site, ELEMENTS, join([*values, args.rest]))
-                self.hold(star.arg, frozenset([fresh]), inner)
+                hold(self, star, frozenset([fresh]), inner)
         given = {*names[: len(args.positional)], *args.keywords}
-        for name, default in self._defaults(function, body, caller):
+        for name, default in self._defaults(function, code, here):
             if name not in given:
-                self.hold(name, default, inner)
+                hold(self, name, default, inner)
 
     def _defaults(
-        self, function: types.FunctionType | Closure, body: FunctionNode, frame: Frame
+        self, function: types.FunctionType | Closure, code: ir.Function, here: Here
     ) -> list[tuple[str, Value]]:
-        spec = body.args
-        names = [arg.arg for arg in [*spec.posonlyargs, *spec.args]]
         if isinstance(function, Closure):
-            pairs = list(
-                zip(reversed(names), reversed(spec.defaults), strict=False)
-            ) + [
-                (arg.arg, default)
-                for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
-                if default is not None
-            ]
-            return [(n, self.evaluate(d, function.frame)) for n, d in pairs]
+            registers = function.frame.registers
+            made = function.made.defaults
+            return [(each.name, registers[each.value]) for each in made]
+        late = function.__defaults__ or ()
         values = [
-            *zip(reversed(names), reversed(function.__defaults__ or ()), strict=False),
+            *zip(reversed(code.parameters), reversed(late), strict=False),
             *(function.__kwdefaults__ or {}).items(),
         ]
+        at = Here(ir.Instruction(code.node), here.frame)
         return [
-            (name, self.existing(value, f"the default of {name}", body, frame))
+            (name, read_existing(self, value, f"the default of {name}", at))
             for name, value in values
         ]
 
 
 def _identity(function: types.FunctionType | Closure) -> Any:
     if isinstance(function, Closure):
-        return (function.node, id(function.frame))
+        return (function.made, id(function.frame))
     return id(function)
 
 
@@ -203,28 +460,33 @@ def _key(args: Arguments) -> Any:
 
 def follow(universe: Universe, callee: Any, args: Arguments) -> tuple[Findings, Value]:
     """Return what calling an object with these arguments does, and what it gives."""
-    interpreter, result = called(universe, callee, args)
-    return interpreter.found, result
+    run, result = follow_call(universe, callee, args)
+    return run.found, result
 
 
-def called(
+def follow_call(
     universe: Universe, callee: Any, args: Arguments
 ) -> tuple[Interpreter, Value]:
     """Call an object; return the interpreter that did, and what the call gives."""
-    interpreter = Interpreter(universe)
-    frame = outermost(callee)
-    value = interpreter.existing(callee, _name(callee), frame.node, frame)
-    return interpreter, interpreter.call(value, args, frame.node, frame)
+    run = Follower(universe)
+    here = outermost(callee)
+    value = read_existing(run, callee, _name(callee), here)
+    return run, run.call(value, args, here)
 
 
-def outermost(callee: Any) -> Frame:
-    """Return the frame in which an operator's function counts as called."""
+def outermost(callee: Any) -> Here:
+    """Return where an operator's function counts as called."""
     target = getattr(callee, "__func__", callee)
     code = getattr(target, "__code__", None)
     file = "<builtin>" if code is None else shown_path(code.co_filename)
-    name = ast.Name(_name(callee), ast.Load())
-    name.lineno = 0 if code is None else code.co_firstlineno
-    return Frame(name, file, outermost, None, frozenset())  # type: ignore[arg-type]
+    return called_at(_name(callee), file, 0 if code is None else code.co_firstlineno)
+
+
+def called_at(name: str, file: str, line: int) -> Here:
+    """Return a place outside of all functions, where something is called by a name."""
+    node = ast.Name(name, ast.Load(), lineno=line)
+    code = ir.Function(name, (), (), file, node)
+    return Here(ir.Instruction(node), Frame(code, file, called_at))  # type: ignore[arg-type]
 
 
 def _name(callee: Any) -> str:

@@ -12,11 +12,13 @@ import collections
 import dataclasses
 import enum
 import inspect
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from anabranch.python import ir
 from anabranch.python.objects import class_attribute
 from anabranch.python.source import node_of
 
@@ -33,16 +35,13 @@ class NotBuiltError(Exception):
 
 
 def build_class(
-    node: ast.ClassDef,
+    code: ir.Function,
     bases: list[Any],
     decorators: list[Any],
     function: types.FunctionType,
 ) -> tuple[type, tuple[types.FunctionType, ...]]:
-    """Return the class that a statement in a function defines, and its functions."""
-    if node.keywords:
-        msg = "a class with keywords"
-        raise NotBuiltError(msg)
-    body = _ClassBody(node, function)
+    """Return the class whose body is lowered to `code`, and its functions."""
+    body = _ClassBody(code, function)
     as_record = typing.NamedTuple in bases
     plain = [base for base in bases if base is not typing.NamedTuple]
     for base in plain:
@@ -53,10 +52,10 @@ def build_class(
             raise NotBuiltError(msg)
         names = list(body.fields)
         given = [body.members.pop(n) for n in names if n in body.members]
-        record = collections.namedtuple(node.name, names, defaults=given)  # type: ignore[misc]  # noqa: PYI024
+        record = collections.namedtuple(code.name, names, defaults=given)  # type: ignore[misc]  # noqa: PYI024
         plain = [record]
     try:
-        made = type(node.name, tuple(plain), body.namespace)
+        made = type(code.name, tuple(plain), body.namespace)
         for decorator in decorators:
             made = decorator(made)
     except Exception as error:  # a class that Python itself refuses
@@ -64,17 +63,15 @@ def build_class(
     return made, tuple(body.functions)
 
 
-def decorator_of(value: Any, node: ast.expr) -> Any:
+def decorator_of(value: Any, given: ir.Decorator, code: ir.Function) -> Any:
     """Return how a decorator of a class makes another class of it: `dataclass` alone."""
-    if value is not dataclasses.dataclass:
-        msg = f"the decorator {ast.unparse(node)}"
+    arguments = given.arguments or ()
+    if value is not dataclasses.dataclass or any(
+        each.name in ("", "*", "**") for each in arguments
+    ):
+        msg = f"the decorator {ir.shown(given.at)}"
         raise NotBuiltError(msg)
-    if not isinstance(node, ast.Call):
-        return dataclasses.dataclass
-    if node.args:
-        msg = f"the decorator {ast.unparse(node)}"
-        raise NotBuiltError(msg)
-    options = {str(each.arg): _literal(each.value) for each in node.keywords}
+    options = {each.name: _literal(each.value, code) for each in arguments}
     return dataclasses.dataclass(**options)
 
 
@@ -89,17 +86,18 @@ def _check_base(base: Any) -> None:
 
 
 class _ClassBody:
-    """What the statements in the body of a class define."""
+    """What the instructions in the body of a class define."""
 
-    def __init__(self, node: ast.ClassDef, function: types.FunctionType) -> None:
+    def __init__(self, code: ir.Function, function: types.FunctionType) -> None:
+        self._code = code
         self._globals = function.__globals__
-        self._codes = {node_of(code): code for code in _codes(function.__code__)}
+        self._codes = {node_of(each): each for each in _codes(function.__code__)}
         self.functions: list[types.FunctionType] = []
         self.fields: dict[str, Any] = {}
         self.members: dict[str, Any] = {}
-        for statement in node.body:
-            self._read(statement)
-        self.qualname = f"{function.__qualname__}.<locals>.{node.name}"
+        for one in code.body:
+            self._read(one)
+        self.qualname = f"{function.__qualname__}.<locals>.{code.name}"
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -111,62 +109,66 @@ class _ClassBody:
             **self.members,
         }
 
-    def _read(self, statement: ast.stmt) -> None:
-        match statement:
-            case ast.Pass() | ast.Expr(value=ast.Constant()):
-                return
-            case ast.AnnAssign(target=ast.Name(id=name), annotation=kind, value=value):
-                words = {
-                    getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(kind)
-                }
-                runs = any(isinstance(n, ast.Call) for n in ast.walk(kind))
+    def _read(self, one: ir.Instruction) -> None:
+        match one:
+            case ir.Store(name=name, scope="local", value=value):
+                self.members[name] = self._member(value)
+            case ir.Annotate(name=name, annotation=kind):
+                words = set(re.findall(r"\w+", ast.unparse(kind)))
+                runs = any(isinstance(each, ast.Call) for each in ast.walk(kind))
                 if runs or not words.isdisjoint(_SPECIAL):
                     msg = f"the annotation of {name}"
                     raise NotBuiltError(msg)
                 self.fields[name] = object
-                if value is not None:
-                    self.members[name] = _literal(value)
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self.members[name] = _literal(value)
-            case ast.FunctionDef():
-                self.members[statement.name] = self._method(statement)
+            case ir.Const() | ir.Build() | ir.Unary() | ir.MakeFunction() | ir.Load():
+                return  # where it is used
+            case ir.Call(target=target) if self._code.users.get(target):
+                return
             case _:
-                msg = f"a {type(statement).__name__} statement in it"
+                msg = f"{one.text} runs in it"
                 raise NotBuiltError(msg)
 
-    def _method(self, node: ast.FunctionDef) -> Any:
-        code = self._codes.get(node)
+    def _member(self, register: ir.Register) -> Any:
+        match self._code.made_by(register):
+            case ir.MakeFunction() as made:
+                return self._method(made)
+            case ir.Call(function=called, arguments=[ir.Argument(value=inner)]) as call:
+                match self._code.made_by(called):
+                    case ir.Load(name=name, scope="global"):
+                        if name in _WRAPPERS and name not in self._globals:
+                            return _WRAPPERS[name](self._member(inner))
+                if isinstance(self._code.made_by(inner), ir.MakeFunction | ir.Call):
+                    msg = f"the decorator {call.text}"
+                    raise NotBuiltError(msg)
+        return _literal(register, self._code)
+
+    def _method(self, made: ir.MakeFunction) -> types.FunctionType:
+        inner = made.function
+        code = self._codes.get(inner.node)  # type: ignore[call-overload]
         if code is None:
-            msg = f"the source of {node.name} is not at hand"
+            msg = f"the source of {inner.name} is not at hand"
             raise NotBuiltError(msg)
-        spec = node.args
-        keywords = zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
-        made = types.FunctionType(
+        given = {each.name: _literal(each.value, self._code) for each in made.defaults}
+        late = tuple(given[name] for name in inner.parameters if name in given)
+        function = types.FunctionType(
             code,
             self._globals,
-            node.name,
-            tuple(map(_literal, spec.defaults)) or None,
+            inner.name,
+            late or None,
             tuple(types.CellType() for _ in code.co_freevars),
         )
-        made.__kwdefaults__ = {
-            arg.arg: _literal(given) for arg, given in keywords if given is not None
-        }
-        self.functions.append(made)
-        wrapped: Any = made
-        for decorator in reversed(node.decorator_list):
-            name = getattr(decorator, "id", "")
-            if name not in _WRAPPERS or name in self._globals:
-                msg = f"the decorator {ast.unparse(decorator)}"
-                raise NotBuiltError(msg)
-            wrapped = _WRAPPERS[name](wrapped)
-        return wrapped
+        named = inner.keyword_only
+        function.__kwdefaults__ = {name: given[name] for name in named if name in given}
+        self.functions.append(function)
+        return function
 
 
-def _literal(node: ast.expr) -> Any:
+def _literal(register: ir.Register, code: ir.Function) -> Any:
     try:
-        return ast.literal_eval(node)
-    except ValueError:
-        msg = f"{ast.unparse(node)} runs in it"
+        return ir.literal_of(register, code)
+    except ir.NotLiteralError:
+        made = code.made_by(register)
+        msg = f"{'code' if made is None else made.text} runs in it"
         raise NotBuiltError(msg) from None
 
 

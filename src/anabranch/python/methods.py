@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import datetime as dt
 import decimal
 import fractions
@@ -11,22 +10,37 @@ import itertools
 import logging
 import pathlib
 import re
-import types
 import uuid
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 
 from anabranch.graph.declarations import is_trusted
-from anabranch.python.attributes import Changes
+from anabranch.python.attributes import change, read_attribute
 from anabranch.python.classes import class_of, classes_of
+from anabranch.python.elements import (
+    escape,
+    find_operands,
+    find_reachable,
+    list_elements,
+    look_inside,
+    note_unknown,
+    note_unknown_package,
+    remember_order,
+    run_operators,
+    watch_iteration,
+    watch_lookup,
+    watch_method,
+)
 from anabranch.python.known import (
     CHANGING_METHODS,
     PLAIN_METHODS,
     PURE_METHODS,
     TEXT_METHODS,
+    Facts,
     arguments_written_by_method,
+    facts_about,
+    handles_logs,
     is_pure,
 )
 from anabranch.python.objects import (
@@ -38,7 +52,6 @@ from anabranch.python.objects import (
     is_scalar_type,
     is_users_class,
 )
-from anabranch.python.packages import Facts, facts_about
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
@@ -48,9 +61,10 @@ from anabranch.python.values import (
     Arguments,
     Bound,
     Closure,
-    Frame,
     Fresh,
+    Here,
     Input,
+    Interpreter,
     Known,
     LibraryObject,
     Method,
@@ -58,7 +72,6 @@ from anabranch.python.values import (
     Root,
     Value,
     join,
-    shown,
 )
 
 ADVICE = "; say @ab.declare(state=...) on it or ab.trust(...) its package if it is pure"
@@ -103,273 +116,271 @@ _TAKES_ELEMENTS = ("extend", "extendleft", "update", "subtract")
 _CLOCKS = ("now", "today", "utcnow")
 
 
-class Methods(Changes):
-    """The part of the interpreter that calls methods by name."""
+def call_method(  # noqa: C901, PLR0911 - one return for each kind of method
+    run: Interpreter, owner: Root, name: str, args: Arguments, here: Here
+) -> Value:
+    if isinstance(owner, Plain):
+        return _call_method_of_plain(run, owner, name, args, here)
+    if _is_trusted(run, owner):
+        given = Arguments([*args.positional, frozenset([owner])], args.keywords)
+        given.rest = args.rest
+        return call_opaque(run, given, here)
+    facts = facts_about(owner)
+    if facts is not None:
+        method = Method(owner, name)
+        return _call_known_method(run, facts, method, args, here)
+    is_changing = name in CHANGING_METHODS
+    if not is_changing and not (name in PURE_METHODS and _may_have(owner, name)):
+        call_arguments(run, args, here)
+        escape(run, args.all() | {owner}, here)
+        return _note_unknown_method(run, name, here)
+    made = call_arguments(run, args, here, _called(name, args))
+    run_operators(run, args.all() | {owner}, here)
+    watch_lookup(run, owner, name, args, here)
+    watch_method(run, owner, name, args, here)
+    if _may_be_array(owner, run.universe):
+        written = arguments_written_by_method(name, args)
+        change(run, written, NOTHING, here)
+    self_and_parts = look_inside(run, frozenset([owner])) | args.all() | made
+    if is_changing:
+        stored = args.all() | look_inside(run, args.all())
+        if name in _TAKES_ELEMENTS:
+            stored = take_in(run, args, here)
+        change(run, frozenset([owner]), stored, here)
+        return self_and_parts | PLAIN
+    if name in PLAIN_METHODS:
+        return _plain_result(owner, name)
+    if isinstance(owner, Known) and is_scalar_type(owner.obj):
+        return frozenset([Plain(owner.obj)])  # datetime.strptime and the like
+    if name == "_replace" and class_of(owner) is not None:
+        return _replace(run, owner, args, here)
+    if name == "from_iterable":  # chain.from_iterable: the elements of the elements
+        self_and_parts = list_elements(run, args.all(), here)
+        self_and_parts = list_elements(run, self_and_parts, here)
+        return make_holding(run, itertools.chain, self_and_parts, here)
+    return _find_result(run, owner, name, self_and_parts, here)
 
-    def __init__(self, universe: Universe) -> None:
-        super().__init__(universe)
-        self._passed_on: set[tuple[ast.AST, Root]] = set()
-        self.opaque_sites: set[int] = set()  # of results of which nothing is known
 
-    @abstractmethod
-    def call_function(
-        self,
-        function: types.FunctionType | Closure,
-        args: Arguments,
-        node: ast.AST,
-        frame: Frame,
-    ) -> Value:
-        """Follow a call into a function whose source is the user's."""
+def write_log(run: Interpreter, args: Arguments, here: Here) -> Value:
+    """Write to a log: that is no part of a result, unless the program handles it."""
+    own = filter(handles_logs, run.universe.classes)
+    handler = next(own, None)
+    if handler is not None:
+        text = f"{here.callee} may run {handler.__name__}, which handles logs"
+        return note_unknown(run, text, here)
+    run_operators(run, args.all(), here)
+    return make_holding(run, logging.Logger, NOTHING, here)
 
-    @abstractmethod
-    def call_root(
-        self, root: Root, args: Arguments, node: ast.AST, frame: Frame
-    ) -> Value:
-        """Return what calling one of the objects that a value may be gives."""
 
-    def _call_method(  # noqa: C901, PLR0911 - one return for each kind of method
-        self, owner: Root, name: str, args: Arguments, node: ast.AST, frame: Frame
-    ) -> Value:
-        if isinstance(owner, Plain):
-            return self._call_method_of_plain(owner, name, args, node, frame)
-        if self._is_trusted(owner):
-            given = Arguments([*args.positional, frozenset([owner])], args.keywords)
-            given.rest = args.rest
-            return self.opaque(given, node, frame)
-        facts = facts_about(owner)
-        if facts is not None:
-            method = Method(owner, name)
-            return self._call_known_method(facts, method, args, node, frame)
-        is_changing = name in CHANGING_METHODS
-        if not is_changing and not (name in PURE_METHODS and _may_have(owner, name)):
-            self._call_arguments(args, node, frame)
-            self.escape(args.all() | {owner}, node, frame)
-            return self._unknown_method(name, node, frame)
-        made = self._call_arguments(args, node, frame, _called(name, args))
-        self.run_operators(args.all() | {owner}, node, frame)
-        self.watch_lookup(owner, name, args, node, frame)
-        self.watch_method(owner, name, args, node, frame)
-        if _may_be_array(owner, self.universe):
-            written = arguments_written_by_method(name, args)
-            self.change(written, NOTHING, node, frame)
-        self_and_parts = self.inside(frozenset([owner])) | args.all() | made
-        if is_changing:
-            stored = args.all() | self.inside(args.all())
-            if name in _TAKES_ELEMENTS:
-                stored = self.taken_in(args, node, frame)
-            self.change(frozenset([owner]), stored, node, frame)
+def call_opaque(run: Interpreter, args: Arguments, here: Here) -> Value:
+    """Return what a call that we must believe to be pure may give."""
+    call_arguments(run, args, here)
+    fresh = make_fresh(run, here)
+    run.opaque_sites.add(fresh.site)
+    held = find_reachable(run, args.all())
+    if any(isinstance(root, Input) for root in held):
+        held |= {Input(object)}  # it may look at attributes that are not fields
+    run.heap.put(fresh.site, ELEMENTS, held)
+    return frozenset([fresh]) | held
+
+
+def _is_trusted(run: Interpreter, owner: Root) -> bool:
+    """Tell whether an object is of a trusted package, or was made by one."""
+    match owner:
+        case Fresh(site) if site in run.opaque_sites:
+            return True
+        case Fresh(_, type() as kind) | Input(type() as kind):
+            return not is_users_class(kind) and is_trusted(kind.__module__)
+        case Known(obj=obj) if not isinstance(obj, type):
+            return not is_users_class(type(obj)) and is_trusted(type(obj).__module__)
+    return False
+
+
+def _call_known_method(
+    run: Interpreter,
+    facts: Facts,
+    method: Method,
+    args: Arguments,
+    here: Here,
+) -> Value:
+    """Call a method of a class of which the methods are known."""
+    owner, name = method.owner, method.name
+    if not facts.knows(name):
+        call_arguments(run, args, here)
+        escape(run, args.all() | {owner}, here)
+        return _note_unknown_method(run, name, here)
+    if type_of(owner) in LOGGERS:
+        return write_log(run, args, here)
+    held = look_inside(run, frozenset([owner])) if facts.holds else NOTHING
+    passed = Arguments([*args.positional, held], args.keywords, args.rest)
+    made = call_arguments(run, passed, here)
+    run_operators(run, args.all() | held, here)
+    watch_iteration(run, args.all(), here, given="known")
+    change(run, args.keywords.get("out", NOTHING), NOTHING, here)
+    given = args.all() | look_inside(run, args.all())
+    if name in facts.takes:
+        change(run, args.all(), NOTHING, here)
+    if name in facts.changes or name in facts.takes or "inplace" in args.keywords:
+        changed = frozenset([owner]) | (held if facts.through else NOTHING)
+        change(run, changed, given, here)
+    if name in facts.gives:
+        return PLAIN
+    kind = type_of(owner) if facts.open else LibraryObject
+    flat = all(isinstance(root, Plain) for root in find_reachable(run, held | given))
+    fresh = make_fresh(run, here, kind if flat or facts.open else None)
+    # a table takes in what it is given, and copies lists
+    kept = frozenset(root for root in held if not _is_copied(run, root))
+    held |= given | made | PLAIN
+    run.heap.put(fresh.site, ELEMENTS, held | ({fresh} if facts.open else NOTHING))
+    if facts.open and name not in _GIVES_ELEMENTS:
+        return frozenset([fresh]) | kept | made | PLAIN
+    return frozenset([fresh]) | held
+
+
+def _is_copied(run: Interpreter, root: Root) -> bool:
+    """Tell whether a table that is made of a value shares nothing with it."""
+    classes = classes_of(root, run.universe)
+    return classes is not None and all(
+        each in _COPIED or is_scalar_type(each) for each in classes
+    )
+
+
+def _note_unknown_method(run: Interpreter, name: str, here: Here) -> Value:
+    if name in _CLOCKS:
+        at = here.place
+        run.found.effect("impure", f"{here.text} reads a clock", at)
+        return MADE
+    text = f"calls the method {name}, of which nothing is known{ADVICE}"
+    return note_unknown_package(run, text, NOTHING, here)
+
+
+def take_in(run: Interpreter, args: Arguments, here: Here) -> Value:
+    """Return what a container takes over from others: elements, or pairs of them."""
+    given = join(args.positional) | args.rest
+    sources = frozenset(root for root in given if not is_callable(root))
+    once = list_elements(run, sources, here)
+    named = join(args.keywords.values()) | args.rest | PLAIN
+    return once | list_elements(run, once, here) | named
+
+
+def _replace(run: Interpreter, owner: Root, args: Arguments, here: Here) -> Value:
+    """Return a record with some fields replaced."""
+    made = make_fresh(run, here, class_of(owner))
+    for name in field_names(class_of(owner)) or ():
+        old = read_attribute(run, frozenset([owner]), name, here)
+        held = args.keywords.get(name, old) | args.rest
+        run.heap.put(made.site, name, held)
+        run.heap.put(made.site, ELEMENTS, held)
+    return frozenset([made])
+
+
+def make_holding(run: Interpreter, kind: Any, held: Value, here: Here) -> Value:
+    """Return an object that is made here and holds something."""
+    fresh = make_fresh(run, here, kind)
+    run.heap.put(fresh.site, ELEMENTS, held)
+    return frozenset([fresh])
+
+
+def _find_result(
+    run: Interpreter,
+    owner: Root,
+    name: str,
+    self_and_parts: Value,
+    here: Here,
+) -> Value:
+    known = classes_of(owner, run.universe)
+    kind: type | None = dict if name == "_asdict" else None
+    if isinstance(owner, Known) and name in ("_make", "fromkeys"):
+        kind = owner.obj
+    if known is not None and not any(map(is_users_class, known)):
+        if name == "get" and all(issubclass(each, dict) for each in known):
+            return self_and_parts | {Plain(type(None))}
+        if name in _GIVES_PARTS:
             return self_and_parts | PLAIN
-        if name in PLAIN_METHODS:
-            return _plain_result(owner, name)
-        if isinstance(owner, Known) and is_scalar_type(owner.obj):
-            return frozenset([Plain(owner.obj)])  # datetime.strptime and the like
-        if name == "_replace" and class_of(owner) is not None:
-            return self._replaced(owner, args, node, frame)
-        if name == "from_iterable":  # chain.from_iterable: the elements of the elements
-            self_and_parts = self.elements(args.all(), node, frame)
-            self_and_parts = self.elements(self_and_parts, node, frame)
-            return self.holding(itertools.chain, self_and_parts, node, frame)
-        return self._result_of_method(owner, name, self_and_parts, node, frame)
-
-    @abstractmethod
-    def opaque(self, args: Arguments, node: ast.AST, frame: Frame) -> Value:
-        """Return what a call that we must believe to be pure may give."""
-
-    @abstractmethod
-    def log(self, args: Arguments, node: ast.AST, frame: Frame) -> Value:
-        """Do what writing to a log does."""
-
-    def _is_trusted(self, owner: Root) -> bool:
-        """Tell whether an object is of a trusted package, or was made by one."""
-        match owner:
-            case Fresh(site) if site in self.opaque_sites:
-                return True
-            case Fresh(_, type() as kind) | Input(type() as kind):
-                return not is_users_class(kind) and is_trusted(kind.__module__)
-            case Known(obj=obj) if not isinstance(obj, type):
-                return not is_users_class(type(obj)) and is_trusted(
-                    type(obj).__module__
-                )
-        return False
-
-    def _call_known_method(
-        self,
-        facts: Facts,
-        method: Method,
-        args: Arguments,
-        node: ast.AST,
-        frame: Frame,
-    ) -> Value:
-        """Call a method of a class of which the methods are known."""
-        owner, name = method.owner, method.name
-        if not facts.knows(name):
-            self._call_arguments(args, node, frame)
-            self.escape(args.all() | {owner}, node, frame)
-            return self._unknown_method(name, node, frame)
-        if type_of(owner) in LOGGERS:
-            return self.log(args, node, frame)
-        held = self.inside(frozenset([owner])) if facts.holds else NOTHING
-        passed = Arguments([*args.positional, held], args.keywords, args.rest)
-        made = self._call_arguments(passed, node, frame)
-        self.run_operators(args.all() | held, node, frame)
-        self.watch_iteration(args.all(), node, frame, given="known")
-        self.change(args.keywords.get("out", NOTHING), NOTHING, node, frame)
-        given = args.all() | self.inside(args.all())
-        if name in facts.takes:
-            self.change(args.all(), NOTHING, node, frame)
-        if name in facts.changes or name in facts.takes or "inplace" in args.keywords:
-            changed = frozenset([owner]) | (held if facts.through else NOTHING)
-            self.change(changed, given, node, frame)
-        if name in facts.gives:
-            return PLAIN
-        kind = type_of(owner) if facts.open else LibraryObject
-        flat = all(isinstance(root, Plain) for root in self.reachable(held | given))
-        fresh = self.fresh(node, frame, kind if flat or facts.open else None)
-        # a table takes in what it is given, and copies lists
-        kept = frozenset(root for root in held if not self._is_copied(root))
-        held |= given | made | PLAIN
-        self.heap.put(fresh.site, ELEMENTS, held | ({fresh} if facts.open else NOTHING))
-        if facts.open and name not in _GIVES_ELEMENTS:
-            return frozenset([fresh]) | kept | made | PLAIN
-        return frozenset([fresh]) | held
-
-    def _is_copied(self, root: Root) -> bool:
-        """Tell whether a table that is made of a value shares nothing with it."""
-        classes = classes_of(root, self.universe)
-        return classes is not None and all(
-            each in _COPIED or is_scalar_type(each) for each in classes
-        )
-
-    def _unknown_method(self, name: str, node: ast.AST, frame: Frame) -> Value:
-        if name in _CLOCKS:
-            at = self.at(node, frame)
-            self.found.effect("impure", f"{shown(node)} reads a clock", at)
-            return MADE
-        text = f"calls the method {name}, of which nothing is known{ADVICE}"
-        return self.unknown_package(text, NOTHING, node, frame)
-
-    def taken_in(self, args: Arguments, node: ast.AST, frame: Frame) -> Value:
-        """Return what a container takes over from others: elements, or pairs of them."""
-        given = join(args.positional) | args.rest
-        sources = frozenset(root for root in given if not is_callable(root))
-        once = self.elements(sources, node, frame)
-        named = join(args.keywords.values()) | args.rest | PLAIN
-        return once | self.elements(once, node, frame) | named
-
-    def _replaced(
-        self, owner: Root, args: Arguments, node: ast.AST, frame: Frame
-    ) -> Value:
-        """Return a record with some fields replaced."""
-        made = self.fresh(node, frame, class_of(owner))
-        for name in field_names(class_of(owner)) or ():
-            old = self.attribute(frozenset([owner]), name, node, frame)
-            held = args.keywords.get(name, old) | args.rest
-            self.heap.put(made.site, name, held)
-            self.heap.put(made.site, ELEMENTS, held)
-        return frozenset([made])
-
-    def holding(self, kind: Any, held: Value, node: ast.AST, frame: Frame) -> Value:
-        """Return an object that is made here and holds something."""
-        fresh = self.fresh(node, frame, kind)
-        self.heap.put(fresh.site, ELEMENTS, held)
+        kind = kind or _find_kind_of_result(run, known, name, self_and_parts)
+    fresh = make_fresh(run, here, kind)
+    held = _texts(owner) if name in _GIVES_TEXTS else self_and_parts
+    if name in _SAME_KIND:
+        remember_order(run, frozenset([owner]), fresh.site)
+    if kind is _ITEMS or name == "most_common":
+        pair = make_at(run, (here.step, "pair"), tuple)
+        run.heap.put(pair.site, ELEMENTS, held | PLAIN)
+        held = frozenset([pair])
+    run.heap.put(fresh.site, ELEMENTS, held)
+    if name in _ALWAYS_FRESH or kind is _VALUES:
         return frozenset([fresh])
+    if isinstance(owner, Fresh):
+        return frozenset([fresh]) | self_and_parts
+    return frozenset([fresh, owner]) | self_and_parts
 
-    def _result_of_method(
-        self,
-        owner: Root,
-        name: str,
-        self_and_parts: Value,
-        node: ast.AST,
-        frame: Frame,
-    ) -> Value:
-        known = classes_of(owner, self.universe)
-        kind: type | None = dict if name == "_asdict" else None
-        if isinstance(owner, Known) and name in ("_make", "fromkeys"):
-            kind = owner.obj
-        if known is not None and not any(map(is_users_class, known)):
-            if name == "get" and all(issubclass(each, dict) for each in known):
-                return self_and_parts | {Plain(type(None))}
-            if name in _GIVES_PARTS:
-                return self_and_parts | PLAIN
-            kind = kind or self._kind_of_result(known, name, self_and_parts)
-        fresh = self.fresh(node, frame, kind)
-        held = _texts(owner) if name in _GIVES_TEXTS else self_and_parts
-        if name in _SAME_KIND:
-            self.remember_order(frozenset([owner]), fresh.site)
-        if kind is _ITEMS or name == "most_common":
-            pair = self.made_at((node, "pair"), tuple)
-            self.heap.put(pair.site, ELEMENTS, held | PLAIN)
-            held = frozenset([pair])
-        self.heap.put(fresh.site, ELEMENTS, held)
-        if name in _ALWAYS_FRESH or kind is _VALUES:
-            return frozenset([fresh])
-        if isinstance(owner, Fresh):
-            return frozenset([fresh]) | self_and_parts
-        return frozenset([fresh, owner]) | self_and_parts
 
-    def _kind_of_result(
-        self, owners: frozenset[type], name: str, parts: Value
-    ) -> type | None:
-        """Return the class of what a method of Python's own types gives."""
-        if name in _SAME_KIND and len(owners) == 1:
-            return next(iter(owners))
-        if np.ndarray in owners:
-            return np.ndarray
-        flat = all(isinstance(root, Plain) for root in self.reachable(parts))
-        return _KINDS.get(name, LibraryObject if flat else None)
+def _find_kind_of_result(
+    run: Interpreter, owners: frozenset[type], name: str, parts: Value
+) -> type | None:
+    """Return the class of what a method of Python's own types gives."""
+    if name in _SAME_KIND and len(owners) == 1:
+        return next(iter(owners))
+    if np.ndarray in owners:
+        return np.ndarray
+    flat = all(isinstance(root, Plain) for root in find_reachable(run, parts))
+    return _KINDS.get(name, LibraryObject if flat else None)
 
-    def _call_method_of_plain(
-        self, owner: Plain, name: str, args: Arguments, node: ast.AST, frame: Frame
-    ) -> Value:
-        self._call_arguments(args, node, frame, _called(name, args))
-        self.run_operators(args.all(), node, frame)
-        self.watch_method(owner, name, args, node, frame)
-        if name in ("format", "format_map"):  # "{0.attribute}" reads attributes
-            for root in self.operands(args.all()):
-                classes = classes_of(root, self.universe)
-                for getter in self.universe.properties(classes):
-                    callee: Value = frozenset([Bound(root, getter)])
-                    self.call(callee, Arguments(), node, frame)
-        known = name in PURE_METHODS or name in TEXT_METHODS
-        if not known and owner.type is not None:
-            known = owner.type in _VALUES_ONLY and name not in _CLOCKS
-        if owner.type in (pathlib.Path, pathlib.PosixPath) and name == "replace":
-            known = False  # it renames a file
-        if not known:
-            self.escape(args.all(), node, frame)
-            return self._unknown_method(name, node, frame)
-        if name not in _KINDS:
-            return _plain_result(owner, name)
-        fresh = self.fresh(node, frame, _KINDS[name])
-        self.heap.put(fresh.site, ELEMENTS, _texts(owner))
-        return frozenset([fresh]) | PLAIN
 
-    def _call_arguments(
-        self, args: Arguments, node: ast.AST, frame: Frame, called: Value = NOTHING
-    ) -> Value:
-        """Call the functions among the arguments: `map`, `sorted` and so on will.
+def _call_method_of_plain(
+    run: Interpreter, owner: Plain, name: str, args: Arguments, here: Here
+) -> Value:
+    call_arguments(run, args, here, _called(name, args))
+    run_operators(run, args.all(), here)
+    watch_method(run, owner, name, args, here)
+    if name in ("format", "format_map"):  # "{0.attribute}" reads attributes
+        for root in find_operands(run, args.all()):
+            classes = classes_of(root, run.universe)
+            for getter in run.universe.properties(classes):
+                callee: Value = frozenset([Bound(root, getter)])
+                run.call(callee, Arguments(), here)
+    known = name in PURE_METHODS or name in TEXT_METHODS
+    if not known and owner.type is not None:
+        known = owner.type in _VALUES_ONLY and name not in _CLOCKS
+    if owner.type in (pathlib.Path, pathlib.PosixPath) and name == "replace":
+        known = False  # it renames a file
+    if not known:
+        escape(run, args.all(), here)
+        return _note_unknown_method(run, name, here)
+    if name not in _KINDS:
+        return _plain_result(owner, name)
+    fresh = make_fresh(run, here, _KINDS[name])
+    run.heap.put(fresh.site, ELEMENTS, _texts(owner))
+    return frozenset([fresh]) | PLAIN
 
-        They may be passed whatever can be reached from the other arguments. `called`
-        are the arguments that will be called, whatever they are.
-        """
-        results: list[Value] = [NOTHING]
-        for root in called | frozenset(filter(is_callable, args.all())):
-            under_way = (node, root)
-            if under_way in self._passed_on or isinstance(root, Plain):
-                continue
-            self._passed_on.add(under_way)
-            given = Arguments(rest=self.reachable(args.all() - {root}) | PLAIN)
-            results.append(self.call_root(root, given, node, frame))
-            self._passed_on.discard(under_way)
-        return join(results)
 
-    def made_at(self, place: Any, kind: Any) -> Fresh:
-        """Return the object that is made at a place, a node or a part of one."""
-        return Fresh(self.heap.site((place, kind)), kind)
+def call_arguments(
+    run: Interpreter, args: Arguments, here: Here, called: Value = NOTHING
+) -> Value:
+    """Call the functions among the arguments: `map`, `sorted` and so on will.
 
-    def fresh(self, node: ast.AST, frame: Frame, kind: Any = None) -> Fresh:
-        """Return the object that is made at a node."""
-        return self.made_at(node, kind)
+    They may be passed whatever can be reached from the other arguments. `called`
+    are the arguments that will be called, whatever they are.
+    """
+    results: list[Value] = [NOTHING]
+    for root in called | frozenset(filter(is_callable, args.all())):
+        under_way = (here.step, root)
+        if under_way in run.passed_on or isinstance(root, Plain):
+            continue
+        run.passed_on.add(under_way)
+        given = Arguments(rest=find_reachable(run, args.all() - {root}) | PLAIN)
+        results.append(run.call(frozenset([root]), given, here))
+        run.passed_on.discard(under_way)
+    return join(results)
+
+
+def make_at(run: Interpreter, place: Any, kind: Any) -> Fresh:
+    """Return the object that is made at a place, an instruction or a part of one."""
+    return Fresh(run.heap.site((place, kind)), kind)
+
+
+def make_fresh(run: Interpreter, here: Here, kind: Any = None) -> Fresh:
+    """Return the object that is made by an instruction."""
+    return make_at(run, here.step, kind)
 
 
 _COPIED = (list, tuple, dict, range)
@@ -448,7 +459,3 @@ def is_callable(root: Root) -> bool:
                 return True
             return class_attribute(type(obj), "__call__") is not MISSING
     return False
-
-
-def called(node: ast.AST) -> str:
-    return shown(node.func) if isinstance(node, ast.Call) else shown(node)

@@ -1,78 +1,142 @@
-"""Whether the code of an operator keeps state beyond what its kind gives it.
+"""What the code of an operator does beyond computing its outputs.
 
-What the syntax of a function or class refutes.
-
-Nobody may be advised to declare what the code plainly contradicts. This only looks for
-contradictions: what is not found here may still be false.
-
-The findings about all operators are looked at together, since one operator may read
-what another one changes.
+Its functions are followed with the items that reach it, and so is what the engines run
+of the user's without being told to: they read the attributes that are named as keys, in
+windows and in columns, compare and add what they find there, make the items of a file by
+the constructor of their type, and send items from process to process by pickling them.
 """
 
 from __future__ import annotations
 
-import ast
 import collections
+import datetime as dt
+import enum
 import functools
 import types
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator
 from types import FunctionType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from anabranch.graph.graph import Op
+from anabranch.graph.types import fields_of
+from anabranch.operators.clock import EventTime, InOrder
 from anabranch.operators.custom import Apply, Scan
-from anabranch.python.classes import items_of
-from anabranch.python.expressions import TRUTH
-from anabranch.python.flow import departing
-from anabranch.python.interpret import Interpreter, called, outermost
+from anabranch.operators.getters import KeyFunction
+from anabranch.operators.join import Join
+from anabranch.operators.lookup import Lookup
+from anabranch.operators.stateless import (
+    Merge,
+)
+from anabranch.operators.windows import Aggregate, Window
+from anabranch.python import ir
+from anabranch.python.arrivals import (
+    ANYTHING,
+    NOBODY,
+    SOMETHING,
+    Arrival,
+    arrival_of,
+    look_into,
+)
+from anabranch.python.attributes import read_attribute
+from anabranch.python.classes import classes_of, items_of
+from anabranch.python.elements import (
+    find_operands,
+    find_reachable,
+    list_elements,
+    look_inside,
+    note_unknown,
+    read_existing,
+)
+from anabranch.python.implicit import IMPLICIT
+from anabranch.python.interpret import Follower, called_at, follow_call, outermost
+from anabranch.python.lower import lower_callable
 from anabranch.python.objects import (
     CALLABLES,
     CONTAINERS,
     MISSING,
     class_attribute,
     contents,
-    field_names,
+    function_in,
     holds_set,
+    is_instance_of_users,
     is_scalar,
     is_users_class,
+    is_users_code,
 )
-from anabranch.python.sharing import find_sharing
 from anabranch.python.source import (
-    FunctionNode,
-    node_of,
-    originals,
-    parameter_names,
     shown_path,
 )
+from anabranch.python.steps import iterate, run_implicit, run_unpacking
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
     NOTHING,
     Arguments,
-    Change,
-    Effect,
+    Bound,
+    Closure,
     Findings,
-    Frame,
     Fresh,
+    Here,
     Input,
+    Interpreter,
     Known,
+    Method,
     Place,
     Plain,
-    Read,
     Root,
+    Scalar,
+    Shared,
     Value,
-    scope_id,
 )
-from anabranch.python.writers import Writers
+
+_FUNCTIONS = (Bound, Method, Closure)
+
+
+def departing(run: Interpreter, value: Value) -> Arrival:
+    """Return the types of a value that an operator gives, and of what it holds."""
+    found = NOBODY
+    local = {made for made, _ in run.local_classes.values()}
+    for root in find_operands(run, value):
+        found |= _seen(run, root)
+        if isinstance(root, Fresh) and (root.type is None or root.type in local):
+            for made in local:  # whoever gets it may run its methods
+                run.program.add_class(made)
+    top = [_seen(run, root).top for root in value]
+    return found._replace(top=frozenset().union(*top))
+
+
+def _seen(  # noqa: C901, PLR0911 - one case for each kind
+    run: Interpreter, root: Root
+) -> Arrival:
+    universe = run.universe
+    match root:
+        case Plain(kind):
+            return arrival_of([Scalar if kind is None else kind])
+        case Fresh(site) if site in run.opaque_sites:
+            return SOMETHING
+        case Fresh(_, type() as kind):
+            return arrival_of([kind])
+        case Fresh():
+            return SOMETHING
+        case Input(None):  # an item, or any part of one
+            return universe.arriving._replace(top=universe.arriving.types)
+        case Input() | Shared():
+            classes = classes_of(root, universe)
+            unknown = universe.arriving if isinstance(root, Input) else ANYTHING
+            if classes is None:
+                return SOMETHING._replace(sets=unknown.sets)
+            return arrival_of(classes)
+        case Known(obj=obj) if isinstance(obj, (*CALLABLES, types.ModuleType)):
+            return NOBODY
+        case Known(obj=obj):
+            return look_into([obj])
+    if isinstance(root, _FUNCTIONS) or not run.found.effects:
+        return NOBODY  # nothing was lost: such a call fails
+    return ANYTHING
+
 
 _FIRST = ("__init__", "setup")
-_COMPUTED = (
-    ast.BinOp,
-    ast.BoolOp,
-    ast.Compare,
-    ast.Constant,
-    ast.JoinedStr,
-    ast.UnaryOp,
-)
 
 
 def find_own_write(cls: type) -> Place | None:
@@ -90,71 +154,36 @@ def find_own_write(cls: type) -> Place | None:
         for name, function in vars(each).items():
             if not isinstance(function, FunctionType) or name in _FIRST:
                 continue
-            node = node_of(function.__code__)
-            line = None if node is None else _line_of_write(node)
+            source = lower_callable(function)
+            line = None if source is None else _line_of_write(source.code)
             if line is not None:
                 return Place(shown_path(function.__code__.co_filename), line)
     return None
 
 
-def _line_of_write(node: FunctionNode) -> int | None:
-    parameters = parameter_names(node.args)
+def _line_of_write(code: ir.Function) -> int | None:
+    """Return the first line that assigns an attribute of the instance, or in one."""
+    if not code.parameters:
+        return None
     lines = [
-        inner.lineno
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Attribute | ast.Subscript)
-        and isinstance(inner.ctx, ast.Store | ast.Del)
-        and parameters
-        and _is_own(inner, parameters[0])
+        one.line
+        for function in (code, *ir.functions_in(code.body))
+        for one in ir.walk(function.body)
+        if isinstance(one, ir.SetAttribute | ir.SetElement)
+        and _is_own(one, function, code.parameters[0])
     ]
     return min(lines, default=None)
 
 
-def _is_own(target: ast.expr, instance: str) -> bool:
+def _is_own(
+    one: ir.SetAttribute | ir.SetElement, function: ir.Function, instance: str
+) -> bool:
     """Tell whether a target is an attribute of the instance, or an element of one."""
-    while isinstance(target, ast.Attribute | ast.Subscript):
-        held, target = target, target.value
-        if isinstance(held, ast.Attribute) and isinstance(target, ast.Name):
-            return target.id == instance
-    return False
-
-
-def replaces(function: Any, name: str) -> bool:
-    """Tell whether a function gives its output another value under an attribute.
-
-    A name or a call may stand for the value itself, so they do not count. Of an
-    `Operator` it is `process` that counts.
-    """
-    while isinstance(function, functools.partial):
-        function = function.func
-    function = getattr(function, "process", function)
-    code = getattr(function, "__code__", None)
-    node = None if code is None else node_of(code)
-    if node is None:
-        return False
-    calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
-    values = (value for call in calls for value in _given(call, function, name))
-    return any(_is_other(value, name) for value in values)
-
-
-def _given(call: ast.Call, function: Any, name: str) -> Iterator[ast.expr]:
-    """Yield what a call passes under a name, by keyword or by position."""
-    yield from (each.value for each in call.keywords if each.arg == name)
-    made = None
-    if isinstance(call.func, ast.Name):
-        made = function.__globals__.get(call.func.id)
-    fields = field_names(made) if isinstance(made, type) else None
-    if not fields or any(isinstance(each, ast.Starred) for each in call.args):
-        return
-    for field, value in zip(fields, call.args, strict=False):
-        if field == name:
-            yield value
-
-
-def _is_other(value: ast.expr, name: str) -> bool:
-    if isinstance(value, ast.Attribute):
-        return value.attr != name and isinstance(value.value, ast.Name)
-    return isinstance(value, _COMPUTED)
+    held, made = isinstance(one, ir.SetAttribute), function.made_by(one.value)
+    while isinstance(made, ir.GetAttribute | ir.GetElement):
+        held = isinstance(made, ir.GetAttribute)
+        made = function.made_by(made.value)
+    return held and isinstance(made, ir.Load) and made.name == instance
 
 
 Use: TypeAlias = Literal["value", "truth", "each", "several"]
@@ -178,24 +207,24 @@ def findings_of_function(universe: Universe, code: Code) -> Findings:
     """
     items: list[Value] = [items_of(each, universe) for each in code.types]
     rest: Value = frozenset([Input(object)]) if code.by_name else NOTHING
-    interpreter, result = called(universe, code.function, Arguments(items, rest=rest))
-    given = _used(interpreter, code.function, result, code.use)
-    interpreter.found.gives = departing(interpreter, given)
-    return interpreter.found
+    run, result = follow_call(universe, code.function, Arguments(items, rest=rest))
+    given = _used(run, code.function, result, code.use)
+    run.found.gives = departing(run, given)
+    return run.found
 
 
-def _used(interpreter: Interpreter, function: Any, result: Value, use: Use) -> Value:
+def _used(run: Interpreter, function: Any, result: Value, use: Use) -> Value:
     """Return what an operator gives of a result, running what that runs."""
-    frame = outermost(function)
+    here = outermost(function)
     if use == "truth":
-        interpreter.run_specials(result, TRUTH, frame.node, frame)
+        run_implicit(run, result, "truth", here)
     if use in ("value", "truth"):
         return result
     if use == "each":
-        return interpreter.iterate(result, frame.node, frame)
+        return iterate(run, result, here)
     # a number, or several
     several = frozenset(root for root in result if not isinstance(root, Plain))
-    return result | interpreter.iterate(several, frame.node, frame)
+    return result | iterate(run, several, here)
 
 
 def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
@@ -203,98 +232,95 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
 
     Whatever it returns as the next state is the state of a later call.
     """
-    interpreter = Interpreter(universe)
-    frame = outermost(kind.step)
-    step = interpreter.existing(kind.step, "step", frame.node, frame)
-    state = _state_object(interpreter, kind.initial)
+    run = Follower(universe)
+    here = outermost(kind.step)
+    step = read_existing(run, kind.step, "step", here)
+    state = _state_object(run, kind.initial)
     while True:
         args = Arguments([state, items_of(item, universe)])
-        given = interpreter.call(step, args, frame.node, frame)
-        interpreter.run_unpacking(given, frame.node, frame)
-        later = state | _parts_at(interpreter, given, 0)
+        given = run.call(step, args, here)
+        run_unpacking(run, given, here)
+        later = state | _parts_at(run, given, 0)
         if later == state:
-            outputs = _parts_at(interpreter, given, 1)
-            interpreter.found.gives = departing(interpreter, outputs)
-            return interpreter.found
+            outputs = _parts_at(run, given, 1)
+            run.found.gives = departing(run, outputs)
+            return run.found
         state = later
 
 
-def _state_object(interpreter: Interpreter, initial: Any) -> Value:
+def _state_object(run: Interpreter, initial: Any) -> Value:
     """Return the value of the initial state: a deep copy, one for each key."""
-    frame = outermost(type(initial))
+    here = outermost(type(initial))
     if class_attribute(type(initial), "__deepcopy__") is not MISSING and (
         is_users_class(type(initial))
     ):
-        return interpreter.unknown("initial copies itself", frame.node, frame)
-    return _copy_of(interpreter, initial, ("initial state",))
+        return note_unknown(run, "initial copies itself", here)
+    return _copy_of(run, initial, ("initial state",))
 
 
-def _copy_of(interpreter: Interpreter, obj: Any, place: tuple[Any, ...]) -> Value:
+def _copy_of(run: Interpreter, obj: Any, place: tuple[Any, ...]) -> Value:
     """Return a copy of an object with the parts that can be told apart."""
     if is_scalar(obj) and not holds_set(obj):
         return frozenset([Plain(type(obj))])
     if isinstance(obj, (*CALLABLES, types.ModuleType)):  # these are never copied
-        frame = outermost(obj)
-        return interpreter.existing(obj, "a part of initial", frame.node, frame)
-    made = Fresh(interpreter.heap.site(place), type(obj))
+        here = outermost(obj)
+        return read_existing(run, obj, "a part of initial", here)
+    made = Fresh(run.heap.site(place), type(obj))
     held = contents(obj) if type(obj) in _COPIED else None
     if held is None:
-        interpreter.heap.put(made.site, ELEMENTS, frozenset([Fresh(made.site)]))
+        run.heap.put(made.site, ELEMENTS, frozenset([Fresh(made.site)]))
         return frozenset([made])
     for index, each in enumerate(held):
-        part = _copy_of(interpreter, each, (*place, index))
+        part = _copy_of(run, each, (*place, index))
         where = f"[{index}]" if type(obj) is tuple else ELEMENTS
-        interpreter.heap.put(made.site, where, part)
+        run.heap.put(made.site, where, part)
     return frozenset([made])
 
 
-def _parts_at(interpreter: Interpreter, pair: Value, index: int) -> Value:
+def _parts_at(run: Interpreter, pair: Value, index: int) -> Value:
     """Return what stands first, or second, in a pair."""
     found: set[Any] = set()
     for root in pair:
         match root:
             case Fresh(site, kind) if kind is tuple:
-                found |= interpreter.heap.get(site, f"[{index}]")
-                found |= interpreter.heap.get(site, ELEMENTS)
+                found |= run.heap.get(site, f"[{index}]")
+                found |= run.heap.get(site, ELEMENTS)
             case _:
-                found |= interpreter.inside(frozenset([root]))
+                found |= look_inside(run, frozenset([root]))
     return frozenset(found)
 
 
 def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings:
     """Return what the methods of an `Operator` do; its attributes are its own."""
-    interpreter = Interpreter(universe)
-    frame = outermost(kind.operator)
-    node = frame.node
+    run = Follower(universe)
+    here = outermost(kind.operator)
     text = f"an argument of {kind.operator.__name__}"
     args = Arguments(
-        [interpreter.existing(each, text, node, frame) for each in kind.arguments],
-        {n: interpreter.existing(v, text, node, frame) for n, v in kind.keywords},
+        [read_existing(run, each, text, here) for each in kind.arguments],
+        {n: read_existing(run, v, text, here) for n, v in kind.keywords},
     )
-    cls = interpreter.existing(kind.operator, kind.operator.__name__, node, frame)
-    instance = interpreter.call(cls, args, node, frame)
+    cls = read_existing(run, kind.operator, kind.operator.__name__, here)
+    instance = run.call(cls, args, here)
     version, outputs = -1, NOTHING
-    while version != interpreter.heap.version:
-        version = interpreter.heap.version
+    while version != run.heap.version:
+        version = run.heap.version
         for name in ("setup", "process", "punctuation", "on_time", "finish"):
             given = [items_of(item, universe)] if name == "process" else []
             given = [NOTHING] if name == "on_time" else given
-            method = interpreter.attribute(instance, name, node, frame)
-            result = interpreter.call(method, Arguments(given), node, frame)
+            method = read_attribute(run, instance, name, here)
+            result = run.call(method, Arguments(given), here)
             if name != "setup":
-                outputs |= interpreter.iterate(result, node, frame)
-    interpreter.found.gives = departing(interpreter, outputs)
+                outputs |= iterate(run, result, here)
+    run.found.gives = departing(run, outputs)
     ends = kind.overrides("punctuation") or kind.overrides("finish")
-    if not ends and not interpreter.found.effects:
-        interpreter.found.keeps_nothing = _keeps_nothing(
-            interpreter, instance, items_of(item, universe), frame
+    if not ends and not run.found.effects:
+        run.found.keeps_nothing = _keeps_nothing(
+            run, instance, items_of(item, universe), here
         )
-    return interpreter.found
+    return run.found
 
 
-def _keeps_nothing(
-    interpreter: Interpreter, instance: Value, item: Value, frame: Frame
-) -> bool:
+def _keeps_nothing(run: Follower, instance: Value, item: Value, here: Here) -> bool:
     """Tell whether `process` leaves the instance, and all that it holds, as it was.
 
     What has been learnt by now is what the attributes may be. The calls are followed
@@ -302,16 +328,16 @@ def _keeps_nothing(
     cannot change in another way may lie there: a function may have variables of its own,
     and an iterator is used up without being changed.
     """
-    held = interpreter.reachable(instance)
+    held = find_reachable(run, instance)
     made = [root for root in held if isinstance(root, Fresh)]
     if not all(isinstance(r, Plain | Known) or _is_plain_object(r) for r in held):
         return False
-    interpreter.forget_calls()
-    interpreter.changed_sites.clear()
-    process = interpreter.attribute(instance, "process", frame.node, frame)
-    result = interpreter.call(process, Arguments([item]), frame.node, frame)
-    interpreter.iterate(result, frame.node, frame)
-    return interpreter.changed_sites.isdisjoint(root.site for root in made)
+    run.forget_calls()
+    run.changed_sites.clear()
+    process = read_attribute(run, instance, "process", here)
+    result = run.call(process, Arguments([item]), here)
+    iterate(run, result, here)
+    return run.changed_sites.isdisjoint(root.site for root in made)
 
 
 def _is_plain_object(root: Root) -> bool:
@@ -325,105 +351,175 @@ def _is_plain_object(root: Root) -> bool:
     return not any(isinstance(raw, functools.cached_property) for raw in entries)
 
 
-class Verdicts:
-    """The findings about all operators of a program, weighed together."""
+def findings_of_items(universe: Universe, items: Any) -> Findings | None:
+    """Return what reading the items of an object does; None if that runs no code.
 
-    def __init__(
-        self, universe: Universe, findings: Mapping[str, list[Findings]]
-    ) -> None:
-        self.findings = findings
-        everything = [f for each in findings.values() for f in each]
-        self.changed: dict[int, Change] = {}
-        self.rebound: dict[tuple[str, int], Place] = {}
-        visited: set[FunctionNode] = set()
-        believed: set[FunctionNode] = set()
-        for found in everything:
-            self.changed.update(found.changes)
-            self.rebound.update(found.rebinds)
-            visited |= found.visited | originals(found.visited)
-            believed |= found.believed
-        self.writers = Writers(universe.modules, visited, believed)
-        self._anybody = any(found.runs_anything for found in everything)
-        self._reads: dict[Any, Effect | None] = {}
-        self.sharing = find_sharing(findings, self)
-
-    def why_not_pure(self, operator: str) -> Effect | None:
-        """Return what makes the code of an operator unsafe to run in parallel."""
-        for found in self.findings.get(operator, ()):
-            if found.connector:
-                continue
-            if found.effects:
-                return min(found.effects, key=_rank)
-            for target, read in found.touched.items():
-                if target in self.changed and not is_scalar(read.target):
-                    change = self.changed[target]
-                    where = f"which {change.file}:{change.line} changes"
-                    return _unsafe(read, where, proved=True)
-            for key, read in found.reads.items():
-                effect = self._why_unsafe(key, read)
-                if effect is not None:
-                    return effect
-        for shared in self.sharing:
-            if shared.reader == operator:
-                return Effect("unknown", shared.text, shared.file, shared.line)
+    >>> findings_of_items(Universe([]), [1, 2]) is None
+    True
+    """
+    if not is_instance_of_users(items):
         return None
+    run = Follower(universe)
+    here = outermost(type(items).__iter__)
+    value = read_existing(run, items, "the source", here)
+    given = list_elements(run, value, here)  # runs `__iter__`
+    list_elements(run, given, here)  # and `__next__` of what that gives
+    return run.found
 
-    def may_read(self, written: Findings) -> bool:
-        """Tell whether a function that was not analysed may read what is changed."""
-        return self.writers.mentions(written) is not None
 
-    def may_change(self, read: Read) -> bool:
-        """Tell whether some function of the program may change what is read."""
-        if id(read.target) in self.changed and not is_scalar(read.target):
-            return True
-        return self._weigh(read, anybody=True) is not None
+# A copy of one of these is made by its `__new__`.
+_MADE_BY_NEW: Final = (tuple, str, bytes, int, float, complex, frozenset, dt.date)
+# What a key may be, as far as engines know how to spread it.
+_KEYS: Final = (int, str, float, bytes, tuple, dt.date, dt.time, uuid.UUID, enum.Enum)
 
-    def _why_unsafe(self, key: Any, read: Read) -> Effect | None:
-        if key not in self._reads:
-            self._reads[key] = self._weigh(read, anybody=self._anybody)
-        return self._reads[key]
 
-    def _weigh(self, read: Read, *, anybody: bool) -> Effect | None:
-        """Return why it is not safe to read something; `anybody` may run, or not."""
-        place = self.rebound.get((read.name, scope_id(read.scope)))
-        if place is not None:
-            where = f"which {place.file}:{place.line} assigns"
-            return _unsafe(read, where, proved=self._is_assigned(read.name, place))
-        place = self.writers.who_rebinds(read.name, read.scope, anybody=anybody)
-        if place is not None:
-            return _unsafe(read, f"which {place.file}:{place.line} assigns")
-        if is_scalar(read.target) or isinstance(
-            read.target, (*CALLABLES, types.ModuleType)
-        ):
-            return None
-        place = self.writers.who_may_change(
-            read.name, read.scope, read.target, anybody=anybody
-        )
-        if place is not None:
-            return _unsafe(read, f"which {place.file}:{place.line} may change")
+class _Reading(NamedTuple):
+    """An attribute that an engine reads, and the special methods that it then runs."""
+
+    attribute: str
+    runs: str | None
+    is_key: bool = False
+
+
+def findings_of_readings(
+    universe: Universe, op: Op, items: Iterable[Any]
+) -> Findings | None:
+    """Return what reading the attributes does that an operator is told to read.
+
+    `items` are the annotations of the items on each input.
+    """
+    wanted = list(_readings(op))
+    if not wanted:
         return None
-
-    def _is_assigned(self, name: str, place: Place) -> bool:
-        """Tell whether the code of an operator assigns a name of that file."""
-        return any(
-            effect.kind == "changes"
-            and effect.file == place.file
-            and effect.text == f"assigns the {effect.variable}"
-            and effect.variable is not None
-            and effect.variable.name == name
-            for each in self.findings.values()
-            for found in each
-            for effect in found.effects
-        )
-
-
-def _unsafe(read: Read, why: str, *, proved: bool = False) -> Effect:
-    text = f"reads {read.name}, {why}"
-    return Effect("shared" if proved else "unknown", text, read.file, read.line)
+    run = Follower(universe)
+    here = _place_of(op)
+    given = frozenset[Any]().union(*(items_of(each, universe) for each in items))
+    for reading in wanted:
+        value: Value = given
+        for name in reading.attribute.split("."):
+            value = read_attribute(run, value, name, here)
+        reached = find_operands(run, value)
+        if reading.is_key:
+            _check_key(run, reached, reading.attribute, here)
+        if reading.runs is not None:
+            run_implicit(run, reached, reading.runs, here)
+    return run.found
 
 
-def _rank(effect: Effect) -> tuple[int, int, bool, str]:
-    """Put first what explains most: a change, early in the code, of a known object."""
-    kinds = ("changes", "impure", "shared", "unknown")
-    vague = "something that" in effect.text or "what lies in" in effect.text
-    return (kinds.index(effect.kind), effect.line, vague, effect.text)
+def _readings(op: Op) -> Iterator[_Reading]:
+    for name in op.keyed_by:
+        if isinstance(name, KeyFunction):
+            continue  # what it gives is in the findings about the function
+        yield _Reading(name, None, is_key=True)
+    by_time = isinstance(op.kind, Join) and op.kind.within is not None
+    if op.timing is not None and (by_time or op.timing.forget_after is not None):
+        yield _Reading(op.timing.on, "measure")
+    if isinstance(op.kind, Join | Lookup):
+        yield from (_Reading(name, None, is_key=True) for name in op.kind.on)
+    yield from _readings_of_kind(op)
+
+
+def _readings_of_kind(op: Op) -> Iterator[_Reading]:
+    windows: tuple[Window, ...] = ()
+    match op.kind:
+        case Aggregate(window=window, columns=columns):
+            windows = (window,)
+            for _, column in columns:
+                if column.attribute is not None:
+                    runs = column.function if column.function in IMPLICIT else None
+                    yield _Reading(column.attribute, runs)
+        case Join(left_window=left, right_window=right):
+            windows = (left, right)
+        case EventTime(on=name) | InOrder(on=name):
+            yield _Reading(name, "measure")
+        case Merge(by=name):
+            yield _Reading(name, "merge")
+    for window in windows:
+        if window.on is not None:
+            yield _Reading(window.on, "measure")
+
+
+def _check_key(run: Interpreter, value: Value, attribute: str, here: Here) -> None:
+    """Refuse keys that may be equal although an engine tells them apart."""
+    universe = run.universe
+    for root in value:
+        classes = classes_of(root, universe)
+        for cls in universe.classes if classes is None else classes:
+            if (
+                is_users_class(cls)
+                and issubclass(cls, _KEYS)
+                and _decides_equality(cls)
+            ):
+                text = f"{attribute} may be a {cls.__name__}, which says itself what equals"
+                note_unknown(run, text, here)
+
+
+def _decides_equality(cls: type) -> bool:
+    return any(_is_users(class_attribute(cls, name)) for name in IMPLICIT["key"])
+
+
+def _is_users(raw: Any) -> bool:
+    code = getattr(function_in(raw), "__code__", None)
+    return isinstance(code, types.CodeType) and is_users_code(code)
+
+
+def findings_of_construction(universe: Universe, op: Op, kind: Any) -> Findings | None:
+    """Return what making an item of a record type does, as a source makes it.
+
+    What cannot be followed is not counted: a check of values may be anything.
+    """
+    fields = fields_of(kind)
+    if fields is None or not is_users_class(kind):
+        return None
+    run = Follower(universe)
+    here = _place_of(op)
+    values = [_read_value(run, each) for each in fields.values()]
+    cls = read_existing(run, kind, kind.__name__, here)
+    run.call(cls, Arguments(values), here)
+    return _proved(run.found)
+
+
+def _proved(found: Findings) -> Findings | None:
+    """Return findings unless nothing but what cannot be followed is among them."""
+    proved = any(each.kind != "unknown" for each in found.effects)
+    return found if proved else None
+
+
+def _read_value(run: Interpreter, annotation: Any) -> Value:
+    """Return a value that was just read, of the type that a field is annotated with."""
+    if is_users_class(annotation) and fields_of(annotation) is None:
+        return frozenset([Fresh(run.heap.site(annotation), annotation)])
+    return frozenset([Plain(annotation if isinstance(annotation, type) else None)])
+
+
+def findings_of_pickling(universe: Universe, op: Op, kind: Any) -> Findings | None:
+    """Return what sending items to another process changes, beside making a copy.
+
+    What cannot be followed is not counted here: such hooks reach into their object.
+    """
+    found: Findings | None = None
+    for cls in {*universe.arriving.types, *([kind] if isinstance(kind, type) else [])}:
+        for callee, args in _sending(cls) if is_users_class(cls) else ():
+            run = Follower(universe)
+            here = _place_of(op)
+            run.call(frozenset([callee]), args, here)
+            found = _proved(run.found) or found
+    return found
+
+
+def _sending(cls: type) -> Iterator[tuple[Root, Arguments]]:
+    """Yield the calls by which an object of a class is taken apart and made again."""
+    for name in IMPLICIT["pickle"]:
+        function = function_in(class_attribute(cls, name))
+        if isinstance(function, types.FunctionType) and _is_users(function):
+            yield (
+                Bound(Fresh(0, cls), function),
+                Arguments([frozenset([Plain(), Input(object)])]),
+            )
+    if issubclass(cls, _MADE_BY_NEW) and _is_users(class_attribute(cls, "__new__")):
+        yield Known(cls, cls.__name__), Arguments(rest=frozenset([Plain()]))
+
+
+def _place_of(op: Op) -> Here:
+    """Return where an operator reads: the line that made it."""
+    return called_at(op.name, op.site.file, op.site.line)

@@ -1,6 +1,4 @@
-"""How many outputs a function gives for one item, and which attributes they keep.
-
-How many outputs a function gives for one item: yields counted along every path.
+"""How many outputs a function gives for one item: yields counted along every path.
 
 An exception ends the item without any output, so a path that raises does not count;
 but what was given before it counts for the handler that goes on.
@@ -15,121 +13,103 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.graph.graph import Op
-from anabranch.operators.blocks import Block
-from anabranch.operators.custom import Apply, Scan
-from anabranch.operators.join import Join
-from anabranch.operators.lookup import Lookup
-from anabranch.operators.stateless import FlatMap, Map
-from anabranch.operators.windows import Aggregate
-from anabranch.python.classes import stored_fields
-from anabranch.python.forwards import NOTHING, Forwards, Outputs
-from anabranch.python.source import (
-    FunctionNode,
-    Written,
-    file_of,
-    is_generator,
-    node_of,
-    nodes_of_scope,
-    own_names,
-    written,
-)
-from anabranch.python.traits import Evidence, Push, Trait
+from anabranch.operators.custom import Apply
+from anabranch.operators.stateless import FlatMap
+from anabranch.python import ir
+from anabranch.python.lower import LoweringError, lower, lower_callable
+from anabranch.python.source import file_of
+from anabranch.python.traits import Evidence, Push
 
 NONE = Push(0, 0)
 ANY = Push(0, None)
 
 
-Helpers: TypeAlias = Callable[[str], FunctionNode | None]  # by the name it is called
+Helpers: TypeAlias = Callable[[str], ir.Function | None]  # by the name it is called
 
 
 def count_outputs(
-    node: FunctionNode, helpers: Helpers = lambda _: None
+    function: ir.Function, helpers: Helpers = lambda _: None
 ) -> tuple[Push, int]:
     r"""Return how many items the result of a function has, and the line that says so.
 
     `helpers` gives the functions that it calls by name, where they are known.
 
+    >>> from anabranch.python.lower import lower_node
     >>> tree = ast.parse("def f(x):\n if x: yield x\n yield 1").body[0]
-    >>> count_outputs(tree)
+    >>> count_outputs(lower_node(tree))
     (Push(least=1, most=2), 1)
     """
-    return _Counter(helpers, frozenset([node])).outputs(node)
+    return _Counter(function, helpers, frozenset([function])).outputs()
 
 
 @dataclass(frozen=True)
 class _Counter:
     """Counts in one function; `active` are those that are being counted."""
 
+    function: ir.Function
     helpers: Helpers
-    active: frozenset[FunctionNode]
+    active: frozenset[ir.Function]
 
-    def outputs(self, node: FunctionNode) -> tuple[Push, int]:
-        """Return how many items a function gives, and the line that says so."""
-        if isinstance(node, ast.Lambda):
-            gives = self.yields_in if is_generator(node) else self.length
-            return gives(node.body), node.lineno
-        if not is_generator(node):
-            return self._returned(node)
+    def outputs(self) -> tuple[Push, int]:
+        """Return how many items the function gives, and the line that says so."""
+        if not self.function.generator:
+            return self._returned()
         paths = _Paths(self)
-        rest = paths.through(node.body, NONE)
-        ends = [*paths.returned, *([] if rest is None else [rest])]
-        return either(ends) or NONE, node.lineno
+        paths.through(self.function.body, NONE)
+        return either(paths.returned) or NONE, self.function.line
 
-    def _returned(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef
-    ) -> tuple[Push, int]:
-        returns = [n for n in nodes_of_scope(node) if isinstance(n, ast.Return)]
-        given = [n for n in returns if n.value is not None]
-        lengths = [self.length(n.value) for n in given if n.value is not None]
+    def _returned(self) -> tuple[Push, int]:
+        """Count what is returned; None, which is no iterable, is an error."""
+        given = [
+            one
+            for one in ir.walk(self.function.body)
+            if isinstance(one, ir.Return) and not _is_none(self.function, one.value)
+        ]
+        lengths = [self.length(one.value) for one in given]
         push = either(lengths) or ANY
         decisive = [n for n, each in zip(given, lengths, strict=True) if each == push]
-        return push, (decisive[0] if decisive else node).lineno
+        if decisive and not isinstance(self.function.node, ast.Lambda):
+            return push, decisive[0].line
+        return push, self.function.line
 
-    def length(self, result: ast.expr) -> Push:
-        """Return how many items a returned expression has."""
-        match result:
-            case ast.List(elts=elements) | ast.Tuple(elts=elements):
-                return self._written_out(elements)
-            case ast.Set(elts=elements):
-                found = self._written_out(elements)
+    def length(self, result: ir.Register) -> Push:
+        """Return how many items a returned value has."""
+        if result in self.function.filled:
+            return ANY
+        makers = self.function.makers.get(result, ())
+        if makers and all(isinstance(one, ir.Store) for one in makers):  # a choice
+            chosen = [one.value for one in makers if isinstance(one, ir.Store)]
+            return either(map(self.length, chosen)) or ANY
+        match self.function.made_by(result):
+            case ir.Build(kind="list" | "tuple", items=items, starred=starred):
+                return _written_out(items, starred)
+            case ir.Build(kind="set", items=items, starred=starred):
+                found = _written_out(items, starred)
                 return Push(min(found.least, 1), found.most)
-            case ast.IfExp(body=one, orelse=two):
-                return either([self.length(one), self.length(two)]) or ANY
-            case ast.NamedExpr(value=value):
-                return self.length(value)
-            case ast.Call(func=ast.Name(id=name)):
-                helper = self.helpers(name)
-                if helper is not None and helper not in self.active:
-                    return _Counter(self.helpers, self.active | {helper}).outputs(
-                        helper
-                    )[0]
+            case ir.Call(function=called):
+                return self._called(called)
         return ANY
 
-    def _written_out(self, elements: list[ast.expr]) -> Push:
-        starred = sum(isinstance(each, ast.Starred) for each in elements)
-        fixed = len(elements) - starred
-        return Push(fixed, None if starred else fixed)
+    def _called(self, register: ir.Register) -> Push:
+        match self.function.made_by(register):
+            case ir.Load(name=name, scope="global"):
+                helper = self.helpers(name)
+                if helper is not None and helper not in self.active:
+                    active = self.active | {helper}
+                    return _Counter(helper, self.helpers, active).outputs()[0]
+        return ANY
 
-    def yields_in(self, node: ast.AST | None) -> Push:
-        """Return what an expression or a simple statement yields."""
-        if node is None:
-            return NONE
-        total = self._yielded(node)
-        maybe = isinstance(node, ast.IfExp | ast.BoolOp)
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            inner = self.yields_in(child)
-            total = plus(total, Push(0, inner.most) if maybe else inner)
-        return total
 
-    def _yielded(self, node: Any) -> Push:
-        match node:
-            case ast.Yield():
-                return Push(1, 1)
-            case ast.YieldFrom(value=value):
-                return self.length(value)
-        return NONE
+def _is_none(function: ir.Function, register: ir.Register) -> bool:
+    match function.made_by(register):
+        case ir.Const(value=None):
+            return True
+    return False
+
+
+def _written_out(items: tuple[ir.Register, ...], starred: frozenset[int]) -> Push:
+    fixed = len(items) - len(starred)
+    return Push(fixed, None if starred else fixed)
 
 
 def either(ranges: Iterable[Push]) -> Push | None:
@@ -169,50 +149,48 @@ class _Paths:
     raised: list[Push] = field(default_factory=list)
     left_loop: list[Push] = field(default_factory=list)
 
-    def through(self, body: list[ast.stmt], before: Push) -> Push | None:
-        """Return what was given when `body` falls through; None if it never does."""
+    def through(self, block: ir.Block, before: Push) -> Push | None:
+        """Return what was given when a block falls through; None if it never does."""
         now: Push | None = before
-        for node in body:
+        for one in block:
             if now is None:
                 return None
-            now = self._step(node, now)
+            now = self._step(one, now)
         return now
 
-    def _step(  # noqa: PLR0911 - one return for each kind of statement
-        self, node: ast.stmt, before: Push
+    def _step(  # noqa: PLR0911 - one return for each kind of instruction
+        self, one: ir.Instruction, before: Push
     ) -> Push | None:
-        match node:
-            case ast.Return(value=value):
-                self.returned.append(plus(before, self.counter.yields_in(value)))
+        match one:
+            case ir.Yield(value=value, delegates=delegates):
+                given = self.counter.length(value) if delegates else Push(1, 1)
+                return plus(before, given)
+            case ir.Return():
+                self.returned.append(before)
                 return None
-            case ast.Raise():
-                self.raised.append(plus(before, self.counter.yields_in(node)))
+            case ir.Raise():
+                self.raised.append(before)
                 return None
-            case ast.Break() | ast.Continue():
+            case ir.Break() | ir.Continue():
                 self.left_loop.append(before)
                 return None
-            case ast.If(test=test, body=body, orelse=orelse):
-                start = plus(before, self.counter.yields_in(test))
-                ends = [self.through(body, start), self.through(orelse, start)]
+            case ir.If(then=then, orelse=orelse):
+                ends = [self.through(then, before), self.through(orelse, before)]
                 return either(end for end in ends if end is not None)
-            case ast.For() | ast.AsyncFor() | ast.While():
-                return self._loop(node, before)
-            case ast.Try() | ast.TryStar():
-                return self._attempt(node, before)
-            case ast.With() | ast.AsyncWith():
-                return self._context(node, before)
-            case ast.Match():
-                return self._match(node, before)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return before
-        return plus(before, self.counter.yields_in(node))
+            case ir.For() | ir.While():
+                return self._loop(one, before)
+            case ir.Try():
+                return self._attempt(one, before)
+            case ir.With(body=body):
+                return self._context(body, before)
+            case ir.Unknown():
+                return plus(before, ANY)
+        return before
 
-    def _loop(
-        self, node: ast.For | ast.AsyncFor | ast.While, before: Push
-    ) -> Push | None:
+    def _loop(self, one: ir.For | ir.While, before: Push) -> Push | None:
         inner = _Paths(self.counter)
-        head = node.test if isinstance(node, ast.While) else node.iter
-        once = inner.through(node.body, self.counter.yields_in(head))
+        head = one.head if isinstance(one, ir.While) else ()
+        once = inner.through((*head, *one.body), NONE)
         ends = [*inner.left_loop, *([] if once is None else [once])]
         everything = either([NONE, *ends, *inner.returned, *inner.raised]) or NONE
         gives = everything.most != 0
@@ -223,7 +201,7 @@ class _Paths:
             ours.extend(
                 Push(before.least, None if gives else before.most) for _ in theirs
             )
-        rounds = _rounds(node)
+        rounds = self._rounds(one)
         straight = not (inner.left_loop or inner.returned)
         if rounds is not None and straight and once is not None:
             after = before
@@ -231,22 +209,31 @@ class _Paths:
                 after = plus(after, once)
         else:
             after = plus(before, ANY if gives else NONE)
-        return self.through(node.orelse, after)
+        return self.through(one.orelse, after)
 
-    def _attempt(self, node: ast.Try | ast.TryStar, before: Push) -> Push | None:
+    def _rounds(self, one: ir.For | ir.While) -> int | None:
+        """Return how often a loop runs where that is written down."""
+        if isinstance(one, ir.While) or one.iterable in self.counter.function.filled:
+            return None
+        match self.counter.function.made_by(one.iterable):
+            case ir.Build(kind="list" | "tuple", items=items, starred=starred):
+                return None if starred else len(items)
+        return None
+
+    def _attempt(self, one: ir.Try, before: Push) -> Push | None:
         inner = _Paths(self.counter)
-        tried = inner.through(node.body, before)
-        done = None if tried is None else inner.through(node.orelse, tried)
+        tried = inner.through(one.body, before)
+        done = None if tried is None else inner.through(one.orelse, tried)
         reached = [before, *inner.raised, *inner.returned, *inner.left_loop]
         reached += [end for end in (tried, done) if end is not None]
         caught = either(reached) or before
         ends = [] if done is None else [done]
-        for handler in node.handlers:
-            end = inner.through(handler.body, caught)
+        for handler in one.handlers:
+            end = inner.through((*handler.head, *handler.body), caught)
             ends += [] if end is None else [end]
         after = either(ends)
         last = _Paths(self.counter)
-        final = last.through(node.finalbody, NONE)
+        final = last.through(one.final, NONE)
         whatever = either([NONE, *last.returned, *([] if final is None else [final])])
         added = whatever if final is None or last.returned else final
         for ours, theirs in (
@@ -260,45 +247,21 @@ class _Paths:
             self.returned.append(plus(Push(0, covered.most), ANY))
         return None if after is None or final is None else plus(after, final)
 
-    def _context(self, node: ast.With | ast.AsyncWith, before: Push) -> Push:
+    def _context(self, body: ir.Block, before: Push) -> Push:
         """Go through `with`; it may swallow an exception, so the body ends anywhere."""
         inner = _Paths(self.counter)
-        end = inner.through(node.body, before)
+        end = inner.through(body, before)
         self.returned += inner.returned
         self.raised += inner.raised
         self.left_loop += inner.left_loop
         ends = [before, *inner.raised, *([] if end is None else [end])]
         return either([*ends, *inner.returned]) or before
 
-    def _match(self, node: ast.Match, before: Push) -> Push | None:
-        start = plus(before, self.counter.yields_in(node.subject))
-        ends = [self.through(case.body, start) for case in node.cases]
-        return either([start, *(end for end in ends if end is not None)])
-
-
-def _rounds(node: ast.For | ast.AsyncFor | ast.While) -> int | None:
-    """Return how often a loop runs where that is written down."""
-    match node:
-        case ast.For(iter=ast.Tuple(elts=elements) | ast.List(elts=elements)):
-            starred = any(isinstance(each, ast.Starred) for each in elements)
-            return None if starred else len(elements)
-    return None
-
-
-_COPIES = ("any", "first", "last", "min", "max")
-
 
 class Rated(NamedTuple):
     """The push range of an operator and why."""
 
     push: Push
-    evidence: Evidence
-
-
-class Forwarded(NamedTuple):
-    """The forwarded attributes of an operator and why."""
-
-    attributes: Forwards
     evidence: Evidence
 
 
@@ -315,11 +278,11 @@ def push_of(op: Op) -> Rated | None:
 
 
 def _counted(op: Op, function: Any, name: str) -> Rated:
-    source = written(function)
+    source = lower_callable(function)
     if source is None:
         text = f"the source of {name} is not at hand, so it may give any number"
-        return Rated(Push(0, None), _evidence(op, None, "rate", text))
-    push, line = count_outputs(source.node, _helpers_of(source.function))
+        return Rated(ANY, Evidence("rate", text, op.site.file, op.site.line))
+    push, line = count_outputs(source.code, _helpers_of(source.function))
     most = "any number of" if push.most is None else str(push.most)
     least = f"{push.least} to " if push.least != push.most else ""
     text = f"gives {least}{most} outputs for an item"
@@ -331,12 +294,8 @@ def _counted(op: Op, function: Any, name: str) -> Rated:
 def _helpers_of(function: Any) -> Helpers:
     """Return how the functions are found that a function calls by a global name."""
 
-    def find(name: str) -> FunctionNode | None:
+    def find(name: str) -> ir.Function | None:
         helper = function.__globals__.get(name)
-        node = node_of(function.__code__)
-        hidden = node is None or name in own_names(node)
-        if hidden or name in function.__code__.co_freevars:
-            return None
         if type(helper) is not FunctionType or helper.__globals__ is not (
             function.__globals__
         ):
@@ -344,91 +303,9 @@ def _helpers_of(function: Any) -> Helpers:
         parsed = file_of(function.__code__.co_filename)
         if parsed is None or parsed.bindings(name) != 1 or vars(helper):
             return None
-        return node_of(helper.__code__)
+        try:
+            return lower(helper)
+        except LoweringError:
+            return None
 
     return find
-
-
-def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
-    op: Op, item_type: Any
-) -> Forwarded | None:
-    """Return what the user's code forwards; None if the kind alone says it."""
-    match op.kind:
-        case Map(function=function):
-            return _read_off(op, function, ("item",), item_type, Outputs.of_result)
-        case FlatMap(function=function):
-            return _read_off(op, function, ("item",), item_type, Outputs.of_elements)
-        case Scan(step=step):
-            return _read_off(op, step, ("", "item"), item_type, Outputs.of_pair)
-        case Apply(operator=cls):
-            return _of_apply(op, cls, item_type)
-        case Aggregate():
-            return _of_aggregate(op, op.kind, item_type)
-        case Join(into=into):
-            found = _read_off(op, into, ("item", "item"), None, Outputs.of_result)
-            return _restricted(found, op.keyed_by)
-        case Lookup(into=into):
-            return _read_off(op, into, ("item", ""), item_type, Outputs.of_result)
-        case Block(function=function, peek=peek):
-            found = _read_off(op, function, ("items",), item_type, Outputs.of_elements)
-            return found if peek == 1 else _restricted(found, op.keyed_by)
-    return None
-
-
-def _of_apply(op: Op, cls: Any, item_type: Any) -> Forwarded:
-    for method in ("punctuation", "finish", "on_time"):
-        if op.kind.overrides(method):  # type: ignore[attr-defined]
-            text = f"no item stands behind what {cls.__name__}.{method}() gives"
-            source = written(getattr(cls, method))
-            return Forwarded(NOTHING, _evidence(op, source, "forwards", text))
-    return _read_off(op, cls.process, ("", "item"), item_type, Outputs.of_elements)
-
-
-def _of_aggregate(op: Op, kind: Aggregate, item_type: Any) -> Forwarded:
-    key = op.keyed_by
-    if kind.function is not None:
-        found = _read_off(op, kind.function, ("items",), item_type, Outputs.of_result)
-        return _restricted(found, key)
-    kept = frozenset(
-        name
-        for name, column in kind.columns
-        if name == column.attribute and name in key and column.function in _COPIES
-    )
-    if kind.into is not None:
-        kept &= stored_fields(kind.into)
-    return Forwarded(kept, _evidence(op, None, "forwards", _phrase(kept)))
-
-
-def _restricted(found: Forwarded, key: tuple[str, ...]) -> Forwarded:
-    """Keep of what comes from any item of a window what is the same in all of them."""
-    kept = frozenset(key) if found.attributes is None else found.attributes & set(key)
-    return Forwarded(kept, found.evidence._replace(text=_phrase(kept)))
-
-
-def _read_off(
-    op: Op, function: Any, roles: tuple[str, ...], item_type: Any, read: Any
-) -> Forwarded:
-    source = None if function is None else written(function)
-    if source is None:
-        text = "the source is not at hand, so no attribute counts as forwarded"
-        return Forwarded(NOTHING, _evidence(op, None, "forwards", text))
-    inputs = {
-        name: role for name, role in zip(source.parameters, roles, strict=False) if role
-    }
-    outputs = Outputs(source.node, source.function, inputs, item_type)
-    found: Forwards = read(outputs)
-    return Forwarded(found, _evidence(op, source, "forwards", _phrase(found)))
-
-
-def _phrase(found: Forwards) -> str:
-    if found is None:
-        return "gives the item itself, with all its attributes"
-    if not found:
-        return "copies no attribute unchanged under its own name"
-    return f"copies {', '.join(sorted(found))} unchanged"
-
-
-def _evidence(op: Op, source: Written | None, trait: Trait, text: str) -> Evidence:
-    if source is None:
-        return Evidence(trait, text, op.site.file, op.site.line)
-    return Evidence(trait, text, source.file, source.node.lineno)

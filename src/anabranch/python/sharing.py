@@ -14,8 +14,25 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from anabranch.python.objects import CALLABLES, is_scalar
-from anabranch.python.values import ANY_NAME, Findings, Place, Read, scope_id
+from anabranch.python.objects import (
+    CALLABLES,
+    is_scalar,
+)
+from anabranch.python.source import (
+    FunctionNode,
+    originals,
+)
+from anabranch.python.universe import Universe
+from anabranch.python.values import (
+    ANY_NAME,
+    Change,
+    Effect,
+    Findings,
+    Place,
+    Read,
+    scope_id,
+)
+from anabranch.python.writers import Writers
 
 ATTRIBUTE = scope_id(None)
 
@@ -213,3 +230,107 @@ def _by_unknown_code(writer: Findings, reader: Findings) -> Iterator[tuple[str, 
         yield f"reads {read.name}", Place(read.file, read.line)
     if reader.writes_anything is not None:
         yield "runs code that cannot be read", reader.writes_anything
+
+
+class Verdicts:
+    """The findings about all operators of a program, weighed together."""
+
+    def __init__(
+        self, universe: Universe, findings: Mapping[str, list[Findings]]
+    ) -> None:
+        self.findings = findings
+        everything = [f for each in findings.values() for f in each]
+        self.changed: dict[int, Change] = {}
+        self.rebound: dict[tuple[str, int], Place] = {}
+        visited: set[FunctionNode] = set()
+        believed: set[FunctionNode] = set()
+        for found in everything:
+            self.changed.update(found.changes)
+            self.rebound.update(found.rebinds)
+            visited |= found.visited | originals(found.visited)
+            believed |= found.believed
+        self.writers = Writers(universe.modules, visited, believed)
+        self._anybody = any(found.runs_anything for found in everything)
+        self._reads: dict[Any, Effect | None] = {}
+        self.sharing = find_sharing(findings, self)
+
+    def why_not_pure(self, operator: str) -> Effect | None:
+        """Return what makes the code of an operator unsafe to run in parallel."""
+        for found in self.findings.get(operator, ()):
+            if found.connector:
+                continue
+            if found.effects:
+                return min(found.effects, key=_rank)
+            for target, read in found.touched.items():
+                if target in self.changed and not is_scalar(read.target):
+                    change = self.changed[target]
+                    where = f"which {change.file}:{change.line} changes"
+                    return _unsafe(read, where, proved=True)
+            for key, read in found.reads.items():
+                effect = self._why_unsafe(key, read)
+                if effect is not None:
+                    return effect
+        for shared in self.sharing:
+            if shared.reader == operator:
+                return Effect("unknown", shared.text, shared.file, shared.line)
+        return None
+
+    def may_read(self, written: Findings) -> bool:
+        """Tell whether a function that was not analysed may read what is changed."""
+        return self.writers.mentions(written) is not None
+
+    def may_change(self, read: Read) -> bool:
+        """Tell whether some function of the program may change what is read."""
+        if id(read.target) in self.changed and not is_scalar(read.target):
+            return True
+        return self._weigh(read, anybody=True) is not None
+
+    def _why_unsafe(self, key: Any, read: Read) -> Effect | None:
+        if key not in self._reads:
+            self._reads[key] = self._weigh(read, anybody=self._anybody)
+        return self._reads[key]
+
+    def _weigh(self, read: Read, *, anybody: bool) -> Effect | None:
+        """Return why it is not safe to read something; `anybody` may run, or not."""
+        place = self.rebound.get((read.name, scope_id(read.scope)))
+        if place is not None:
+            where = f"which {place.file}:{place.line} assigns"
+            return _unsafe(read, where, proved=self._is_assigned(read.name, place))
+        place = self.writers.who_rebinds(read.name, read.scope, anybody=anybody)
+        if place is not None:
+            return _unsafe(read, f"which {place.file}:{place.line} assigns")
+        if is_scalar(read.target) or isinstance(
+            read.target, (*CALLABLES, types.ModuleType)
+        ):
+            return None
+        place = self.writers.who_may_change(
+            read.name, read.scope, read.target, anybody=anybody
+        )
+        if place is not None:
+            return _unsafe(read, f"which {place.file}:{place.line} may change")
+        return None
+
+    def _is_assigned(self, name: str, place: Place) -> bool:
+        """Tell whether the code of an operator assigns a name of that file."""
+        return any(
+            effect.kind == "changes"
+            and effect.file == place.file
+            and effect.text == f"assigns the {effect.variable}"
+            and effect.variable is not None
+            and effect.variable.name == name
+            for each in self.findings.values()
+            for found in each
+            for effect in found.effects
+        )
+
+
+def _unsafe(read: Read, why: str, *, proved: bool = False) -> Effect:
+    text = f"reads {read.name}, {why}"
+    return Effect("shared" if proved else "unknown", text, read.file, read.line)
+
+
+def _rank(effect: Effect) -> tuple[int, int, bool, str]:
+    """Put first what explains most: a change, early in the code, of a known object."""
+    kinds = ("changes", "impure", "shared", "unknown")
+    vague = "something that" in effect.text or "what lies in" in effect.text
+    return (kinds.index(effect.kind), effect.line, vague, effect.text)

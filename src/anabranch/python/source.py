@@ -19,9 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
-
-from anabranch.python.objects import class_attribute
+from typing import Any, TypeAlias
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ScopeNode: TypeAlias = FunctionNode | ast.Module | ast.ClassDef
@@ -242,51 +240,6 @@ def _columns_of(node: FunctionNode) -> frozenset[tuple[int | None, ...]]:
     )
 
 
-class Written(NamedTuple):
-    """A function that the user wrote out, and its parameters that are still open."""
-
-    function: Any  # a FunctionType; mypy would take such a field for a method
-    node: FunctionNode
-    parameters: tuple[str, ...]
-
-    @property
-    def file(self) -> str:
-        """The file as it is shown."""
-        return shown_path(self.function.__code__.co_filename)
-
-
-def written(target: Any) -> Written | None:
-    """Return the function that runs when `target` is called; None without source.
-
-    >>> written(len) is None
-    True
-    """
-    taken, named = 0, set[str]()
-    while type(target) is not types.FunctionType:
-        match target:
-            case functools.partial():
-                taken += len(target.args)
-                named |= set(target.keywords)
-                target = target.func
-            case types.MethodType():
-                taken += 1
-                target = target.__func__
-            case functools._lru_cache_wrapper():  # noqa: SLF001 - a type
-                target = target.__wrapped__
-            case type():
-                return None
-            case _:
-                target = class_attribute(type(target), "__call__")
-                if not isinstance(target, types.FunctionType):
-                    return None
-                taken += 1
-    node = node_of(target.__code__)
-    if node is None:
-        return None
-    names = [n for n in parameter_names(node.args)[taken:] if n not in named]
-    return Written(target, node, tuple(names))
-
-
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _NEW_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES = (*_NEW_SCOPES, ast.ClassDef, *COMPREHENSIONS)
@@ -341,32 +294,6 @@ def own_names(node: FunctionNode) -> frozenset[str]:
     return frozenset(names - outer)
 
 
-@functools.lru_cache(maxsize=4096)
-def captured_names(node: FunctionNode) -> frozenset[str]:
-    """Return the names that code in a function uses which may run later than it stands.
-
-    >>> f = ast.parse("lambda a, b: [a, *(b for c in a)]").body[0].value
-    >>> sorted(captured_names(f))
-    ['b', 'c']
-    """
-    body = node.body if isinstance(node.body, list) else [node.body]
-    found: set[str] = set()
-    for child in (each for one in body for each in ast.walk(one)):
-        parts: list[ast.AST] = []
-        if isinstance(child, (*_NEW_SCOPES, ast.ClassDef)):
-            parts = [child]
-        elif isinstance(child, ast.GeneratorExp):
-            first, *others = child.generators
-            parts = [child.elt, first.target, *first.ifs, *others]
-        found |= {
-            each.id
-            for part in parts
-            for each in ast.walk(part)
-            if isinstance(each, ast.Name)
-        }
-    return frozenset(found)
-
-
 def bound_names(node: ast.AST) -> list[str]:
     """Return the names that a node itself binds, without those below it.
 
@@ -390,25 +317,6 @@ def bound_names(node: ast.AST) -> list[str]:
         case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
             return [(a.asname or a.name).partition(".")[0] for a in aliases]
     return []
-
-
-@functools.lru_cache(maxsize=4096)
-def declared_global(node: FunctionNode) -> frozenset[str]:
-    """Return the names that a function declares to be global."""
-    return frozenset(
-        name
-        for child in nodes_of_scope(node)
-        if isinstance(child, ast.Global)
-        for name in child.names
-    )
-
-
-@functools.lru_cache(maxsize=4096)
-def is_generator(node: FunctionNode) -> bool:
-    """Tell whether calling the function gives a generator."""
-    return any(
-        isinstance(child, ast.Yield | ast.YieldFrom) for child in nodes_of_scope(node)
-    )
 
 
 def parameter_names(args: ast.arguments) -> list[str]:

@@ -11,7 +11,7 @@ into a tuple.
 
 from __future__ import annotations
 
-import ast
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -19,7 +19,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from anabranch.operators.lifted import StatePlace
 from anabranch.python.arrivals import NOBODY, Arrival
+from anabranch.python.ir import Call, Function, Instruction, MakeFunction
 from anabranch.python.source import FunctionNode
+from anabranch.python.universe import Universe
 
 ELEMENTS = "[]"
 
@@ -33,7 +35,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """An object that was made here, at the syntax node with number `site`."""
+    """An object that was made here, by the instruction with number `site`."""
 
     site: int
     type: Any = None
@@ -103,8 +105,16 @@ class Method:
 class Closure:
     """A function that is defined in the function under analysis."""
 
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    made: MakeFunction
     frame: Any  # the Frame it was defined in
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """What `super()` gives in a method of `cls` that is called on `owner`."""
+
+    owner: Root
+    cls: type
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ class Lost:
 
 
 Root: TypeAlias = (
-    Plain | Fresh | Input | Shared | Known | Bound | Method | Closure | Lost
+    Plain | Fresh | Input | Shared | Known | Bound | Method | Closure | Parent | Lost
 )
 Value: TypeAlias = frozenset[Root]
 
@@ -240,24 +250,22 @@ class Change(NamedTuple):
 
 @dataclass(eq=False)
 class Frame:
-    """The variables of one function, or comprehension, under analysis.
+    """The variables of one function under analysis.
 
     A variable may be anything that was ever assigned to it. Only in the rest of a block
-    is it known what a statement of that block has assigned: `versions` has, for each
+    is it known what an instruction of that block has assigned: `versions` has, for each
     block that is being executed, the keys of such variables in `variables`. Names that
     inner functions use are left out, since these run later. `function` is the object
     whose globals and cells are in scope.
     """
 
-    node: ast.AST
+    code: Function
     file: str
     function: FunctionType
-    parent: Frame | None
-    own: frozenset[str]  # the names that are local
-    declared_global: frozenset[str] = frozenset()
-    is_comprehension: bool = False
-    captured: frozenset[str] = frozenset()  # by functions that are defined in it
+    parent: Frame | None = None
+    made: MakeFunction | None = None  # in the parent
     variables: dict[Any, Value] = field(default_factory=dict)
+    registers: dict[str, Value] = field(default_factory=dict)
     versions: list[dict[str, Any]] = field(default_factory=list)
     returned: Value = NOTHING
     yielded: Value = NOTHING
@@ -279,16 +287,45 @@ class Frame:
             found.append(key)
         return found
 
-    def replace(self, name: str, node: ast.AST) -> list[Any]:
+    def replace(self, name: str, step: Instruction) -> list[Any]:
         """Begin a variable anew for the rest of the block; return the keys to join."""
-        if not self.versions or name in self.captured:
+        if not self.versions or name in self.code.captured:
             return self.keys_to_join(name)
         *outer, block = self.versions
         self.versions.pop()
         found = self.keys_to_join(name) if outer else []
         self.versions.append(block)
-        block[name] = (name, node)
+        block[name] = (name, step)
         return [*found, block[name]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Here:
+    """An instruction that is being followed, in the frame of its function."""
+
+    step: Instruction
+    frame: Frame
+
+    @property
+    def place(self) -> Place:
+        """The line that it stands for."""
+        return Place(self.frame.file, self.step.line or self.frame.code.line)
+
+    @property
+    def text(self) -> str:
+        """The code that it stands for."""
+        return self.step.text
+
+    @property
+    def callee(self) -> str:
+        """The code of what is called, if it is a call."""
+        return self.step.callee if isinstance(self.step, Call) else self.step.text
+
+    @property
+    def arguments(self) -> list[Instruction | None]:
+        """The instructions that gave the arguments, if it is a call."""
+        given = self.step.arguments if isinstance(self.step, Call) else ()
+        return [self.frame.code.made_by(each.value) for each in given]
 
 
 @dataclass
@@ -361,11 +398,43 @@ def scope_id(scope: Any) -> int:
     return id(scope[1] if isinstance(scope, tuple) else scope)
 
 
-def shown(node: ast.AST, limit: int = 40) -> str:
-    """Return an expression as the user would recognise it.
+@dataclass(eq=False)
+class Interpreter(ABC):
+    """What has been learnt about one operator's code, while it is followed."""
 
-    >>> shown(ast.parse("seen.append( x )").body[0])
-    'seen.append(x)'
-    """
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    universe: Universe
+    found: Findings = field(default_factory=Findings)
+    growth: int = 0  # how often a variable gained a possibility
+    raised: Value = NOTHING  # exceptions that existed before they were raised
+    changed_sites: set[int] = field(default_factory=set)  # of objects made here
+    opaque_sites: set[int] = field(default_factory=set)  # of which nothing is known
+    unordered_sites: set[int] = field(default_factory=set)  # sets made of sets
+    rounding: set[Instruction] = field(default_factory=set)  # sums that show an order
+    passed_on: set[tuple[Instruction, Root]] = field(default_factory=set)
+    getters: dict[Instruction, Any] = field(default_factory=dict)
+    records: dict[Instruction, type] = field(default_factory=dict)
+    local_classes: dict[Any, tuple[type, Frame]] = field(default_factory=dict)
+    defined_in: dict[int, Frame] = field(default_factory=dict)  # their functions, by id
+
+    def __post_init__(self) -> None:
+        self.program = self.universe  # without the classes that the function defines
+        self.heap = self.found.heap
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with everything that is learnt."""
+        return self.growth + self.heap.version
+
+    @abstractmethod
+    def call(self, callee: Value, args: Arguments, here: Here) -> Value:
+        """Return what a call gives, and record what it does."""
+
+    @abstractmethod
+    def call_function(
+        self, function: FunctionType | Closure, args: Arguments, here: Here
+    ) -> Value:
+        """Follow a call into a function whose source is the user's."""
+
+    @abstractmethod
+    def call_generator(self, closure: Closure, source: Value, here: Here) -> Value:
+        """Return what a generator expression gives."""

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from anabranch.language.loop.variables import flow_of, flow_of_expression
+from anabranch.language.loop.variables import flow_of
 
 # code: what may be read from before, and what is surely assigned behind it
 CASES = {
@@ -81,7 +81,7 @@ def test_functions_capture_what_they_use_later(code, captured):
 
 
 def test_an_expression_has_a_flow_too():
-    found = flow_of_expression(ast.parse("(a := b) + a + c").body[0].value)
+    found = flow_of(ast.parse("(a := b) + a + c").body)
 
     assert ["b", "c"] == sorted(found.reads)
     assert ["a"] == sorted(found.writes)

@@ -69,6 +69,7 @@ from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
 from anabranch.plan.column_kernels import TIMES
 from anabranch.plan.column_kernels import ColumnShape as Shape
 from anabranch.python import ir
+from anabranch.python.lower import LoweringError, lower
 
 _MOST_UNROLLED = 32
 _MOST_SPLITS = 6
@@ -252,9 +253,9 @@ class FunctionText(Arithmetic):
     def translate(self) -> Translated:
         code = self.function.__code__
         try:
-            lowered = ir.lower(self.function)
-        except ir.LoweringError as error:
-            raise NoColumnsError(str(error), error.line) from error
+            lowered = lower(self.function)
+        except LoweringError as error:
+            raise NoColumnsError(str(error), self.line) from error
         generates = lowered.generator and self.declare is None
         if generates or any(lowered.varying) or lowered.keyword_only:
             msg = f"{self.function.__name__} takes or gives a varying number of values"
@@ -496,7 +497,7 @@ class FunctionText(Arithmetic):
                 names[target] = self._call(
                     self._get(function), *self._read_arguments(arguments)
                 )
-            case ir.MakeFunction(target=target, function=made) if not one.decorators:
+            case ir.MakeFunction(target=target, function=made):
                 names[target] = Made(made, {**self.frame.cells, **names})
             case ir.Yield(value=value, delegates=False) if self.frame.on_yield:
                 self.frame.on_yield(self._get(value))
@@ -525,6 +526,8 @@ class FunctionText(Arithmetic):
                 self.give_up()
             case ir.Try():
                 self._try(one)
+            case ir.Unknown(what=what):
+                self.refuse(what)
             case _:
                 what = re.sub(r"(?<!^)(?=[A-Z])", " ", type(one).__name__).lower()
                 if isinstance(one, ir.Build):
@@ -743,7 +746,7 @@ class FunctionText(Arithmetic):
                 self.splits += 1
                 del self.lines[start:]
                 self.frame.names = before
-                both = ir.If(one.line, one.test, one.then + rest, one.orelse + rest)
+                both = ir.If(one.at, one.test, one.then + rest, one.orelse + rest)
                 self._if(both, ())
                 return True
         self._fill(mark)

@@ -19,17 +19,18 @@ from __future__ import annotations
 import ast
 import itertools
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from anabranch.errors import LoopError
 from anabranch.graph.graph import Graph
 from anabranch.language.loop.read_loop import MarkedLoop, Stage
+from anabranch.python import ir
 from anabranch.python.analyze import learn, roots_of
 from anabranch.python.interpret import follow
+from anabranch.python.lower import lower_statements
 from anabranch.python.objects import CALLABLES, is_scalar
-from anabranch.python.source import COMPREHENSIONS, own_names, target_names
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
@@ -115,7 +116,8 @@ class _Wirer:
         """Return the variables that the head hands on to its next turn."""
         reads = dict(self.head.reads)
         if isinstance(self.loop.loop, ast.For):  # evaluated once, before the first turn
-            for name in flow_of_expression(self.loop.loop.iter).reads:
+            iterated = ast.copy_location(ast.Expr(self.loop.loop.iter), self.loop.loop)
+            for name in flow_of([iterated]).reads:
                 if name in self.head.writes and name in self.bound:
                     reads.setdefault(name, self.loop.loop.lineno)
         for name, line in reads.items():
@@ -248,332 +250,144 @@ class VariableFlow:
     sure: Sure = frozenset()
 
 
-def flow_of(code: Sequence[ast.stmt], known: Iterable[str] = ()) -> VariableFlow:
-    r"""Return what statements do, where the variables in `known` are assigned already.
+def flow_of(code: Sequence[ast.stmt]) -> VariableFlow:
+    r"""Return what statements do to variables.
 
     >>> found = flow_of(ast.parse("if a:\n  b = 1\nelse:\n  c = b = 2\nd = c").body)
     >>> sorted(found.reads), sorted(found.writes), sorted(found.sure)
     (['a', 'c'], ['b', 'c', 'd'], ['b', 'd'])
     """
-    walk = _Walk()
-    sure = walk.block(code, frozenset(known))
-    return VariableFlow(walk.reads, walk.writes, walk.captured, sure)
-
-
-def flow_of_expression(code: ast.expr) -> VariableFlow:
-    """Return what an expression does.
-
-    >>> sorted(flow_of_expression(ast.parse("f(n for n in a)").body[0].value).reads)
-    ['a', 'f']
-    """
-    walk = _Walk()
-    sure = walk.expression(code, frozenset())
+    lowered = lower_statements(code)
+    walk = _Walk(lowered)
+    sure = walk.block(lowered.body, frozenset())
     return VariableFlow(walk.reads, walk.writes, walk.captured, sure)
 
 
 class _Walk:
-    """Follows code in the order in which it runs."""
+    """Follows instructions in the order in which they run."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: ir.Function) -> None:
+        self.function = function
         self.reads: dict[str, int] = {}
         self.writes: dict[str, int] = {}
         self.captured: dict[str, int] = {}
         self._breaks: list[list[Sure]] = []  # of the loops around, innermost last
 
-    def block(self, code: Sequence[ast.stmt], sure: Sure) -> Sure:
-        for statement in code:
+    def block(self, block: ir.Block, sure: Sure) -> Sure:
+        for one in block:
             if sure is None:
                 return None
-            sure = self._statement(statement, sure)
+            sure = self._step(one, sure)
         return sure
 
-    def _statement(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
-        self, node: ast.stmt, sure: frozenset[str]
+    def _step(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
+        self, one: ir.Instruction, sure: frozenset[str]
     ) -> Sure:
-        match node:
-            case ast.Assign(targets=targets, value=value):
-                sure = self.expression(value, sure)
-                for target in targets:
-                    sure = self._assign(target, sure)
-                return sure
-            case ast.AugAssign(target=target, value=value):
-                if isinstance(target, ast.Name):
-                    self._read(target.id, target.lineno, sure)
-                return self._assign(target, self.expression(value, sure))
-            case ast.AnnAssign(target=target, value=value):
-                if value is None:
-                    return sure
-                return self._assign(target, self.expression(value, sure))
-            case ast.If(test=test, body=body, orelse=orelse):
-                sure = self.expression(test, sure)
-                return _either(self.block(body, sure), self.block(orelse, sure))
-            case ast.For() | ast.AsyncFor() | ast.While():
-                return self._loop(node, sure)
-            case (
-                ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body)
-            ):
-                return self._with(items, body, sure)
-            case ast.Try() | ast.TryStar():
-                return self._try(node, sure)
-            case ast.Match(subject=subject, cases=cases):
-                return self._match(self.expression(subject, sure), cases)
-            case ast.Return(value=value):
-                self.expression(value, sure)
+        match one:
+            case ir.Load(name=name):
+                self._read(name, one.line, sure)
+            case ir.Store(name=name):
+                return self._bind(name, one.line, sure)
+            case ir.Delete(name=name):
+                self._read(name, one.line, sure)
+                return self._bind(name, one.line, sure) - {name}
+            case ir.MakeFunction(target=target, function=made):
+                self._capture(made, sure, kept=not self._is_used_up(target))
+            case ir.MakeClass(body=made):
+                self._capture(made, sure, kept=True)
+            case ir.If(then=then, orelse=orelse):
+                return _either(self.block(then, sure), self.block(orelse, sure))
+            case ir.For() | ir.While():
+                return self._loop(one, sure)
+            case ir.With(body=body):
+                after = self.block(body, sure)
+                return sure if self._swallows(one) else after
+            case ir.Try():
+                return self._try(one, sure)
+            case ir.Return() | ir.Raise() | ir.Continue():
                 return None
-            case ast.Raise(exc=exc, cause=cause):
-                self.expression(cause, self.expression(exc, sure))
-                return None
-            case ast.Break():
+            case ir.Break():
                 if self._breaks:
                     self._breaks[-1].append(sure)
                 return None
-            case ast.Continue():
-                return None
-            case ast.Delete(targets=targets):
-                for target in targets:
-                    sure = self._delete(target, sure)
-                return sure
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                bound = [(a.asname or a.name).partition(".")[0] for a in names]
-                return self._bind(bound, node.lineno, sure)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return self._definition(node, sure)
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                sure = self.expression(child, sure)
-        return sure
-
-    def expression(  # noqa: PLR0911 - one case for each kind
-        self, node: ast.expr | None, sure: frozenset[str]
-    ) -> frozenset[str]:
-        match node:
-            case None:
-                return sure
-            case ast.Name(id=name, lineno=line):
-                self._read(name, line, sure)
-                return sure
-            case ast.NamedExpr(target=target, value=value):
-                return self._assign(target, self.expression(value, sure))
-            case ast.BoolOp(values=[first, *rest]):
-                sure = self.expression(first, sure)
-                inner = sure
-                for value in rest:
-                    inner = self.expression(value, inner)
-                return sure
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                sure = self.expression(test, sure)
-                one, other = self.expression(body, sure), self.expression(orelse, sure)
-                return one & other
-            case ast.Call(func=func) if name_of(func) in _EAGER:
-                before = dict(self.captured)
-                sure = self._parts(node, sure)
-                self.captured = before
-                return sure
-            case ast.Lambda(args=args):
-                sure = self._defaults(args, sure)
-                self._capture(node, sure)
-                return sure
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                return self._comprehension(node, sure)
-        return self._parts(node, sure)
-
-    def _parts(self, node: ast.expr, sure: frozenset[str]) -> frozenset[str]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                sure = self.expression(child, sure)
-            elif isinstance(child, ast.keyword):
-                sure = self.expression(child.value, sure)
+            case ir.Unknown(at=at):
+                for node in ast.walk(at):
+                    if isinstance(node, ast.Name):
+                        self._read(node.id, node.lineno, sure)
         return sure
 
     def _read(self, name: str, line: int, sure: frozenset[str]) -> None:
-        if name not in sure:
+        if name not in sure and "%" not in name:
             self.reads.setdefault(name, line)
 
-    def _bind(
-        self, names: Iterable[str], line: int, sure: frozenset[str]
-    ) -> frozenset[str]:
-        for name in names:
-            self.writes.setdefault(name, line)
-        return sure.union(names)
+    def _bind(self, name: str, line: int, sure: frozenset[str]) -> frozenset[str]:
+        if "%" in name:  # of a comprehension, or a register
+            return sure
+        self.writes.setdefault(name, line)
+        return sure | {name}
 
-    def _assign(self, target: ast.expr, sure: frozenset[str]) -> frozenset[str]:
-        match target:
-            case ast.Name(id=name, lineno=line):
-                return self._bind([name], line, sure)
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                for part in parts:
-                    sure = self._assign(part, sure)
-                return sure
-            case ast.Starred(value=value):
-                return self._assign(value, sure)
-        return self.expression(target, sure)  # an attribute, or an element
-
-    def _delete(self, target: ast.expr, sure: frozenset[str]) -> frozenset[str]:
-        if not isinstance(target, ast.Name):
-            return self.expression(target, sure)
-        self._read(target.id, target.lineno, sure)
-        self.writes.setdefault(target.id, target.lineno)
-        return sure - {target.id}
-
-    def _loop(
-        self, node: ast.For | ast.AsyncFor | ast.While, sure: frozenset[str]
-    ) -> Sure:
+    def _loop(self, one: ir.For | ir.While, sure: frozenset[str]) -> Sure:
         self._breaks.append([])
         ends = True
-        if isinstance(node, ast.While):
-            sure = self.expression(node.test, sure)
-            ends = not (isinstance(node.test, ast.Constant) and node.test.value)
-            self.block(node.body, sure)
-        else:
-            sure = self.expression(node.iter, sure)
-            self.block(node.body, self._assign(node.target, sure))
+        if isinstance(one, ir.While):
+            sure = self.block(one.head, sure) or frozenset()
+            made = self.function.made_by(one.test)
+            ends = not (isinstance(made, ir.Const) and made.value)
+        self.block(one.body, sure)
         broken = self._breaks.pop()
-        after = self.block(node.orelse, sure) if ends else None
-        for one in broken:
-            after = _either(after, one)
+        after = self.block(one.orelse, sure) if ends else None
+        for each in broken:
+            after = _either(after, each)
         return after
 
-    def _with(
-        self, items: list[ast.withitem], body: list[ast.stmt], sure: frozenset[str]
-    ) -> Sure:
-        for item in items:
-            sure = self.expression(item.context_expr, sure)
-            if item.optional_vars is not None:
-                sure = self._assign(item.optional_vars, sure)
-        after = self.block(body, sure)
-        if any(_SWALLOWS in ast.unparse(item.context_expr) for item in items):
-            return sure
-        return after
+    def _swallows(self, one: ir.With) -> bool:
+        """Tell whether a context manager may go on behind its block after an error."""
+        match self.function.made_by(one.manager):
+            case ir.Call(function=called):
+                made = self.function.made_by(called)
+                return _SWALLOWS in getattr(made, "name", "")
+        return False
 
-    def _try(self, node: ast.Try | ast.TryStar, sure: frozenset[str]) -> Sure:
-        after = self.block(node.orelse, self.block(node.body, sure))
-        for handler in node.handlers:
-            inner = self.expression(handler.type, sure)
-            if handler.name is not None:
-                inner = self._bind([handler.name], handler.lineno, inner)
-            left = self.block(handler.body, inner)
-            if left is not None and handler.name is not None:
-                left -= {handler.name}  # Python forgets it behind the handler
+    def _try(self, one: ir.Try, sure: frozenset[str]) -> Sure:
+        after = self.block(one.orelse, self.block(one.body, sure))
+        for handler in one.handlers:
+            left = self.block((*handler.head, *handler.body), sure)
             after = _either(after, left)
-        finally_ = self.block(node.finalbody, sure)
-        if finally_ is None or after is None:
+        final = self.block(one.final, sure)
+        if final is None or after is None:
             return None
-        return after | finally_
+        return after | final
 
-    def _match(self, sure: frozenset[str], cases: list[ast.match_case]) -> Sure:
-        after: Sure = None
-        whole = False
-        for case in cases:
-            inner = self._bind([*captures(case.pattern)], case.pattern.lineno, sure)
-            inner = self.expression(case.guard, inner)
-            after = _either(after, self.block(case.body, inner))
-            whole = whole or (case.guard is None and fits_all(case.pattern))
-        return after if whole else _either(after, sure)
+    def _capture(self, made: ir.Function, sure: frozenset[str], *, kept: bool) -> None:
+        """Note the variables that a function sees which is made here."""
+        for one in ir.walk(made.body):
+            match one:
+                case ir.Load(name=name) if name not in made.own and "%" not in name:
+                    self._read(name, one.line, sure)
+                    if kept:
+                        self.captured.setdefault(name, one.line)
+                case ir.Store(name=name) if name not in made.own and "%" not in name:
+                    self.writes.setdefault(name, one.line)
+                case ir.MakeFunction(function=inner) | ir.MakeClass(body=inner):
+                    self._capture(inner, sure | made.own, kept=kept)
 
-    def _definition(
-        self,
-        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
-        sure: frozenset[str],
-    ) -> frozenset[str]:
-        for decorator in node.decorator_list:
-            sure = self.expression(decorator, sure)
-        if isinstance(node, ast.ClassDef):
-            for base in (*node.bases, *(word.value for word in node.keywords)):
-                sure = self.expression(base, sure)
-        else:
-            sure = self._defaults(node.args, sure)
-        self._capture(node, sure)
-        return self._bind([node.name], node.lineno, sure)
+    def _is_used_up(self, register: ir.Register) -> bool:
+        """Tell whether a function, or what is made of it, ends in a call that uses it."""
+        users = self.function.users.get(register, ())
+        return bool(users) and all(self._uses_up(each) for each in users)
 
-    def _defaults(self, args: ast.arguments, sure: frozenset[str]) -> frozenset[str]:
-        for default in (*args.defaults, *args.kw_defaults):
-            sure = self.expression(default, sure)
-        return sure
-
-    def _capture(self, node: ast.AST, sure: frozenset[str]) -> None:
-        for name, line in free_names(node).items():
-            self.captured.setdefault(name, line)
-            self._read(name, line, sure)
-
-    def _comprehension(self, node: ast.expr, sure: frozenset[str]) -> frozenset[str]:
-        found: dict[str, int] = {}
-        names_read(node, frozenset(), found)
-        for name, line in found.items():
-            self._read(name, line, sure)
-        if isinstance(node, ast.GeneratorExp):  # all but the first iterator runs later
-            first = node.generators[0].iter
-            now: dict[str, int] = {}
-            names_read(first, frozenset(), now)
-            for name in found.keys() - now.keys():
-                self.captured.setdefault(name, found[name])
-        for child in ast.walk(node):
-            if isinstance(child, ast.NamedExpr):
-                self.writes.setdefault(child.target.id, child.lineno)
-        return sure
+    def _uses_up(self, user: ir.Instruction) -> bool:
+        if isinstance(user, ir.Call):
+            made = self.function.made_by(user.function)
+            if getattr(made, "name", "") in _EAGER:
+                return True
+        return isinstance(user, ir.Call | ir.Build) and self._is_used_up(user.target)
 
 
 def _either(one: Sure, other: Sure) -> Sure:
     if one is None or other is None:
         return other if one is None else one
     return one & other
-
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-def free_names(node: ast.AST) -> dict[str, int]:
-    """Return the names that a function or class takes from outside, with their lines.
-
-    >>> list(free_names(ast.parse("lambda x: x + y").body[0].value))
-    ['y']
-    """
-    own = own_names(node) if isinstance(node, _FUNCTIONS) else frozenset()
-    body = getattr(node, "body", [])
-    found: dict[str, int] = {}
-    for part in body if isinstance(body, list) else [body]:
-        names_read(part, own, found)
-    return found
-
-
-def names_read(node: ast.AST, own: frozenset[str], found: dict[str, int]) -> None:
-    """Find the names that code reads, but for its own; those inside functions too."""
-    inner = own
-    if isinstance(node, _FUNCTIONS):
-        inner = own | own_names(node)
-    elif isinstance(node, COMPREHENSIONS):
-        inner = own.union(*(target_names(one.target) for one in node.generators))
-        names_read(node.generators[0].iter, own, found)  # is evaluated outside
-    if (
-        isinstance(node, ast.Name)
-        and isinstance(node.ctx, ast.Load)
-        and node.id not in own
-    ):
-        found.setdefault(node.id, node.lineno)
-    for child in ast.iter_child_nodes(node):
-        names_read(child, inner, found)
-
-
-def name_of(function: ast.expr) -> str | None:
-    """Return the name by which a function or method is called."""
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return None
-
-
-def captures(pattern: ast.pattern) -> Iterator[str]:
-    """Yield the names that a pattern binds."""
-    for node in ast.walk(pattern):
-        name = getattr(
-            node, "rest" if isinstance(node, ast.MatchMapping) else "name", 0
-        )
-        if isinstance(name, str):
-            yield name
-
-
-def fits_all(pattern: ast.pattern) -> bool:
-    """Tell whether a pattern fits whatever comes."""
-    return isinstance(pattern, ast.MatchAs) and pattern.pattern is None
 
 
 MOST_VARIABLES = 32  # that go from stage to stage and are looked at
