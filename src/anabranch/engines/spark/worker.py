@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import socket
@@ -119,22 +120,35 @@ def run_task(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Run the task of this partition; `shipped` is the packed `Spec` of the job."""
+    runner = open_runner(job, shipped)
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - Spark calls us
+    attempt = replace(task.attempt, spark_id=context.taskAttemptId())
+    task = replace(task, attempt=attempt)
+    with without_garbage_collection(), runner.spec.settings.in_force():
+        yield from runner.run(task, context.partitionId(), batches)
+
+
+def open_runner(job: str, shipped: Broadcast[bytes]) -> Runner:
+    """Return the units of a job in this process; `shipped` is the packed `Spec`."""
     if job not in _runners:
         _runners.clear()
         close_buckets()
         runner = _runners[job] = Runner(*unpack(shipped.value))
         answer_in(runner.spec.scratch)
         gc.freeze()  # what is there now stays; it need not be looked at again
-    context = TaskContext.get()
-    assert context is not None  # noqa: S101 - Spark calls us
-    attempt = replace(task.attempt, spark_id=context.taskAttemptId())
-    task = replace(task, attempt=attempt)
-    PROGRESS.begin(attempt)
-    gc.disable()  # a batch is a lot of objects, hardly any of them in a cycle
-    runner = _runners[job]
+    return _runners[job]
+
+
+@contextlib.contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Look for garbage behind the block only.
+
+    A batch is a lot of objects, hardly any of them in a cycle.
+    """
+    gc.disable()
     try:
-        with runner.spec.settings.in_force():
-            yield from runner.run(task, context.partitionId(), batches)
+        yield
     finally:
         gc.enable()
         collect_garbage()
@@ -160,6 +174,7 @@ class Runner:
     ) -> None:
         graph = spec.layout.graph
         self.spec = spec
+        self.layout = spec.layout
         lasting = spec.checkpoint is not None
         self.pickler = Pickler(graph, names, originals, lasting=lasting)
         self._units: dict[int, UnitRunner] = {}
@@ -172,9 +187,9 @@ class Runner:
         self, task: EpochTask, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """Run the task of a partition and pass on what is for later stages."""
-        layout = self.spec.layout
+        layout = self.layout
         rows = TaskRows()
-        reach("begun", task.attempt.epoch)
+        self._begin(task)
         places = task.stage.places(layout, task.stage.levels)[partition]
         if task.stage.part:
             yield from self._later(task, places[0], batches, rows)
@@ -196,6 +211,21 @@ class Runner:
             else:
                 self.run_unit(task, (unit, channel), share, received, rows)
         yield from rows.batches(task, layout)
+
+    def run_places(
+        self, task: EpochTask, places: Sequence[Place], rows: TaskRows
+    ) -> None:
+        """Run units, one after the other, on what is for them among the rows."""
+        self._begin(task)
+        with without_garbage_collection():
+            for unit, channel in places:
+                received = rows.take_unit(unit)
+                share = task.shares.get((unit.number, channel), Share())
+                self.run_unit(task, (unit, channel), share, received, rows)
+
+    def _begin(self, task: EpochTask) -> None:
+        PROGRESS.begin(task.attempt)
+        reach("begun", task.attempt.epoch)
 
     def _first(
         self,

@@ -24,6 +24,7 @@ from anabranch.engines.engine import Places, operators_of
 from anabranch.engines.spark.job_labels import DESCRIPTION, JobLabels
 from anabranch.epochs.intake.items import read_generated
 from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.resident.hub import LostError
 from anabranch.epochs.task import EpochAttempt
 from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.unit.progress import PROGRESS, sum_up
@@ -60,7 +61,7 @@ def is_loss(error: BaseException) -> bool:
     False
     """
     text = str(error)
-    return any(sign in text for sign in _SIGNS)
+    return isinstance(error, LostError) or any(sign in text for sign in _SIGNS)
 
 
 def engine_error(error: BaseException) -> EngineError | None:
@@ -176,7 +177,11 @@ class Tasks:
         levels = self.layout.levels
         units = [unit for some in stages for level in some for unit in levels[level]]
         names = [name for unit in units for name in (*unit.operators, *unit.writes)]
-        text = self._labels.describe(step, list(dict.fromkeys(names)))
+        self.describe(step, list(dict.fromkeys(names)))
+
+    def describe(self, step: str, operators: Sequence[str] = ()) -> None:
+        """Describe the Spark jobs that this thread starts from now on."""
+        text = self._labels.describe(step, operators)
         self._context.setLocalProperty(DESCRIPTION, text)
 
     def count_done(self) -> dict[str, int]:
