@@ -587,7 +587,7 @@ class Epochs:
         shares: dict[tuple[int, int], Share],
     ) -> list[Row]:
         """Run some stages as one Spark job and return the rows that come out."""
-        self._tasks.begin(stages, task.attempt, _name_step(task))
+        self._tasks.note(stages, task.attempt)
         shapes, tasks = [], []
         for levels, then in itertools.zip_longest(stages, stages[1:], fillvalue=NONE):
             units = {u.number for level in levels for u in self._layout.levels[level]}
@@ -606,10 +606,11 @@ class Epochs:
                 self._layout.units[number].name for number in sorted(units)
             )
             shapes.append(StageShape(count, 1 + cuts, name))
-        if not task.cuts:
-            rows = self._residence.run(tasks, shares, self._row_work)
-            if rows is not None:
-                return rows
+        rows = self._residence.run(tasks, shares, self._row_work)
+        if rows is not None:
+            return rows
+        self._residence.leave()  # it may want its slots
+        self._tasks.describe_stages(_name_step(task))
         spark = self._row_by_row if task.cuts else self.session
         return _rows(self._plans.collect(spark, shapes, tasks))
 
@@ -629,16 +630,14 @@ class Epochs:
         rows: list[Row],
     ) -> list[Row]:
         """Run the units of a level in this process."""
-        handed = self._hand_out(shares, rows)
+        task = replace(task, shares=self._hand_out(shares, rows))
         passed = [row for row in rows if not self._is_at(row, task.stage.levels)]
         for ((unit, channel),) in task.stage.places(self._layout, task.stage.levels):
             match task.mode:
                 case FinishOperators(some) if not {*some}.intersection(unit.operators):
                     continue
             out = TaskRows()
-            share = handed.get((unit.number, channel), Share())
-            received: list[list[pa.Buffer]] = [[] for _ in unit.entries]
-            self.runner.run_unit(task, (unit, channel), share, received, out)
+            self.runner.run_unit(task, (unit, channel), out)
             passed += out.list_rows()
         return passed
 

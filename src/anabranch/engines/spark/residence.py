@@ -4,8 +4,9 @@ A Spark job for each epoch costs the driver and the JVM some hundredths of a sec
 more than the rows of a small epoch. So a job of its own holds Python workers, which are
 fed with epochs through connections (`epochs/resident/`): Spark places them, accounts for
 them and ends them with the job. Epochs stay what is committed and recovered. When one of
-the tasks is lost, all are given up; the epoch that ran runs again as an ordinary Spark
-job, from the last commit, and after that tasks may stay once more.
+the tasks is lost, all are given up, and the epoch that ran runs again from the last
+commit, in tasks of a new Spark job. Where that happens again and again, tasks stay no
+more: each epoch is a Spark job.
 
 Whoever else has a job on this Spark and waits for a slot gets those of the resident
 tasks, as soon as the epoch that runs is over.
@@ -19,7 +20,7 @@ import logging
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,21 +29,22 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.spark.session import is_on_this_machine, own_python
 from anabranch.engines.spark.stage_plan import dump, load
-from anabranch.engines.spark.worker import open_runner
+from anabranch.engines.spark.worker import open_runner, without_garbage_collection
 from anabranch.engines.spark.workers import Tasks
 from anabranch.epochs.division import Work
 from anabranch.epochs.layout import SparkLayout
-from anabranch.epochs.resident.hub import Hub, LostError
-from anabranch.epochs.resident.link import connect
+from anabranch.epochs.resident.hub import Hub
+from anabranch.epochs.resident.link import LostError, connect
 from anabranch.epochs.resident.process import (
     SHARED_KEPT,
     Begin,
     Homes,
     ResidentProcess,
+    RunWork,
     Seat,
     SharedValue,
-    TurnWork,
     find_homes,
+    list_seats,
 )
 from anabranch.epochs.shuffle import Row
 from anabranch.epochs.task import EpochTask, Share
@@ -97,6 +99,7 @@ class Residence:
         self._tasks = tasks
         self._why_not = why_not_resident(self._context, layout)
         self._stay: _Stay | None = None
+        self._slots = 0  # when tasks were last begun
         self._losses = 0
         self._away_s = AWAY_S
         self._not_before_s = 0.0
@@ -105,31 +108,29 @@ class Residence:
     def run(
         self,
         tasks: Sequence[EpochTask],
-        shares: Mapping[Seat, Share],
+        shares: Mapping[tuple[int, int], Share],
         work: Work,
     ) -> list[Row] | None:
         """Run stages of an epoch; return the rows for the driver.
 
         None if no tasks stay now: then it has to be a Spark job.
         """
-        stages = [task.stage for task in tasks]
-        seats = [len(stage.places(self._layout, stage.levels)) for stage in stages]
-        stay = self._enter(min(sum(seats), count_slots(self._context)))
+        if self._why_not is not None:
+            return None
+        stages = [list_seats(self._layout, task) for task in tasks]
+        stay = self._enter(sum(map(len, stages)))
         if stay is None:
             return None
-        key = stay.hub.count, tuple((s.levels, s.channels) for s in stages)
+        key = stay.hub.count, tuple(tuple(places) for places in stages)
         if key not in self._homes:
-            count = stay.hub.count
-            self._homes = {key: find_homes(self._layout, stages, count, work)}
+            self._homes = {key: find_homes(stages, stay.hub.count, work)}
         try:
-            rows = stay.run(tasks, shares, self._homes[key], self._layout)
+            rows = stay.run(tasks, shares, stages, self._homes[key])
         except LostError:
             self._losses += 1
             self.leave()
             raise
         if stay.wanted:
-            self._not_before_s = time.monotonic() + self._away_s
-            self._away_s *= 2
             self.leave()
         return rows
 
@@ -138,15 +139,19 @@ class Residence:
         stay, self._stay = self._stay, None
         if stay is not None:
             stay.end()
+            if stay.wanted:
+                self._not_before_s = time.monotonic() + self._away_s
+                self._away_s *= 2
 
-    def _enter(self, count: int) -> _Stay | None:
+    def _enter(self, wanted: int) -> _Stay | None:
         """Return the resident tasks, at least so many if Spark has room; None if none."""
-        if self._why_not is not None:
-            return None
         stay = self._stay
-        if stay is not None and not stay.is_over and stay.hub.count >= count:
+        enough = min(wanted, self._slots)
+        if stay is not None and not stay.is_over and stay.hub.count >= enough:
             return stay
         self.leave()
+        self._slots = count_slots(self._context)
+        count = min(wanted, self._slots)
         if (
             count > MOST
             or self._losses >= LOSSES
@@ -154,11 +159,16 @@ class Residence:
             or _find_free_slots(self._context) < count
         ):
             return None
-        stay = _Stay(self._context, count, self._tasks)
+        units = [unit for unit in self._layout.units if not unit.in_driver]
+        names = [name for unit in units for name in (*unit.operators, *unit.writes)]
+        stay = _Stay(self._context, count, self._tasks, names)
         stay.begin(self._spark, self._job, self._shipped)
-        if not stay.hub.wait_for_all(ENTER_S):
+        if not stay.wait_for_all():
             self._losses += 1
             stay.end()
+            if self._tasks.cancelled:
+                msg = "the job was cancelled before its tasks were there"
+                raise LostError(msg)
             return None
         self._stay = stay
         return stay
@@ -167,29 +177,32 @@ class Residence:
 class _Stay:
     """One Spark job that holds resident tasks."""
 
-    def __init__(self, context: SparkContext, count: int, tasks: Tasks) -> None:
+    def __init__(
+        self, context: SparkContext, count: int, tasks: Tasks, operators: Sequence[str]
+    ) -> None:
         self._context = context
         self._tasks = tasks
+        self._operators = operators
         self.tag = f"resident-{id(self)}-{time.monotonic_ns()}"
         local = is_on_this_machine(context)
         host = "127.0.0.1" if local else context.getConf().get("spark.driver.host", "")
         self._host = host
-        bound = host if local else context.getConf().get("spark.driver.bindAddress", host)
+        bound = (
+            host if local else context.getConf().get("spark.driver.bindAddress", host)
+        )
         self.hub = Hub(bound, count)
         self.wanted = False  # by somebody else's job
         self._running = threading.Lock()
         self._over = threading.Event()
         self._shared: dict[int, Broadcast[Any]] = {}  # that the processes have
-        self._numbers = itertools.count()
+        self._numbers = itertools.count(1)  # of runs, and of what they share
 
     @property
     def is_over(self) -> bool:
         """Whether its tasks are gone, or on their way."""
         return self._over.is_set() or self.hub.is_lost
 
-    def begin(
-        self, spark: SparkSession, job: str, shipped: Broadcast[bytes]
-    ) -> None:
+    def begin(self, spark: SparkSession, job: str, shipped: Broadcast[bytes]) -> None:
         """Start the Spark job, and look after those who wait for its slots."""
         address, secret = (self._host, self.hub.port), self.hub.secret
 
@@ -207,10 +220,18 @@ class _Stay:
         ).start()
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
+    def wait_for_all(self) -> bool:
+        """Wait until the tasks are there; tell whether they are."""
+        until_s = time.monotonic() + ENTER_S
+        while time.monotonic() < until_s and not self._tasks.cancelled:
+            if self.is_over or self.hub.wait_for_all(LOOK_S):
+                return not self.is_over
+        return False
+
     def _hold(self, rdd: Any) -> None:
         try:
             self._tasks.join()
-            self._tasks.describe("resident tasks")
+            self._tasks.describe("resident tasks", self._operators)
             self._context.addJobTag(self.tag)
             rdd.collect()
         except Exception as error:  # noqa: BLE001 - the ordinary way will tell
@@ -222,25 +243,29 @@ class _Stay:
     def run(
         self,
         tasks: Sequence[EpochTask],
-        shares: Mapping[Seat, Share],
+        shares: Mapping[tuple[int, int], Share],
+        stages: Sequence[Sequence[tuple[Seat, ...]]],
         homes: Homes,
-        layout: SparkLayout,
     ) -> list[Row]:
-        """Run a turn."""
-        turn = tasks[0].attempt.turn
+        """Run some stages, whose seats have their homes in the processes."""
+        run = next(self._numbers)
         awaited = {
-            (number, homes[places[0][0].number, places[0][1]])
-            for number, task in enumerate(tasks)
-            for places in task.stage.places(layout, task.stage.levels)
+            (number, homes[together[0]])
+            for number, seats in enumerate(stages)
+            for together in seats
         }
         with self._running:
-            self.hub.expect(turn, turn, awaited)
+            self.hub.expect(run, run, awaited)
             for process in {process for _, process in awaited}:
-                own = {s: one for s, one in shares.items() if homes.get(s) == process}
-                told, shared = dump(TurnWork(tuple(tasks), homes, own))
+                own = {
+                    place: share
+                    for place, share in shares.items()
+                    if homes.get((*place, 0)) == process
+                }
+                told, shared = dump(RunWork(tuple(tasks), homes, own))
                 numbers = tuple(map(self._share, shared))
-                self.hub.begin(process, Begin(turn, turn, numbers), told)
-            return self.hub.collect(turn)
+                self.hub.begin(process, Begin(run, run, numbers), told)
+            return self.hub.collect(run)
 
     def _share(self, one: Broadcast[Any]) -> int:
         """Return the number by which the processes know a broadcast."""
@@ -287,17 +312,19 @@ def serve(
     runner = open_runner(job, shipped)
     attempt = context.taskAttemptId()
 
-    def load_work(told: memoryview, shared: Sequence[SharedValue]) -> TurnWork:
-        work: TurnWork = load(told, shared)
+    def load_work(told: memoryview, shared: Sequence[SharedValue]) -> RunWork:
+        work: RunWork = load(told, shared)
         tasks = (
             replace(task, attempt=replace(task.attempt, spark_id=attempt))
             for task in work.tasks
         )
         return replace(work, tasks=tuple(tasks))
 
-    driver = connect(address, secret)
-    with runner.spec.settings.in_force():
-        ResidentProcess(runner, driver, context.partitionId(), secret, load_work).serve()
+    process = ResidentProcess(
+        runner, connect(address, secret), context.partitionId(), secret, load_work
+    )
+    with without_garbage_collection(), runner.spec.settings.in_force():
+        process.serve()
 
 
 def count_slots(context: SparkContext) -> int:

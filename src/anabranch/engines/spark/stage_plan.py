@@ -105,9 +105,7 @@ def stage_function(
     """Return what one of the workers of a stage's tasks does."""
 
     def run_stage(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        tasks: list[EpochTask] = load(
-            read_property() if told is None else told, shared
-        )
+        tasks: list[EpochTask] = load(read_property() if told is None else told, shared)
         task = tasks[number]
         task = replace(task, stage=replace(task.stage, part=part))
         return run(task, batches)

@@ -1,4 +1,4 @@
-"""The driver's side of resident tasks: it feeds them turns and collects what they answer."""
+"""The driver's side of resident tasks: it feeds them runs and collects what they answer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anabranch.epochs.resident.link import Link, Listener
+from anabranch.epochs.resident.link import Address, Link, Listener, LostError
 from anabranch.epochs.resident.process import (
     Begin,
-    End,
+    Goodbye,
     Hello,
     Peers,
     Ready,
@@ -21,13 +21,9 @@ from anabranch.epochs.resident.process import (
 from anabranch.epochs.shuffle import Row
 
 
-class LostError(ConnectionError):
-    """A resident task is gone, and with it what it had of the turns that ran."""
-
-
 @dataclass
 class _Answers:
-    """What has come back of a turn; `awaited` are the stages of processes that have not."""
+    """What has come back of a run; `awaited` are the stages of processes that have not."""
 
     awaited: set[tuple[int, int]]
     rows: list[Row] = field(default_factory=list)
@@ -42,10 +38,10 @@ class Hub:
         self._news = threading.Condition()
         self._links: dict[int, Link] = {}
         self._idle: list[Link] = []  # of processes that are there a second time
-        self._hellos: dict[int, Hello] = {}
+        self._addresses: dict[int, Address] = {}
         self._reached: set[int] = set()
         self._lost = False
-        self._turns: dict[int, _Answers] = {}
+        self._runs: dict[int, _Answers] = {}
         self._listener = Listener(host, self.secret, self._meet)
 
     @property
@@ -73,29 +69,29 @@ class Hub:
             self._news.notify_all()
 
     def share(self, number: int, data: bytes) -> None:
-        """Give all processes data that turns refer to."""
+        """Give all processes data that runs refer to."""
         for link in self._links.values():
             self._send(link, Shared(number), [data])
 
-    def expect(self, turn: int, oldest: int, awaited: Iterable[tuple[int, int]]) -> None:
-        """Expect answers of a turn, from processes about stages; forget older turns."""
+    def expect(self, run: int, oldest: int, awaited: Iterable[tuple[int, int]]) -> None:
+        """Expect answers of a run, from processes about stages; forget older runs."""
         with self._news:
-            kept = {n: one for n, one in self._turns.items() if n >= oldest}
-            self._turns = {**kept, turn: _Answers(set(awaited))}
+            kept = {n: one for n, one in self._runs.items() if n >= oldest}
+            self._runs = {**kept, run: _Answers(set(awaited))}
 
     def begin(self, process: int, message: Begin, told: bytes) -> None:
-        """Tell a process what it does in a turn."""
+        """Tell a process what it does in a run."""
         self._send(self._links[process], message, [told])
 
-    def collect(self, turn: int) -> list[Row]:
-        """Wait for the end of a turn; return the rows for the driver."""
+    def collect(self, run: int) -> list[Row]:
+        """Wait for the end of a run; return the rows for the driver."""
         with self._news:
-            answers = self._turns[turn]
+            answers = self._runs[run]
             self._news.wait_for(lambda: self._lost or not answers.awaited)
             if answers.awaited:
-                msg = f"a resident task was lost in turn {turn}"
+                msg = f"a resident task was lost in run {run}"
                 raise LostError(msg)
-            del self._turns[turn]
+            del self._runs[run]
             return answers.rows
 
     def close(self) -> None:
@@ -103,7 +99,7 @@ class Hub:
         self._listener.close()
         for link in (*self._links.values(), *self._idle):
             try:
-                link.send(End())
+                link.send(Goodbye())
             except OSError:
                 link.close()
 
@@ -121,34 +117,32 @@ class Hub:
         ).start()
 
     def _read(self, link: Link) -> None:
-        own: int | None = None
-        for data, blobs in link.frames():
-            with self._news:
-                match data:
-                    case Hello(task) if task in self._links:
-                        self._idle.append(link)  # a second attempt; the first one counts
-                    case Hello(task):
-                        own = task
-                        self._links[task] = link
-                        self._hellos[task] = data
-                        if len(self._links) == self.count:
-                            self._introduce()
-                    case Ready() if own is not None:
-                        self._reached.add(own)
-                    case StageRows(turn, stage, sender, heads) if turn in self._turns:
-                        answers = self._turns[turn]
-                        answers.rows += [
-                            (*head, blob)
-                            for head, blob in zip(heads, blobs, strict=True)
-                        ]
-                        answers.awaited.discard((stage, sender))
-                self._news.notify_all()
-        link.close()
-        if own is not None:
-            self.give_up()
+        try:
+            for data, blobs in link.frames():
+                with self._news:
+                    self._take(link, data, blobs)
+                    self._news.notify_all()
+        finally:
+            link.close()
+            if link in self._links.values():
+                self.give_up()
 
-    def _introduce(self) -> None:
-        """Tell all processes where the others are."""
-        addresses = tuple(self._hellos[n].address for n in range(self.count))
-        for link in self._links.values():
-            link.send(Peers(addresses))
+    def _take(self, link: Link, data: Any, blobs: list[memoryview]) -> None:
+        match data:
+            case Hello(task) if task in self._links:
+                self._idle.append(link)  # a second attempt; the first one counts
+            case Hello(task, address):
+                self._links[task] = link
+                self._addresses[task] = address
+                if len(self._links) == self.count:
+                    known = tuple(self._addresses[n] for n in range(self.count))
+                    for one in self._links.values():
+                        one.send(Peers(known))
+            case Ready(task):
+                self._reached.add(task)
+            case StageRows(run, stage, sender, heads) if run in self._runs:
+                answers = self._runs[run]
+                answers.rows += [
+                    (*head, blob) for head, blob in zip(heads, blobs, strict=True)
+                ]
+                answers.awaited.discard((stage, sender))

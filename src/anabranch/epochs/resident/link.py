@@ -32,6 +32,10 @@ class StrangerError(ConnectionError):
     """The other end of a connection does not know the secret of the job."""
 
 
+class LostError(ConnectionError):
+    """A process of the job is gone, and with it what it had of the epochs that ran."""
+
+
 class Link:
     """A connection whose other end knows the secret; any thread may send."""
 
@@ -70,7 +74,7 @@ class Link:
                 told, blobs = map(self._receive, _LENGTHS.unpack(lengths))
                 if told is None or blobs is None:
                     return
-                data, sizes = pickle.loads(told)  # noqa: S301 - it knows the secret
+                data, sizes = pickle.loads(told)
                 views, start = [], 0
                 for size in sizes:
                     views.append(blobs[start : start + size])
