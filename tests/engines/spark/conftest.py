@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anabranch.engines.spark import residence
 from anabranch.engines.spark.loop import Epochs
 from anabranch.epochs.division import Division
 
@@ -20,3 +21,11 @@ def divisions(monkeypatch) -> list[Division]:
 
     monkeypatch.setattr(Epochs, "_levels", noted)
     return found
+
+
+@pytest.fixture
+def a_job_for_each_epoch(monkeypatch) -> None:
+    """No tasks stay: each epoch is a Spark job."""
+    monkeypatch.setattr(
+        residence, "why_not_resident", lambda *_: "a test asks for jobs"
+    )

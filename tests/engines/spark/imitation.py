@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from anabranch.engines.spark import engine, stage_plan, worker
+from anabranch.engines.spark import engine, residence, stage_plan, worker
 from anabranch.epochs import faults
 from anabranch.epochs import task as spec
 from anabranch.epochs.state.store import close_buckets
@@ -269,6 +269,7 @@ def imitated(
     )
     with monkeypatch.context() as patch:
         patch.setattr(engine, "open_session", lambda _: cluster)
+        patch.setattr(residence, "why_not_resident", lambda *_: "an imitation")
         patch.setattr(engine, "local_directory", local_directory)
         patch.setattr(spec, "local_directory", local_directory)
         patch.setattr(worker, "_runners", _Runners())

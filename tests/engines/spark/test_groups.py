@@ -167,7 +167,7 @@ def noting(folder):
 
 
 @spark
-def test_blocks_run_in_several_tasks(tmp_path):
+def test_blocks_run_in_several_tasks(tmp_path, a_job_for_each_epoch):
     out = ab.from_iterable(list(range(400)), int).block(noting(tmp_path), pop=4, push=1)
     sink = out.to_list()
     ab.run(sink, on="spark", degree=3, epoch_items=401)

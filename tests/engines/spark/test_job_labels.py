@@ -48,7 +48,9 @@ def run(items=6):
 
 
 @pytest.mark.spark
-def test_labels_of_the_user_hold_for_the_jobs_of_a_program(spark, labelled):
+def test_labels_of_the_user_hold_for_the_jobs_of_a_program(
+    spark, labelled, a_job_for_each_epoch
+):
     run()
 
     found = find_jobs(spark, labelled[0])
@@ -59,7 +61,15 @@ def test_labels_of_the_user_hold_for_the_jobs_of_a_program(spark, labelled):
 
 
 @pytest.mark.spark
-def test_without_labels_the_group_is_the_program(spark):
+def test_tasks_that_stay_have_the_labels_of_the_user(spark, labelled):
+    run()
+
+    named = "my report (test_job_labels.py), resident tasks: from_iterable, size"
+    assert [named] == find_jobs(spark, labelled[0])
+
+
+@pytest.mark.spark
+def test_without_labels_the_group_is_the_program(spark, a_job_for_each_epoch):
     before = len(find_jobs(spark, "test_job_labels.py "))
 
     run()

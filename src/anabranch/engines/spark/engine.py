@@ -33,7 +33,6 @@ from anabranch.engines.spark.session import (
     RESULT_LIMIT,
     check_python,
     find_result_limit,
-    for_queries,
     is_on_this_machine,
     open_session,
 )
@@ -130,6 +129,7 @@ class SparkRun(RunningThread):
         self._scratch: Path | None = None
         self._tasks: Tasks | None = None  # once there is a session
         self._on: SparkSession | None = None
+        self._epochs: Epochs | None = None
         self._warming = False  # workers are started; no code of the user's runs
 
     def _open_checkpoint(self, plan: Plan) -> Checkpoint | None:
@@ -184,6 +184,7 @@ class SparkRun(RunningThread):
             self._round_off(complete=False)
             return False
         finally:
+            self._let_workers_go()
             self._clear_hosts(scratch)
             shutil.rmtree(scratch, ignore_errors=True)
             try:
@@ -191,6 +192,10 @@ class SparkRun(RunningThread):
             finally:
                 self._close()
         return complete
+
+    def _let_workers_go(self) -> None:
+        if self._epochs is not None:
+            self._epochs.close()
 
     def _clear_hosts(self, scratch: Path) -> None:
         """Leave nothing on other hosts; a next run restores what it needs."""
@@ -228,7 +233,7 @@ class SparkRun(RunningThread):
         self._cores = spark.sparkContext.defaultParallelism
         self._limit = ResultLimit(find_result_limit(spark))
         degree = self._options.degree or self._cores
-        epochs = Epochs(for_queries(spark), spec, degree, self._books, tasks)
+        epochs = self._epochs = Epochs(spark, spec, degree, self._books, tasks)
         epochs.exactly = self._options.degree is not None
         epochs.tell = self._note
         epochs.resume(record, 0 if checkpoint is None else checkpoint.first_turn)
@@ -319,8 +324,9 @@ class SparkRun(RunningThread):
         )
         for follower in (tasks, *self._followers):
             follower.layout = self._layout
-        made = Epochs(
-            epochs.session, self._make_spec(scratch), epochs.degree, self._books, tasks
+        epochs.close()
+        made = self._epochs = Epochs(
+            epochs.spark, self._make_spec(scratch), epochs.degree, self._books, tasks
         )
         made.take_over(epochs)
         made.warm_up()
@@ -462,6 +468,7 @@ class SparkRun(RunningThread):
         self._outputs.abandoned = True
         if self._tasks is not None:
             self._tasks.abandoned = True
+        self._let_workers_go()
         self._round_off(complete=False)
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)

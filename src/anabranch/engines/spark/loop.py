@@ -18,7 +18,8 @@ from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
 from anabranch.connectors.files.arrow_items import form_of
-from anabranch.engines.spark.session import describe_python, row_by_row
+from anabranch.engines.spark.residence import Residence
+from anabranch.engines.spark.session import describe_python, for_queries, row_by_row
 from anabranch.engines.spark.stage_plan import Run, StagePlans, StageShape
 from anabranch.engines.spark.worker import Runner, run_task
 from anabranch.engines.spark.workers import TRIES, Tasks, is_loss
@@ -89,7 +90,7 @@ class Epochs:
         in_driver = any(unit.in_driver for unit in spec.layout.units)
         originals = Originals.of_driver() if in_driver else None
         self.runner = Runner(spec, names, originals)
-        self.session = spark  # that its queries run in
+        self.spark = spark
         self._spec = spec
         self._layout: SparkLayout = spec.layout
         self._books = books
@@ -97,9 +98,9 @@ class Epochs:
         self.refuted: tuple[Refutation, ...] = ()  # by the last epoch
         self._verifier = Verifier(self._layout.graph, spec.verdicts, spec.verify)
         self._verifier.watch()
-        self._plans = StagePlans(
-            run_shipped(spec.job, spark.sparkContext.broadcast(shipped))
-        )
+        packed = spark.sparkContext.broadcast(shipped)
+        self._plans = StagePlans(run_shipped(spec.job, packed))
+        self._residence = Residence(spark, self._layout, spec.job, packed, tasks)
         self._base = EMPTY
         self._versions: Mapping[str, Mapping[int, Stamp]] = {}  # unit -> bucket -> one
         self._turn = 0
@@ -113,6 +114,15 @@ class Epochs:
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
         self._key_tables = KeyTables(self._layout)
         self.tell: Tell = lambda *_: None  # is told about keys that move, and why
+
+    @cached_property
+    def session(self) -> SparkSession:
+        """The session that its queries run in."""
+        return for_queries(self.spark)
+
+    def close(self) -> None:
+        """Let go of the workers that stay for this program."""
+        self._residence.leave()
 
     @property
     def stamp(self) -> Stamp:
@@ -165,14 +175,13 @@ class Epochs:
 
     def warm_up(self) -> None:
         """Start the workers and have them load the program, before any data comes."""
-        task = self._task(WarmUp())
         stages = self._division.stages
         workers = [levels for levels in stages if not self._is_in_driver(levels)]
         if workers:
             try:
-                self._retry(lambda: self._job(workers[:1], task, {}))
+                self._retry(lambda: self._job(workers, self._task(WarmUp()), {}))
             except Exception as error:
-                described = describe_python(self.session, error)
+                described = describe_python(self.spark, error)
                 if described is not None:
                     raise described from None
                 raise
@@ -217,7 +226,7 @@ class Epochs:
         channels = widths(self._layout, self.degree, exactly=exactly, work=work)
         if exactly:
             return as_told(self._layout, channels)
-        cores = self.session.sparkContext.defaultParallelism
+        cores = self.spark.sparkContext.defaultParallelism
         return divide(self._layout, channels, work, cores, self._cuts())
 
     def _fit_buckets(self) -> None:
@@ -578,7 +587,7 @@ class Epochs:
         shares: dict[tuple[int, int], Share],
     ) -> list[Row]:
         """Run some stages as one Spark job and return the rows that come out."""
-        self._tasks.begin(stages, task.attempt, _name_step(task))
+        self._tasks.note(stages, task.attempt)
         shapes, tasks = [], []
         for levels, then in itertools.zip_longest(stages, stages[1:], fillvalue=NONE):
             units = {u.number for level in levels for u in self._layout.levels[level]}
@@ -597,6 +606,11 @@ class Epochs:
                 self._layout.units[number].name for number in sorted(units)
             )
             shapes.append(StageShape(count, 1 + cuts, name))
+        rows = self._residence.run(tasks, shares, self._row_work)
+        if rows is not None:
+            return rows
+        self._residence.leave()  # it may want its slots
+        self._tasks.describe_stages(_name_step(task))
         spark = self._row_by_row if task.cuts else self.session
         return _rows(self._plans.collect(spark, shapes, tasks))
 
@@ -616,16 +630,14 @@ class Epochs:
         rows: list[Row],
     ) -> list[Row]:
         """Run the units of a level in this process."""
-        handed = self._hand_out(shares, rows)
+        task = replace(task, shares=self._hand_out(shares, rows))
         passed = [row for row in rows if not self._is_at(row, task.stage.levels)]
         for ((unit, channel),) in task.stage.places(self._layout, task.stage.levels):
             match task.mode:
                 case FinishOperators(some) if not {*some}.intersection(unit.operators):
                     continue
             out = TaskRows()
-            share = handed.get((unit.number, channel), Share())
-            received: list[list[pa.Buffer]] = [[] for _ in unit.entries]
-            self.runner.run_unit(task, (unit, channel), share, received, out)
+            self.runner.run_unit(task, (unit, channel), out)
             passed += out.list_rows()
         return passed
 

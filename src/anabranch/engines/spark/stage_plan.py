@@ -64,7 +64,7 @@ class StagePlans:
         tasks: Sequence[EpochTask],
     ) -> pa.Table:
         """Run a job that has these stages, whose tasks are told that; return its rows."""
-        told, shared = dump(tasks)
+        told, shared = dump(list(tasks))
         text = base64.b64encode(zlib.compress(told, 1)).decode()
         if len(text) > MOST_BYTES:
             return self._build(spark, shapes, shared, told).toArrow()
@@ -105,7 +105,8 @@ def stage_function(
     """Return what one of the workers of a stage's tasks does."""
 
     def run_stage(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        task = load(read_property() if told is None else told, shared)[number]
+        tasks: list[EpochTask] = load(read_property() if told is None else told, shared)
+        task = tasks[number]
         task = replace(task, stage=replace(task.stage, part=part))
         return run(task, batches)
 
@@ -121,20 +122,19 @@ def read_property() -> bytes:
     return zlib.decompress(base64.b64decode(text))
 
 
-def dump(tasks: Sequence[EpochTask]) -> tuple[bytes, list[Any]]:
+def dump(told: Any) -> tuple[bytes, list[Any]]:
     """Return what tasks are told as bytes, and the broadcasts that it refers to."""
     file = io.BytesIO()
     pickler = _Pickler(file)
-    pickler.dump(list(tasks))
+    pickler.dump(told)
     return file.getvalue(), pickler.shared
 
 
-def load(told: bytes, shared: Sequence[Any]) -> list[EpochTask]:
+def load(told: bytes | memoryview, shared: Sequence[Any]) -> Any:
     """Return what `dump` was given."""
     unpickler = _Unpickler(io.BytesIO(told))
     unpickler.shared = shared
-    loaded: list[EpochTask] = unpickler.load()
-    return loaded
+    return unpickler.load()
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import lmdb
 import pyarrow as pa
@@ -42,6 +43,7 @@ from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.runner import Chunk, PartDone, UnitRunner
 from anabranch.epochs.unit.states import UnitStates
+from anabranch.epochs.wire import encode
 from anabranch.errors import AnabranchError, EngineError
 from anabranch.metrics.load import Route, ThreadSamples
 from anabranch.runtime.codegen import find_punctuated_operators
@@ -119,22 +121,35 @@ def run_task(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Run the task of this partition; `shipped` is the packed `Spec` of the job."""
+    runner = open_runner(job, shipped)
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - Spark calls us
+    attempt = replace(task.attempt, spark_id=context.taskAttemptId())
+    task = replace(task, attempt=attempt)
+    with without_garbage_collection(), runner.spec.settings.in_force():
+        yield from runner.run(task, context.partitionId(), batches)
+
+
+def open_runner(job: str, shipped: Broadcast[bytes]) -> Runner:
+    """Return the units of a job in this process; `shipped` is the packed `Spec`."""
     if job not in _runners:
         _runners.clear()
         close_buckets()
         runner = _runners[job] = Runner(*unpack(shipped.value))
         answer_in(runner.spec.scratch)
         gc.freeze()  # what is there now stays; it need not be looked at again
-    context = TaskContext.get()
-    assert context is not None  # noqa: S101 - Spark calls us
-    attempt = replace(task.attempt, spark_id=context.taskAttemptId())
-    task = replace(task, attempt=attempt)
-    PROGRESS.begin(attempt)
-    gc.disable()  # a batch is a lot of objects, hardly any of them in a cycle
-    runner = _runners[job]
+    return _runners[job]
+
+
+@contextlib.contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Look for garbage behind the block only.
+
+    A batch is a lot of objects, hardly any of them in a cycle.
+    """
+    gc.disable()
     try:
-        with runner.spec.settings.in_force():
-            yield from runner.run(task, context.partitionId(), batches)
+        yield
     finally:
         gc.enable()
         collect_garbage()
@@ -160,9 +175,10 @@ class Runner:
     ) -> None:
         graph = spec.layout.graph
         self.spec = spec
+        self.layout = spec.layout
         lasting = spec.checkpoint is not None
         self.pickler = Pickler(graph, names, originals, lasting=lasting)
-        self._units: dict[int, UnitRunner] = {}
+        self._units: dict[tuple[int, int], UnitRunner] = {}  # by unit and part
         self._verifier = Verifier(graph, spec.verdicts, spec.verify)
         marked = find_punctuated_operators(graph)
         rehearse = self._verifier.rehearse
@@ -172,9 +188,9 @@ class Runner:
         self, task: EpochTask, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """Run the task of a partition and pass on what is for later stages."""
-        layout = self.spec.layout
+        layout = self.layout
         rows = TaskRows()
-        reach("begun", task.attempt.epoch)
+        self._begin(task)
         places = task.stage.places(layout, task.stage.levels)[partition]
         if task.stage.part:
             yield from self._later(task, places[0], batches, rows)
@@ -183,54 +199,108 @@ class Runner:
             if batch.num_columns == len(rows.schema):  # not the number of a partition
                 rows.add_rows(batch)
         for unit, channel in places:
-            received = rows.take_unit(unit)
-            share = task.shares.get((unit.number, channel), Share())
             if unit.number in task.cuts:
-                given = [
-                    [*map(pa.py_buffer, _blobs(share, n)), *received[n]]
-                    for n in range(len(received))
-                ]
-                yield from self._first(
-                    task, (unit, channel), replace(share, blobs=()), given, rows
-                )
+                chunks = self.run_first(task, (unit, channel), rows)
+                done = yield from self._hand_along(task, channel, chunks)
+                rows.add(ALONG_END, channel, 0, done)
             else:
-                self.run_unit(task, (unit, channel), share, received, rows)
+                self.run_unit(task, (unit, channel), rows)
         yield from rows.batches(task, layout)
 
-    def _first(
-        self,
-        task: EpochTask,
-        place: Place,
-        share: Share,
-        received: list[list[pa.Buffer]],
-        rows: TaskRows,
-    ) -> Iterator[pa.RecordBatch]:
-        """Run what comes before the first cut, and hand it on chunk by chunk."""
+    def run_places(
+        self, task: EpochTask, places: Sequence[Place], rows: TaskRows
+    ) -> None:
+        """Run units, one after the other, on what is for them among the rows."""
+        self._begin(task)
+        for place in places:
+            self.run_unit(task, place, rows)
+
+    def rest(self) -> None:
+        """Do what is due between two stages of a task that stays."""
+        collect_garbage()
+
+    def _begin(self, task: EpochTask) -> None:
+        PROGRESS.begin(task.attempt)
+        reach("begun", task.attempt.epoch)
+
+    def run_first(
+        self, task: EpochTask, place: Place, rows: TaskRows
+    ) -> Generator[Chunk, None, bytes]:
+        """Run what comes before the first cut, and hand it on chunk by chunk.
+
+        Returns what was done, for the part behind the cut.
+        """
         unit, channel = place
+        share = task.shares.get((unit.number, channel), Share())
+        received = _with_blobs(rows.take_unit(unit), share)
         runner = self.unit(unit)
         part = runner.parts(task)[0]
         try:
             with ThreadWatch(task, part.operators, runner.programs.of) as watch:
                 for given in runner.first_part(task, channel, share, received, rows):
-                    along = TaskRows()
-                    for stream, batch in enumerate(given):
-                        along.add_batch(ALONG, channel, stream, batch, self.pickler)
-                    yield from self._hand_on(task, channel, along)
+                    yield [
+                        (stream, pa.py_buffer(encode(batch, self.pickler)))
+                        for stream, batch in enumerate(given)
+                        if len(batch)
+                    ]
                 done = _with_samples(runner.parts_done, watch)
         except _REPORTED as error:
             done = [({}, self._tell_failed(place, error))]
-        done = self._with_refuted(done, part)
-        rows.add(ALONG_END, channel, 0, self.pickler.dumps(done))
+        return self.pickler.dumps(self._with_refuted(done, part))
 
-    def _hand_on(
-        self, task: EpochTask, channel: int, chunk: TaskRows
-    ) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a chunk, so that none waits in a buffer."""
-        yield from chunk.batches(task, self.spec.layout)
-        end = TaskRows()
-        end.add(ALONG_CHUNK, channel, 0, b"")
-        end.add(ALONG_FILLER, channel, 0, filler())
-        yield from end.batches(task, self.spec.layout)
+    def run_later(
+        self,
+        task: EpochTask,
+        place: Place,
+        chunks: Iterator[Chunk],
+        end: Callable[[], Any],
+        rows: TaskRows,
+    ) -> Generator[Chunk, None, bytes | None]:
+        """Run what comes behind a cut, while the parts before still work.
+
+        Behind the last chunk, `end` gives what these have done. Returns what was done
+        up to here, for the part behind the next cut; the last one reports it.
+        """
+        unit, channel = place
+        runner = self.unit(unit, task.stage.part)
+        part = runner.parts(task)[task.stage.part]
+        earlier: list[PartDone] = []
+
+        def receive() -> Iterator[Chunk]:
+            yield from chunks
+            earlier.extend(self.pickler.loads(end()))
+
+        try:
+            with ThreadWatch(task, part.operators, runner.programs.of) as watch:
+                yield from runner.later_part(task, channel, receive(), earlier, rows)
+                done = _with_samples(runner.parts_done, watch)
+        except _REPORTED as error:
+            done = [*earlier, ({}, self._tell_failed((unit, channel), error))]
+        done = self._with_refuted(done, part)
+        if len(task.cuts[unit.number]) > task.stage.part:
+            return self.pickler.dumps(done)
+        for _, report in done:
+            rows.add(REPORT, channel, 0, self.pickler.dumps(report))
+        return None
+
+    def _hand_along(
+        self, task: EpochTask, channel: int, chunks: Generator[Chunk, None, Done]
+    ) -> Generator[pa.RecordBatch, None, Done]:
+        """Return the rows of chunks, so that none waits in a buffer."""
+        while True:
+            try:
+                chunk = next(chunks)
+            except StopIteration as over:
+                done: Done = over.value
+                return done
+            along = TaskRows()
+            for stream, blob in chunk:
+                along.add(ALONG, channel, stream, blob)
+            yield from along.batches(task, self.layout)
+            end = TaskRows()
+            end.add(ALONG_CHUNK, channel, 0, b"")
+            end.add(ALONG_FILLER, channel, 0, filler())
+            yield from end.batches(task, self.layout)
 
     def _later(
         self,
@@ -239,38 +309,18 @@ class Runner:
         batches: Iterable[pa.RecordBatch],
         rows: TaskRows,
     ) -> Iterator[pa.RecordBatch]:
-        """Run what comes behind a cut, while the parts before still work."""
+        """Run what comes behind a cut in a worker of its own."""
         unit, channel = place
-        cuts = task.cuts.get(unit.number, ())
-        if len(cuts) < task.stage.part:
+        if len(task.cuts.get(unit.number, ())) < task.stage.part:
             yield from batches
             return
-        last = len(cuts) == task.stage.part
-        runner = self.unit(unit)
-        part = runner.parts(task)[task.stage.part]
-        earlier: list[PartDone] = []
-        chunks = _along(
-            batches, rows, lambda end: earlier.extend(self.pickler.loads(end))
-        )
-        try:
-            with ThreadWatch(task, part.operators, runner.programs.of) as watch:
-                for chunk in runner.later_part(task, channel, chunks, earlier, rows):
-                    if last:
-                        continue
-                    along = TaskRows()
-                    for stream, blob in chunk:
-                        along.add(ALONG, channel, stream, blob)
-                    yield from self._hand_on(task, channel, along)
-                done = _with_samples(runner.parts_done, watch)
-        except _REPORTED as error:
-            done = [*earlier, ({}, self._tell_failed((unit, channel), error))]
-        done = self._with_refuted(done, part)
-        if last:
-            for _, report in done:
-                rows.add(REPORT, channel, 0, self.pickler.dumps(report))
-        else:
-            rows.add(ALONG_END, channel, 0, self.pickler.dumps(done))
-        yield from rows.batches(task, self.spec.layout)
+        ends: list[pa.Buffer] = []
+        given = _along(batches, rows, ends.append)
+        chunks = self.run_later(task, place, given, ends.pop, rows)
+        done = yield from self._hand_along(task, channel, chunks)
+        if done is not None:
+            rows.add(ALONG_END, channel, 0, done)
+        yield from rows.batches(task, self.layout)
 
     def _with_refuted(self, done: list[PartDone], part: CutPart) -> list[PartDone]:
         """Return what parts have done, the last with the verdicts it has refuted."""
@@ -289,25 +339,19 @@ class Runner:
             cause = RuntimeError(name_error(cause))
         return Report(unit.number, channel, error=converted, cause=cause)
 
-    def unit(self, unit: Unit) -> UnitRunner:
-        """Return the running side of a unit."""
-        if unit.number not in self._units:
+    def unit(self, unit: Unit, part: int = 0) -> UnitRunner:
+        """Return the running side of a unit, or of a part of it."""
+        place = unit.number, part
+        if place not in self._units:
             self._verifier.watch(unit.operators)
-            self._units[unit.number] = UnitRunner(self._job, unit)
-        return self._units[unit.number]
+            self._units[place] = UnitRunner(self._job, unit)
+        return self._units[place]
 
-    def run_unit(
-        self,
-        task: EpochTask,
-        place: Place,
-        share: Share,
-        received: list[list[pa.Buffer]],
-        rows: TaskRows,
-    ) -> None:
+    def run_unit(self, task: EpochTask, place: Place, rows: TaskRows) -> None:
         """Run a replica of a unit; an error becomes part of the report."""
         unit, channel = place
-        for entry, blob in share.blobs:
-            received[entry].append(pa.py_buffer(blob))
+        share = task.shares.get((unit.number, channel), Share())
+        received = _with_blobs(rows.take_unit(unit), share)
         started = time.perf_counter()
         runner = self.unit(unit)
         with ThreadWatch(task, unit.operators, runner.programs.of) as watch:
@@ -328,8 +372,14 @@ class Runner:
         rows.add(REPORT, channel, 0, self.pickler.dumps(report))
 
 
-def _blobs(share: Share, entry: int) -> Iterator[bytes]:
-    return (blob for number, blob in share.blobs if number == entry)
+Done = TypeVar("Done")
+
+
+def _with_blobs(received: list[list[pa.Buffer]], share: Share) -> list[list[pa.Buffer]]:
+    """Return what came for each entry, with what the driver has passed on."""
+    for entry, blob in share.blobs:
+        received[entry].append(pa.py_buffer(blob))
+    return received
 
 
 def _with_samples(done: Sequence[PartDone], watch: ThreadWatch) -> list[PartDone]:

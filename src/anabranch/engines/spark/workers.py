@@ -24,6 +24,7 @@ from anabranch.engines.engine import Places, operators_of
 from anabranch.engines.spark.job_labels import DESCRIPTION, JobLabels
 from anabranch.epochs.intake.items import read_generated
 from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.resident.link import LostError
 from anabranch.epochs.task import EpochAttempt
 from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.unit.progress import PROGRESS, sum_up
@@ -60,7 +61,7 @@ def is_loss(error: BaseException) -> bool:
     False
     """
     text = str(error)
-    return any(sign in text for sign in _SIGNS)
+    return isinstance(error, LostError) or any(sign in text for sign in _SIGNS)
 
 
 def engine_error(error: BaseException) -> EngineError | None:
@@ -160,7 +161,7 @@ class Tasks:
         self._directory = directory
         self._labels = labels
         self._tag = directory.name  # of no other job
-        self.stages: Sequence[range] = ()  # of the Spark job that runs
+        self.stages: Sequence[range] = ()  # that run
         self._runs = 0, 0  # its epoch and turn
         self.cancelled = False
         self.abandoned = False  # nobody waits any more for what runs in the driver
@@ -169,14 +170,23 @@ class Tasks:
         """Have the Spark jobs that this thread starts belong to the program."""
         self._labels.set_in_thread(self._context, self._tag)
 
-    def begin(self, stages: Sequence[range], attempt: EpochAttempt, step: str) -> None:
-        """Take note of the Spark job that begins, and describe it."""
+    def note(self, stages: Sequence[range], attempt: EpochAttempt) -> None:
+        """Take note of the stages that begin."""
         self.stages = stages
         self._runs = attempt.epoch, attempt.turn
+
+    def describe_stages(self, step: str) -> None:
+        """Describe the Spark job that runs the stages."""
         levels = self.layout.levels
-        units = [unit for some in stages for level in some for unit in levels[level]]
+        units = [
+            unit for some in self.stages for level in some for unit in levels[level]
+        ]
         names = [name for unit in units for name in (*unit.operators, *unit.writes)]
-        text = self._labels.describe(step, list(dict.fromkeys(names)))
+        self.describe(step, list(dict.fromkeys(names)))
+
+    def describe(self, step: str, operators: Sequence[str] = ()) -> None:
+        """Describe the Spark jobs that this thread starts from now on."""
+        text = self._labels.describe(step, operators)
         self._context.setLocalProperty(DESCRIPTION, text)
 
     def count_done(self) -> dict[str, int]:

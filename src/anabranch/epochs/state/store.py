@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import resource
+import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -41,6 +42,7 @@ _HELD = b"held"
 Transaction: TypeAlias = Any  # LMDB's, whose stubs do not know that it gives bytes
 
 _environments: dict[str, Databases] = {}  # one per path and process: LMDB's rule
+_opening = threading.Lock()  # parts of a unit may be threads of one process
 _MOST_OPEN = 128  # that stay open when nobody uses them; each has three files
 _FILES = 1 << 16  # that a process may need, if it has that many buckets
 
@@ -83,9 +85,10 @@ class Bucket:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        opened = _open(path)
-        self._env, self._states, self._meta, self._slots, users = opened
-        users.add(self)
+        with _opening:
+            opened = _open(path)
+            self._env, self._states, self._meta, self._slots, users = opened
+            users.add(self)
         self._reading: Transaction | None = None
         self._changed: dict[bytes, bytes] = {}  # in the version that is read
 

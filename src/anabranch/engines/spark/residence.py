@@ -1,0 +1,346 @@
+"""Tasks that stay: one Spark job for many epochs, where Spark has room for it.
+
+A Spark job for each epoch costs the driver and the JVM some hundredths of a second,
+more than the rows of a small epoch. So a job of its own holds Python workers, which are
+fed with epochs through connections (`epochs/resident/`): Spark places them, accounts for
+them and ends them with the job. Epochs stay what is committed and recovered. When one of
+the tasks is lost, all are given up, and the epoch that ran runs again from the last
+commit, in tasks of a new Spark job. Where that happens again and again, tasks stay no
+more: each epoch is a Spark job.
+
+Whoever else has a job on this Spark and waits for a slot gets those of the resident
+tasks, as soon as the epoch that runs is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import pickle
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark import Broadcast, SparkContext, TaskContext
+from pyspark.sql import SparkSession
+
+from anabranch.engines.spark.session import is_on_this_machine, own_python
+from anabranch.engines.spark.stage_plan import dump, load
+from anabranch.engines.spark.worker import open_runner, without_garbage_collection
+from anabranch.engines.spark.workers import Tasks
+from anabranch.epochs.division import Work
+from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.resident.hub import Hub
+from anabranch.epochs.resident.link import LostError, connect
+from anabranch.epochs.resident.process import (
+    SHARED_KEPT,
+    Begin,
+    Homes,
+    ResidentProcess,
+    RunWork,
+    Seat,
+    SharedValue,
+    find_homes,
+    list_seats,
+)
+from anabranch.epochs.shuffle import Row
+from anabranch.epochs.task import EpochTask, Share
+from anabranch.logs import log, logger_of
+from anabranch.operators.sources import FromSpark
+
+_LOGGER = logger_of("engines")
+MOST = 64  # processes: each is connected with each
+ENTER_S = 60.0  # until all are there
+LEAVE_S = 5.0  # until all are gone, before they are cancelled
+LOOK_S = 0.25  # between two looks whether somebody waits for a slot
+LOSSES = 3  # until nobody stays any more
+AWAY_S = 2.0  # after others wanted the slots; doubled each time
+
+# Spark encrypts what it moves between hosts; our connections would not.
+_ENCRYPTED = (
+    "spark.network.crypto.enabled",
+    "spark.authenticate.enableSaslEncryption",
+    "spark.ssl.rpc.enabled",
+)
+
+
+def why_not_resident(context: SparkContext, layout: SparkLayout) -> str | None:
+    """Return why a program cannot have tasks that stay, or None."""
+    if any(isinstance(op.kind, FromSpark) for op in layout.graph.sources):
+        return "the rows of a DataFrame come from other Spark jobs"
+    if all(unit.in_driver for unit in layout.units):
+        return "all of it runs in the driver"
+    if is_on_this_machine(context):
+        return None
+    conf = context.getConf()
+    found = next((n for n in _ENCRYPTED if conf.get(n, "false") == "true"), None)
+    return None if found is None else f"{found} asks for encrypted connections"
+
+
+class Residence:
+    """The resident tasks of a job, as long as there are any; used by one thread."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: SparkLayout,
+        job: str,
+        shipped: Broadcast[bytes],
+        tasks: Tasks,
+    ) -> None:
+        self._context = spark.sparkContext
+        self._spark = spark
+        self._layout = layout
+        self._job = job
+        self._shipped = shipped
+        self._tasks = tasks
+        self._why_not = why_not_resident(self._context, layout)
+        self._stay: _Stay | None = None
+        self._slots = 0  # when tasks were last begun
+        self._losses = 0
+        self._away_s = AWAY_S
+        self._not_before_s = 0.0
+        self._homes: dict[Any, Homes] = {}
+
+    def run(
+        self,
+        tasks: Sequence[EpochTask],
+        shares: Mapping[tuple[int, int], Share],
+        work: Work,
+    ) -> list[Row] | None:
+        """Run stages of an epoch; return the rows for the driver.
+
+        None if no tasks stay now: then it has to be a Spark job.
+        """
+        if self._why_not is not None:
+            return None
+        stages = [list_seats(self._layout, task) for task in tasks]
+        stay = self._enter(sum(map(len, stages)))
+        if stay is None:
+            return None
+        key = stay.hub.count, tuple(tuple(places) for places in stages)
+        if key not in self._homes:
+            self._homes = {key: find_homes(stages, stay.hub.count, work)}
+        try:
+            rows = stay.run(tasks, shares, stages, self._homes[key])
+        except LostError:
+            self._losses += 1
+            self.leave()
+            raise
+        if stay.wanted:
+            self.leave()
+        return rows
+
+    def leave(self) -> None:
+        """Let the resident tasks go."""
+        stay, self._stay = self._stay, None
+        if stay is not None:
+            stay.end()
+            if stay.wanted:
+                self._not_before_s = time.monotonic() + self._away_s
+                self._away_s *= 2
+
+    def _enter(self, wanted: int) -> _Stay | None:
+        """Return the resident tasks, at least so many if Spark has room; None if none."""
+        stay = self._stay
+        enough = min(wanted, self._slots)
+        if stay is not None and not stay.is_over and stay.hub.count >= enough:
+            return stay
+        self.leave()
+        self._slots = count_slots(self._context)
+        count = min(wanted, self._slots)
+        if (
+            count > MOST
+            or self._losses >= LOSSES
+            or time.monotonic() < self._not_before_s
+            or _find_free_slots(self._context) < count
+        ):
+            return None
+        units = [unit for unit in self._layout.units if not unit.in_driver]
+        names = [name for unit in units for name in (*unit.operators, *unit.writes)]
+        stay = _Stay(self._context, count, self._tasks, names)
+        stay.begin(self._spark, self._job, self._shipped)
+        if not stay.wait_for_all():
+            self._losses += 1
+            stay.end()
+            if self._tasks.cancelled:
+                msg = "the job was cancelled before its tasks were there"
+                raise LostError(msg)
+            return None
+        self._stay = stay
+        return stay
+
+
+class _Stay:
+    """One Spark job that holds resident tasks."""
+
+    def __init__(
+        self, context: SparkContext, count: int, tasks: Tasks, operators: Sequence[str]
+    ) -> None:
+        self._context = context
+        self._tasks = tasks
+        self._operators = operators
+        self.tag = f"resident-{id(self)}-{time.monotonic_ns()}"
+        local = is_on_this_machine(context)
+        host = "127.0.0.1" if local else context.getConf().get("spark.driver.host", "")
+        self._host = host
+        bound = (
+            host if local else context.getConf().get("spark.driver.bindAddress", host)
+        )
+        self.hub = Hub(bound, count)
+        self.wanted = False  # by somebody else's job
+        self._running = threading.Lock()
+        self._over = threading.Event()
+        self._shared: dict[int, Broadcast[Any]] = {}  # that the processes have
+        self._numbers = itertools.count(1)  # of runs, and of what they share
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its tasks are gone, or on their way."""
+        return self._over.is_set() or self.hub.is_lost
+
+    def begin(self, spark: SparkSession, job: str, shipped: Broadcast[bytes]) -> None:
+        """Start the Spark job, and look after those who wait for its slots."""
+        address, secret = (self._host, self.hub.port), self.hub.secret
+
+        def stay(_: Iterable[Any]) -> Iterable[Any]:
+            serve(job, shipped, address, secret)
+            return ()
+
+        count = self.hub.count
+        with own_python(spark):
+            rdd = self._context.parallelize(range(count), count).mapPartitions(stay)
+            rdd._jrdd  # noqa: B018, SLF001 - made now, for the right Python
+
+        threading.Thread(
+            target=self._hold, args=(rdd,), name="anabranch-resident", daemon=True
+        ).start()
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+
+    def wait_for_all(self) -> bool:
+        """Wait until the tasks are there; tell whether they are."""
+        until_s = time.monotonic() + ENTER_S
+        while time.monotonic() < until_s and not self._tasks.cancelled:
+            if self.is_over or self.hub.wait_for_all(LOOK_S):
+                return not self.is_over
+        return False
+
+    def _hold(self, rdd: Any) -> None:
+        try:
+            self._tasks.join()
+            self._tasks.describe("resident tasks", self._operators)
+            self._context.addJobTag(self.tag)
+            rdd.collect()
+        except Exception as error:  # noqa: BLE001 - the ordinary way will tell
+            log(_LOGGER, logging.DEBUG, "resident tasks ended", error=str(error))
+        finally:
+            self._over.set()
+            self.hub.give_up()
+
+    def run(
+        self,
+        tasks: Sequence[EpochTask],
+        shares: Mapping[tuple[int, int], Share],
+        stages: Sequence[Sequence[tuple[Seat, ...]]],
+        homes: Homes,
+    ) -> list[Row]:
+        """Run some stages, whose seats have their homes in the processes."""
+        run = next(self._numbers)
+        awaited = {
+            (number, homes[together[0]])
+            for number, seats in enumerate(stages)
+            for together in seats
+        }
+        with self._running:
+            self.hub.expect(run, run, awaited)
+            for process in {process for _, process in awaited}:
+                own = {
+                    place: share
+                    for place, share in shares.items()
+                    if homes.get((*place, 0)) == process
+                }
+                told, shared = dump(RunWork(tuple(tasks), homes, own))
+                numbers = tuple(map(self._share, shared))
+                self.hub.begin(process, Begin(run, run, numbers), told)
+            return self.hub.collect(run)
+
+    def _share(self, one: Broadcast[Any]) -> int:
+        """Return the number by which the processes know a broadcast."""
+        for number, known in self._shared.items():
+            if known is one:
+                return number
+        number = next(self._numbers)
+        self.hub.share(number, pickle.dumps(one.value))
+        self._shared[number] = one
+        for old in sorted(self._shared)[:-SHARED_KEPT]:
+            del self._shared[old]
+        return number
+
+    def _watch(self) -> None:
+        """Have the tasks end when somebody else waits for their slots."""
+        while not self._over.wait(LOOK_S):
+            try:
+                waiting = _find_free_slots(self._context) < 0
+            except Exception:  # noqa: BLE001 - Spark is gone, and so are the tasks
+                return
+            if waiting:
+                self.wanted = True
+                if self._running.acquire(blocking=False):
+                    try:
+                        self.end()
+                    finally:
+                        self._running.release()
+                return
+
+    def end(self) -> None:
+        """Let the tasks go; those that do not are cancelled."""
+        self.hub.close()
+        if not self._over.wait(LEAVE_S):
+            with contextlib.suppress(Exception):  # Spark may be gone already
+                self._context.cancelJobsWithTag(self.tag)
+
+
+def serve(
+    job: str, shipped: Broadcast[bytes], address: tuple[str, int], secret: bytes
+) -> None:
+    """Stay in this worker, and run what the driver says."""
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - Spark calls us
+    runner = open_runner(job, shipped)
+    attempt = context.taskAttemptId()
+
+    def load_work(told: memoryview, shared: Sequence[SharedValue]) -> RunWork:
+        work: RunWork = load(told, shared)
+        tasks = (
+            replace(task, attempt=replace(task.attempt, spark_id=attempt))
+            for task in work.tasks
+        )
+        return replace(work, tasks=tuple(tasks))
+
+    process = ResidentProcess(
+        runner, connect(address, secret), context.partitionId(), secret, load_work
+    )
+    with without_garbage_collection(), runner.spec.settings.in_force():
+        process.serve()
+
+
+def count_slots(context: SparkContext) -> int:
+    """Return how many tasks can run at a time."""
+    java = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell
+    profile = java.resourceProfileManager().defaultResourceProfile()
+    slots: int = java.maxNumConcurrentTasks(profile)
+    return slots
+
+
+def _find_free_slots(context: SparkContext) -> int:
+    """Return how many tasks Spark could run now; negative if some wait for a slot."""
+    tracker = context.statusTracker()
+    free = count_slots(context)
+    for stage in tracker.getActiveStageIds():
+        info = tracker.getStageInfo(stage)
+        if info is not None:
+            free -= info.numTasks - info.numCompletedTasks
+    return free

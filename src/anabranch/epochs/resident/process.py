@@ -1,0 +1,526 @@
+"""A resident task: a process that stays for many epochs and is fed through connections.
+
+The driver tells a process what its places do in a *run*: some stages of one try of an
+epoch. The processes hand each other rows at the end of each stage; a process begins a
+stage when all others have told that they are done with the stages before. What is for
+the driver goes there. So an epoch takes no Spark job, and nobody asks anybody between
+two stages.
+
+Several runs may be on their way: a process goes on with the oldest one that it has
+something to do for. Each stage of a run follows the same stage of the run before, so
+that every unit meets the epochs in order.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import pickle
+import threading
+from collections import Counter
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from anabranch.epochs.division import UNKNOWN_S, Work
+from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.resident.link import Address, Link, Listener, LostError, connect
+from anabranch.epochs.shuffle import Row, TaskRows
+from anabranch.epochs.task import EpochTask, Place, Share
+
+# A unit, by its number, one of its replicas, and one of its parts if it is cut.
+Seat: TypeAlias = tuple[int, int, int]
+Homes: TypeAlias = Mapping[Seat, int]  # the process of each
+Chunk: TypeAlias = list[tuple[int, Any]]  # blobs, with the number of their stream
+DRIVER = -1  # instead of a process
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first word of a process to the driver: which task it is, and where it listens."""
+
+    task: int
+    address: Address
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Where all processes listen, in the order of their numbers."""
+
+    addresses: tuple[Address, ...]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A process has reached all others."""
+
+    task: int
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Data that runs refer to by a number; its blob has it. Only the last few are kept."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A run begins; those before `oldest` are over.
+
+    Its blob tells what this process does, which refers to `shared` data.
+    """
+
+    run: int
+    oldest: int
+    shared: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """A process is done with a stage; the blobs are rows for places of the receiver."""
+
+    run: int
+    stage: int
+    sender: int
+    heads: tuple[tuple[int, int, int], ...]  # unit, channel and entry of each row
+
+
+@dataclass(frozen=True)
+class Along:
+    """The blobs are a chunk on its way to the next part of a unit that is cut.
+
+    With `over`, the only blob is what the parts before have done, and nothing follows.
+    """
+
+    run: int
+    seat: Seat
+    streams: tuple[int, ...] = ()
+    over: bool = False
+
+
+@dataclass(frozen=True)
+class Goodbye:
+    """There are no more runs."""
+
+
+@dataclass(frozen=True)
+class RunWork:
+    """What one process does in a run: a task for each stage, and its shares of them."""
+
+    tasks: tuple[EpochTask, ...]
+    homes: Homes
+    shares: Mapping[tuple[int, int], Share]
+
+
+class Units(Protocol):
+    """What runs the units of a job in this process."""
+
+    layout: SparkLayout
+
+    def run_places(
+        self, task: EpochTask, places: Sequence[Place], rows: TaskRows
+    ) -> None:
+        """Run units, one after the other, on what is for them among the rows."""
+
+    def run_first(
+        self, task: EpochTask, place: Place, rows: TaskRows
+    ) -> Generator[Chunk, None, bytes]:
+        """Run the first part of a unit that is cut; return what it has done."""
+
+    def run_later(
+        self,
+        task: EpochTask,
+        place: Place,
+        chunks: Iterator[Chunk],
+        end: Callable[[], Any],
+        rows: TaskRows,
+    ) -> Generator[Chunk, None, bytes | None]:
+        """Run a part behind a cut; return what it and those before have done."""
+
+    def rest(self) -> None:
+        """Do what is due between two stages."""
+
+
+SHARED_KEPT = 8
+
+Load: TypeAlias = Callable[[memoryview, Sequence["SharedValue"]], RunWork]
+
+
+class SharedValue:
+    """Data that several runs refer to, loaded when it is first needed."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    @cached_property
+    def value(self) -> Any:
+        """The data."""
+        return pickle.loads(self._data)
+
+
+class ResidentProcess:
+    """One of the processes; `serve` returns when the driver has no more for it."""
+
+    def __init__(
+        self, units: Units, driver: Link, task: int, secret: bytes, load: Load
+    ) -> None:
+        self._units = units
+        self._driver = driver
+        self._number = task
+        self._secret = secret
+        self._load = load
+        self._links: dict[int, Link] = {DRIVER: driver}
+        self._met: list[Link] = []
+        self._news = threading.Condition(threading.RLock())
+        self._peers: Peers | None = None
+        self._runs: dict[int, _Run] = {}
+        self._oldest = 0
+        self._over = False
+        self._error: Exception | None = None  # in what was read
+        self._shared: dict[int, SharedValue] = {}
+
+    def serve(self) -> None:
+        """Run what the driver says, until it says no more or is gone."""
+        listener = Listener(self._driver.own_host, self._secret, self._meet)
+        try:
+            self._read(self._driver, self._end)
+            address = self._driver.own_host, listener.port
+            self._driver.send(Hello(self._number, address))
+            self._reach_peers()
+            while (ready := self._await_work()) is not None:
+                self._run_stage(ready)
+        except OSError:
+            if not self._over:
+                raise
+        finally:
+            listener.close()
+            for link in (*self._links.values(), *self._met):
+                link.close()
+
+    def _meet(self, link: Link) -> None:
+        self._met.append(link)
+        self._read(link, lambda: None)
+
+    def _read(self, link: Link, at_end: Callable[[], None]) -> None:
+        """Have a thread read all that comes, so that no sender waits for work to end."""
+
+        def read() -> None:
+            try:
+                for data, blobs in link.frames():
+                    with self._news:
+                        self._take(data, blobs)
+                        self._news.notify_all()
+            except Exception as error:  # noqa: BLE001 - raised by whoever waits
+                self._error = error
+                self._end()
+            finally:
+                link.close()
+            at_end()
+
+        threading.Thread(target=read, name="read", daemon=True).start()
+
+    def _end(self) -> None:
+        with self._news:
+            self._over = True
+            for run in self._runs.values():
+                run.end_along()
+            self._news.notify_all()
+
+    def _take(self, data: Any, blobs: list[memoryview]) -> None:
+        match data:
+            case StageRows(run=run) if run >= self._oldest:
+                self._run(run).arrive(data, blobs)
+            case Along(run=run) if run >= self._oldest:
+                self._run(run).along(data.seat).put((data, blobs))
+            case Begin(run, oldest, shared):
+                self._oldest = oldest
+                for number in [n for n in self._runs if n < oldest]:
+                    del self._runs[number]
+                given = [self._shared[number] for number in shared]
+                self._run(run).told = partial(self._load, blobs[0], given)
+            case Shared(number):
+                self._shared[number] = SharedValue(blobs[0])
+                for one in sorted(self._shared)[:-SHARED_KEPT]:
+                    del self._shared[one]
+            case Peers():
+                self._peers = data
+            case Goodbye():
+                self._end()
+
+    def _run(self, number: int) -> _Run:
+        if number not in self._runs:
+            self._runs[number] = _Run(number)
+        return self._runs[number]
+
+    def _reach_peers(self) -> None:
+        with self._news:
+            self._news.wait_for(lambda: self._over or self._peers is not None)
+            peers = self._peers
+        if peers is None:
+            return
+        for number, address in enumerate(peers.addresses):
+            if number != self._number:
+                self._links[number] = connect(address, self._secret)
+        self._driver.send(Ready(self._number))
+
+    def _await_work(self) -> _Run | None:
+        """Return the oldest run that has a stage to run here; None at the end."""
+        with self._news:
+            while not self._over:
+                earlier: set[int] = set()  # stages that runs before have yet to run
+                for _, run in sorted(self._runs.items()):
+                    if run.work is None and run.told is not None:
+                        run.open(run.told(), self._number, self._units.layout)
+                    if run.is_ready and run.stages[0] not in earlier:
+                        return run
+                    earlier.update(run.stages)
+                self._news.wait()
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def _run_stage(self, run: _Run) -> None:
+        assert run.work is not None  # noqa: S101 - it is ready
+        stage = run.stages.pop(0)
+        task = replace(run.work.tasks[stage], shares=run.work.shares)
+        rows: list[TaskRows] = []
+        later: list[_Later] = []
+        # Parts behind a cut wait for those before, which may be in this process too.
+        for part, places in run.places[stage]:
+            if part:
+                rows.append(TaskRows())
+                given = run, task, part, places[0], rows[-1]
+                later.append(_Later(self._run_later, *given))
+        for part, places in run.places[stage]:
+            if not part:
+                rows.append(self._run_places(run, task, places))
+        for one in later:
+            one.finish()
+        self._hand_out(run, stage, [row for some in rows for row in some.list_rows()])
+        self._units.rest()
+
+    def _run_places(
+        self, run: _Run, task: EpochTask, places: Sequence[Place]
+    ) -> TaskRows:
+        """Run the units of a task, or the first part of one that is cut."""
+        rows = TaskRows()
+        for unit, channel in places:
+            for row in run.arrived.pop((unit.number, channel), ()):
+                rows.add(*row)
+        unit, channel = places[0]
+        if unit.number not in task.cuts:
+            self._units.run_places(task, places, rows)
+        else:
+            chunks = self._units.run_first(task, places[0], rows)
+            self._send_along(run, (unit.number, channel, 1), chunks)
+        return rows
+
+    def _run_later(
+        self, run: _Run, task: EpochTask, part: int, place: Place, rows: TaskRows
+    ) -> None:
+        """Run a part behind a cut."""
+        unit, channel = place
+        with self._news:
+            waiting = run.along((unit.number, channel, part))
+        ends: list[memoryview] = []
+
+        def receive() -> Iterator[Chunk]:
+            while True:
+                message, blobs = waiting.get()
+                if message is None:
+                    msg = f"the part before part {part} of unit {unit.name} is gone"
+                    raise LostError(msg)
+                if message.over:
+                    ends.extend(blobs)
+                    return
+                yield list(zip(message.streams, map(pa.py_buffer, blobs), strict=True))
+
+        stage = replace(task.stage, part=part)
+        chunks = self._units.run_later(
+            replace(task, stage=stage), place, receive(), ends.pop, rows
+        )
+        self._send_along(run, (unit.number, channel, part + 1), chunks)
+
+    def _send_along(
+        self, run: _Run, seat: Seat, chunks: Generator[Chunk, None, bytes | None]
+    ) -> None:
+        """Send chunks to the next part of a unit, and what was done behind the last."""
+        assert run.work is not None  # noqa: S101 - as above
+        while True:
+            try:
+                chunk = next(chunks)
+            except StopIteration as over:
+                if over.value is not None:
+                    message = Along(run.number, seat, over=True)
+                    self._send(run.work.homes[seat], message, [over.value])
+                return
+            if chunk:
+                message = Along(run.number, seat, tuple(stream for stream, _ in chunk))
+                blobs = [blob for _, blob in chunk]
+                self._send(run.work.homes[seat], message, blobs)
+
+    def _send(self, home: int, message: Any, blobs: Sequence[Any]) -> None:
+        if home != self._number:
+            self._links[home].send(message, blobs)
+            return
+        with self._news:
+            self._take(message, [memoryview(blob) for blob in blobs])
+
+    def _hand_out(self, run: _Run, stage: int, rows: Iterable[Row]) -> None:
+        """Send rows where they are for; everybody who waits for this stage hears of it."""
+        assert run.work is not None  # noqa: S101 - as above
+        homes, number = run.work.homes, self._number
+        sent: dict[int, list[Row]] = {n: [] for n in (DRIVER, *run.waiting_for(stage))}
+        with self._news:
+            for row in rows:
+                home = homes.get((*row[:2], 0), DRIVER)
+                if home == number:
+                    run.arrived.setdefault(row[:2], []).append(row)
+                else:
+                    sent.setdefault(home, []).append(row)
+            run.done.add((stage, number))
+        for home, some in sent.items():
+            heads = tuple(row[:3] for row in some)
+            message = StageRows(run.number, stage, number, heads)
+            self._links[home].send(message, [row[3] for row in some])
+
+
+@dataclass
+class _Run:
+    """A run in this process; all but what runs is changed under its lock."""
+
+    number: int
+    told: Callable[[], RunWork] | None = None
+    work: RunWork | None = None
+    stages: list[int] = field(default_factory=list)  # that have still to run here
+    places: dict[int, list[tuple[int, tuple[Place, ...]]]] = field(default_factory=dict)
+    arrived: dict[tuple[int, int], list[Row]] = field(default_factory=dict)
+    done: set[tuple[int, int]] = field(default_factory=set)  # stage and process
+    _along: dict[Seat, SimpleQueue[Any]] = field(default_factory=dict)
+    _all: list[frozenset[int]] = field(default_factory=list)  # the processes of stages
+    _number: int = 0
+
+    def open(self, work: RunWork, number: int, layout: SparkLayout) -> None:
+        """Find out what this process does."""
+        self.work, self._number = work, number
+        for stage, task in enumerate(work.tasks):
+            here: list[tuple[int, tuple[Place, ...]]] = []
+            at: set[int] = set()
+            for places in task.stage.places(layout, task.stage.levels):
+                (unit, channel), *_ = places
+                for part in range(1 + len(task.cuts.get(unit.number, ()))):
+                    home = work.homes[unit.number, channel, part]
+                    at.add(home)
+                    if home == number:
+                        here.append((part, places))
+            self._all.append(frozenset(at))
+            if here:
+                self.stages.append(stage)
+                self.places[stage] = here
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the next stage here has all that it needs."""
+        if not self.stages:
+            return False
+        return all(
+            (stage, process) in self.done
+            for stage in range(self.stages[0])
+            for process in self._all[stage]
+        )
+
+    def arrive(self, message: StageRows, blobs: Sequence[memoryview]) -> None:
+        """Take rows from another process, which is done with a stage."""
+        for head, blob in zip(message.heads, blobs, strict=True):
+            self.arrived.setdefault(head[:2], []).append((*head, blob))
+        self.done.add((message.stage, message.sender))
+
+    def along(self, seat: Seat) -> SimpleQueue[Any]:
+        """Return what has come for a part behind a cut."""
+        return self._along.setdefault(seat, SimpleQueue())
+
+    def end_along(self) -> None:
+        """Have those who wait for a chunk go."""
+        for waiting in self._along.values():
+            waiting.put((None, ()))
+
+    def waiting_for(self, stage: int) -> set[int]:
+        """Return the other processes that have stages behind this one."""
+        later = frozenset().union(*self._all[stage + 1 :])
+        return set(later) - {self._number}
+
+
+class _Later:
+    """A thread that runs a part behind a cut, with what is around the thread that starts it."""
+
+    def __init__(self, work: Callable[..., None], *given: Any) -> None:
+        self._error: BaseException | None = None
+        run = contextvars.copy_context().run
+
+        def run_guarded() -> None:
+            try:
+                run(work, *given)
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+                self._error = error
+
+        self._thread = threading.Thread(target=run_guarded, name="part", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+
+def list_seats(layout: SparkLayout, task: EpochTask) -> list[tuple[Seat, ...]]:
+    """Return the seats of a stage; those together that one process must run."""
+    found: list[tuple[Seat, ...]] = []
+    for places in task.stage.places(layout, task.stage.levels):
+        found.append(tuple((unit.number, channel, 0) for unit, channel in places))
+        (unit, channel), *_ = places
+        parts = range(1, 1 + len(task.cuts.get(unit.number, ())))
+        found += [((unit.number, channel, part),) for part in parts]
+    return found
+
+
+def find_homes(
+    stages: Sequence[Sequence[tuple[Seat, ...]]], processes: int, work: Work
+) -> Homes:
+    """Return which process runs what, by the `work` of units.
+
+    The seats of a stage are spread over the processes; seats of different stages go to
+    different ones as well, so that runs that follow each other keep all busy. The parts
+    of a unit are beside those that they get items from if there are more than processes.
+
+    >>> two_replicas, alone = [((0, 0, 0),), ((0, 1, 0),)], [((1, 0, 0),)]
+    >>> find_homes([two_replicas, alone], 2, {0: 1.0, 1: 3.0})
+    {(0, 0, 0): 0, (0, 1, 0): 1, (1, 0, 0): 0}
+    """
+    homes: dict[Seat, int] = {}
+    busy_s = [0.0] * processes
+    for seats in stages:
+        replicas = Counter(unit for one in seats for unit, _, _ in one)
+        crowd = -(-len(seats) // processes)  # neighbours in one process
+        for start in range(0, len(seats), crowd * processes):
+            free = list(range(processes))
+            for at in range(start, min(start + crowd * processes, len(seats)), crowd):
+                home = min(free, key=lambda process: (busy_s[process], process))
+                free.remove(home)
+                for seat in itertools.chain(*seats[at : at + crowd]):
+                    homes[seat] = home
+                    own_s = work.get(seat[0], UNKNOWN_S)
+                    busy_s[home] += own_s / replicas[seat[0]]
+    return homes

@@ -1,0 +1,216 @@
+"""Tasks that stay for many epochs: the same results, whatever happens to them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.engines.spark import residence
+from anabranch.engines.spark.residence import Residence, why_not_resident
+from anabranch.epochs.layout import lay_out
+from anabranch.errors import OperatorError
+from anabranch.job import compile_sinks
+from tests.engines.spark.test_job_labels import find_jobs
+
+pytestmark = pytest.mark.spark
+
+GROUP = "test_residence.py "
+ITEMS = 60
+
+
+class Trade(NamedTuple):
+    number: int
+    symbol: str
+
+
+def trades(count=ITEMS):
+    return [Trade(n, "ABC"[n % 3]) for n in range(count)]
+
+
+def running(total: int, trade: Trade) -> tuple[int, tuple[str, int]]:
+    return total + trade.number, (trade.symbol, total + trade.number)
+
+
+def keyed(stream):
+    """Return a program of two levels, and more with what it ends with."""
+    return (
+        stream.filter(lambda trade: trade.number % 7 > 0)
+        .key_by("symbol")
+        .scan(running, 0)
+    )
+
+
+def expected(count=ITEMS):
+    totals = dict.fromkeys("ABC", 0)
+    found = []
+    for number, symbol in trades(count):
+        if number % 7 > 0:
+            totals[symbol] += number
+            found.append((symbol, totals[symbol]))
+    return found
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """How each run of stages went: in tasks that stay, or as a Spark job."""
+    found = []
+    run = Residence.run
+
+    def note(self, *given):
+        try:
+            rows = run(self, *given)
+        except ConnectionError:
+            found.append("lost")
+            raise
+        found.append("job" if rows is None else "stayed")
+        return rows
+
+    monkeypatch.setattr(Residence, "run", note)
+    return found
+
+
+def find_active(spark):
+    return tuple(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_all_epochs_and_the_end_of_the_stream_are_one_spark_job(spark, ways, degree):
+    """Both windows have something to say at the end, one through the other."""
+    before = len(find_jobs(spark, GROUP))
+    numbers = ab.from_iterable(range(60), int).filter(lambda n: n % 7 > 0)
+    sums = numbers.window(count=7).aggregate(len).window(count=2).aggregate(sum)
+    out = sums.to_list()
+
+    ab.run(out, on="spark", degree=degree, epoch_items=17)
+
+    assert [14, 14, 14, 9] == out.items  # 51 numbers
+    assert {"stayed"} == set(ways)
+    assert 1 == len(find_jobs(spark, GROUP)) - before
+    assert () == find_active(spark)
+
+
+def killing(flag: Path):
+    """Return a function whose process is killed when it meets item 30 first."""
+
+    @ab.declare(state="stateless")
+    def kill(trade: Trade) -> Trade:
+        if trade.number == 30 and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trade
+
+    return kill
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_task_that_is_killed_takes_nothing_with_it(tmp_path, ways, checkpoint):
+    source = ab.from_iterable(trades(), Trade).map(killing(tmp_path / "killed"))
+    out = keyed(source).to_list()
+    options = {"checkpoint": tmp_path / "state"} if checkpoint else {}
+
+    ab.run(out, on="spark", degree=2, epoch_items=10, **options)
+
+    assert expected() == out.items
+    assert 1 == ways.count("lost")
+    assert "stayed" == ways[-1]
+
+
+def test_an_error_of_the_program_is_told_as_ever(spark, ways):
+    def inverse(trade: Trade) -> float:
+        return 1 / (trade.number - 41)
+
+    numbers = ab.from_iterable(trades(), Trade).map(inverse, name="inverse")
+
+    with pytest.raises(OperatorError, match="inverse") as caught:
+        ab.run(numbers.to_list(), on="spark", degree=2, epoch_items=10)
+
+    assert "number=41" in str(caught.value)
+    assert {"stayed"} == set(ways)
+    assert () == find_active(spark)
+
+
+def test_others_who_wait_for_a_slot_get_it(spark, ways):
+    """A sink in the driver asks Spark, which has no slot left until the tasks go."""
+    counts = []
+
+    def ask(_: tuple[str, int]) -> None:
+        if not counts:
+            counts.append(spark.sparkContext.parallelize(range(9), 2).count())
+
+    sink = keyed(ab.from_iterable(trades(), Trade)).for_each(ask)
+    ab.run(sink, on="spark", degree=2, epoch_items=10)
+
+    assert [9] == counts
+    assert {"stayed", "job"} == set(ways)
+
+
+def test_a_job_that_holds_the_slots_keeps_tasks_from_staying(spark, ways, monkeypatch):
+    monkeypatch.setattr(residence, "_find_free_slots", lambda _: 1)
+    out = keyed(ab.from_iterable(trades(), Trade)).to_list()
+
+    ab.run(out, on="spark", degree=2, epoch_items=30)
+
+    assert expected() == out.items
+    assert {"job"} == set(ways)
+
+
+def test_where_tasks_are_lost_again_and_again_nobody_stays(tmp_path, ways):
+    @ab.declare(state="stateless")
+    def kill(trade: Trade) -> Trade:
+        flag = tmp_path / str(trade.number // 10)
+        if not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trade
+
+    out = ab.from_iterable(trades(), Trade).map(kill).to_list()
+    ab.run(out, on="spark", degree=1, epoch_items=10)
+
+    assert trades() == out.items
+    assert residence.LOSSES == ways.count("lost")
+    assert "job" == ways[-1]
+
+
+def lay_out_program(sink):
+    made = compile_sinks(sink, on="spark")
+    return lay_out(made.graph, made.plan)
+
+
+def context(master, **settings):
+    return SimpleNamespace(master=master, getConf=lambda: settings)
+
+
+ENCRYPTED = {"spark.network.crypto.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (context("local[2]"), None),
+        (context("local[2]", **ENCRYPTED), None),
+        (context("spark://host:7077"), None),
+        (
+            context("spark://host:7077", **ENCRYPTED),
+            "spark.network.crypto.enabled asks for encrypted connections",
+        ),
+    ],
+)
+def test_what_spark_encrypts_does_not_go_through_open_connections(found, why):
+    layout = lay_out_program(ab.from_iterable([1], int).map(abs).to_list())
+
+    assert why == why_not_resident(found, layout)
+
+
+def test_a_dataframe_needs_its_slots_itself(spark):
+    frame = spark.range(5)
+    layout = lay_out_program(ab.from_spark(frame).to_list())
+
+    assert "the rows of a DataFrame come from other Spark jobs" == why_not_resident(
+        context("local[2]"), layout
+    )
