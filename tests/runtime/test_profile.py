@@ -131,6 +131,14 @@ def test_a_thread_that_is_gone_is_left_out():
     assert cpu_clock(thread) is None
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux")  # noqa: PTH112 - a path of the kernel
+def test_a_thread_that_the_kernel_no_longer_knows_is_not_asked():
+    """Python may call a thread alive that has ended; asking for its clock would crash."""
+    none_has_it = 1 << 30
+
+    assert cpu_clock(threading.current_thread(), none_has_it) is None
+
+
 def test_it_leaves_the_interpreter_as_it_was():
     before_s, collecting = sys.getswitchinterval(), gc.isenabled()
     sampler = Sampler([], rate_hz=1000)

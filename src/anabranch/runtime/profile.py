@@ -267,7 +267,8 @@ def cpu_clock(thread: threading.Thread, task: int | None = None) -> Clock | None
     try:
         cpu_ns, denied_ns, _ = books.read_bytes().split()
     except OSError:
-        return _plain_clock(thread)
+        ended = Path("/proc/self/task").exists() and not books.parent.exists()
+        return None if ended else _plain_clock(thread)
     return Clock(int(cpu_ns) / 1e9, int(denied_ns) / 1e9)
 
 

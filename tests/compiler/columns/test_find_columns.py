@@ -14,6 +14,7 @@ from anabranch.compiler.options import LOCAL, SPARK
 from anabranch.language.drafts import build_graph
 from anabranch.plan.plan import Element
 from anabranch.python.traits import Traits
+from anabranch.runtime.codegen import find_punctuated_operators
 
 
 class Trade(NamedTuple):
@@ -258,3 +259,13 @@ def test_operators_that_punctuations_pass_through_run_in_python():
     why = {one["name"]: (one["runs"], one["why"]) for one in ops}
 
     assert ("python", "punctuations or a clock pass through it") == why["op"]
+
+
+def test_what_is_said_of_punctuations_is_what_programs_find():
+    """A compiled operator is not one that the runtime gives signs beside items to."""
+    timed = trades().event_time("ts", lateness=3).filter(lambda t: t.ts > 3, name="op")
+    graph = ab.compile(timed.to_list(), on="local").graph
+    runs = ab.compile(timed.to_list(), on="local").to_dict()["operators"]
+
+    assert "op" in find_punctuated_operators(graph)
+    assert "python" == {one["name"]: one["runs"] for one in runs}["op"]

@@ -14,6 +14,7 @@ from anabranch.compiler.columns.find_columns import find_columns
 from anabranch.compiler.options import Target
 from anabranch.graph.graph import Graph
 from anabranch.graph.kind import SinkKind
+from anabranch.operators.clock import EventTime
 from anabranch.plan.column_kernels import RunsAs
 from anabranch.plan.plan import Element
 from anabranch.python.traits import Traits
@@ -62,7 +63,9 @@ def _find_marked(graph: Graph, traits: Mapping[str, Traits]) -> set[str]:
             continue
         given = traits[op.name].punctuation
         comes = not giving.isdisjoint(graph.producers(op.name))
-        if given == "generating" or (comes and given == "preserving"):
+        makes = given == "generating" or isinstance(op.kind, EventTime)
+        makes = makes or op.timing is not None
+        if makes or (comes and given == "preserving"):
             giving.add(op.name)
         if comes or op.name in giving:
             marked.add(op.name)
