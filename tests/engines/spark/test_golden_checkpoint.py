@@ -15,11 +15,12 @@ import pytest
 import anabranch as ab
 from anabranch.cli.main import main
 from anabranch.cli.programs import load_module
+from anabranch.connectors import kafka
 from anabranch.epochs.checkpoint.record import FORMAT, read_record
 from anabranch.epochs.checkpoint.seal import NO_KEY
-from anabranch.epochs.intake import live
+from anabranch.epochs.intake.connectors import RangedIntake
 from anabranch.epochs.intake.items import GeneratedIntake
-from anabranch.epochs.pickle import PickledNames
+from anabranch.epochs.pickle import PickledNames, Pickler
 from anabranch.errors import CheckpointError
 from anabranch.language.drafts import build_graph
 from tests import needs
@@ -138,13 +139,13 @@ def test_states_in_a_golden_checkpoint_are_exported(form, operator, tmp_path):
 class Topic:
     """A topic with 100 messages in each of two partitions."""
 
-    def __init__(self, op):
+    def __init__(self, source):
         pass
 
-    def partitions(self):
+    def find_partitions(self):
         return [0, 1]
 
-    def bounds(self, partition):
+    def find_bounds(self, partition):
         return 0, 100
 
 
@@ -154,14 +155,15 @@ GENERATED = {"at": 40}
 
 
 def test_a_position_in_a_topic_is_understood(monkeypatch):
-    monkeypatch.setattr(live, "Topic", Topic)
+    monkeypatch.setattr(kafka, "Topic", Topic)
     stream = ab.kafka("nowhere:9092", "trades", follow=False)
-    intake = live.KafkaIntake(build_graph([stream.to_list()]).sources[0])
+    graph = build_graph([stream.to_list()])
+    intake = RangedIntake(graph.sources[0], Pickler(graph))
 
     intake.seek(json.loads(json.dumps(TOPIC)))
 
     assert TOPIC == intake.position()
-    assert [(0, 97, 100, 128), (1, 30, 37, 131)] == [
+    assert [("0", 97, 100, 128), ("1", 30, 37, 131)] == [
         (piece.range.partition, piece.range.start, piece.range.end, piece.first)
         for piece in intake.take(10, 1, exactly=True)
     ]
