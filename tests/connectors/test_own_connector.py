@@ -859,7 +859,9 @@ class Forgetful(ab.Source):
 def test_a_decoder_that_loses_rows_is_told(engine):
     out = ab.read(Forgetful(), str).to_list()
 
-    with pytest.raises(InputError, match=r"Forgetful, .* an item for each row; for \d rows"):
+    with pytest.raises(
+        InputError, match=r"Forgetful, .* an item for each row; for \d rows"
+    ):
         ab.run(out, on=engine)
 
 
