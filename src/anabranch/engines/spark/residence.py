@@ -153,7 +153,7 @@ class Residence:
         self._slots = count_slots(self._context)
         count = min(wanted, self._slots)
         if (
-            count > MOST
+            not 0 < count <= MOST  # a cluster may have no executors yet
             or self._losses >= LOSSES
             or time.monotonic() < self._not_before_s
             or _find_free_slots(self._context) < count
