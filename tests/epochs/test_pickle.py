@@ -181,3 +181,31 @@ def test_a_tuple_keeps_the_attributes_beside_its_values(pickler):
     found = pickler.loads(pickler.dumps(Noted(1, "kept")))
 
     assert (1, "kept") == (found.n, found.remark)
+
+
+class Held(NamedTuple):
+    n: int
+    name: str
+    parts: list[int]
+
+
+def test_what_a_window_holds_comes_back_as_it_was():
+    pickler = Pickler(build_graph([ab.from_iterable([], Held).to_list()]))
+    shared = [1, 2]
+    items = [Held(1, "a", shared), Held(2, "b", shared), Held(3, "a", [])]
+
+    key, state = pickler.loads(pickler.dumps_entry("k", items))
+
+    assert ("k", items) == (key, state)
+    assert [Held] * 3 == list(map(type, state))
+    assert state[0].parts is state[1].parts
+    assert state[0].parts is not state[2].parts
+
+
+@pytest.mark.parametrize(
+    "state", [[], [1, 2], [(1, 2)], [Held(1, "a", []), None], {"a": 1}, Held(1, "", [])]
+)
+def test_other_states_come_back_as_they_were(state):
+    pickler = Pickler(build_graph([ab.from_iterable([], Held).to_list()]))
+
+    assert ("k", state) == pickler.loads(pickler.dumps_entry("k", state))

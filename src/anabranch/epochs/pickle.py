@@ -318,6 +318,14 @@ class Pickler:
         """Return a state as bytes that later releases can read, if it is to last."""
         return self._dump(value, LastingPickler if self._lasting else ValuePickler)
 
+    def dumps_entry(self, key: Any, state: Any) -> bytes:
+        """Return a key and its state, as `dumps_state` does.
+
+        A list of tuples of one type, such as a window holds, is kept by attributes: that
+        takes a fraction of the time.
+        """
+        return self.dumps_state((key, _Rows(state) if is_rows(state) else state))
+
     def _dump(self, value: Any, writer: type[ValuePickler]) -> bytes:
         buffer = io.BytesIO()
         try:
@@ -378,6 +386,38 @@ class Pickler:
             value.__reduce_ex__(5)[1:3]
         )
         return hashlib.blake2b(buffer.getvalue(), digest_size=16).digest()
+
+
+class _Rows:
+    """Stands for a list of tuples of one type; it is read back as the list."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+
+    def __reduce__(self) -> Any:
+        return _rows_of, (type(self._items[0]), tuple(zip(*self._items, strict=True)))
+
+
+def is_rows(state: Any) -> bool:
+    """Tell whether a state is a list of tuples of one type with nothing but attributes.
+
+    >>> from typing import NamedTuple
+    >>> class Point(NamedTuple):
+    ...     x: int
+    >>> is_rows([Point(1), Point(2)]), is_rows([Point(1), 2]), is_rows([]), is_rows([(1,)])
+    (True, False, False, False)
+    """
+    if type(state) is not list or not state:
+        return False
+    kind = type(state[0])
+    return (
+        len(set(map(type, state))) == 1
+        and issubclass(kind, tuple)
+        and not kind.__dictoffset__
+        and bool(getattr(kind, "_fields", ()))
+        and _reducer_of(kind) is _reduce_tuple
+        and len(set(map(len, state))) == 1
+    )
 
 
 class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -646,6 +686,11 @@ def fill_object(made: Any, state: Any) -> None:
 @name_function("tuple")
 def _tuple_of(cls: type, values: tuple[Any, ...]) -> Any:
     return tuple.__new__(cls, values)
+
+
+@name_function("rows")
+def _rows_of(cls: type, columns: tuple[tuple[Any, ...], ...]) -> list[Any]:
+    return [tuple.__new__(cls, row) for row in zip(*columns, strict=True)]
 
 
 @name_function("object")

@@ -142,7 +142,7 @@ class StoredStates(dict[Any, State]):
         found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
         for key, state in self.items():
             raw = self._raw(key)
-            new = self._pickler.dumps_state((key, state))
+            new = self._pickler.dumps_entry(key, state)
             if self._old.get(raw) != new:
                 found[self.find_bucket(key, self._count)][raw] = new
         return found
