@@ -16,6 +16,7 @@ from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph
 from anabranch.operators.iterate import Iterate
+from anabranch.operators.sources import Given
 from anabranch.plan.draw import draw_svg
 from anabranch.plan.json import to_dict
 from anabranch.plan.plan import Body, Plan, Reason
@@ -116,6 +117,9 @@ def compile_graph(
     target, rules = target or Target(), rules or Rules()
     traits, sharing = refute(analyze_program(graph, on_error), refuted or {})
     traits = {name: choose_lift(one, target) for name, one in traits.items()}
+    if not target.batched:
+        given = [op.name for op in graph.sources if isinstance(op.kind, Given)]
+        traits |= {n: replace(traits[n], in_parallel=False) for n in given}
     plan = make_plan(graph, traits, target, rules, sharing)
     if target.rounds and not plan.one_thread:
         plan = replace(plan, bodies=_plan_bodies(graph, traits, target, rules))
@@ -136,7 +140,11 @@ def _plan_bodies(
         for op in graph
         if isinstance(op.kind, Iterate) and not traits[op.name].effects
     }
-    return tuple(Body(name, plan) for name, plan in bodies.items() if plan.regions)
+    return tuple(
+        Body(name, plan)
+        for name, plan in bodies.items()
+        if any(plan.operators[0].name != n for r in plan.regions for n in r.operators)
+    )  # more than where items come in
 
 
 def choose_lift(traits: Traits, target: Target) -> Traits:

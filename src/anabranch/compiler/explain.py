@@ -185,9 +185,13 @@ def _quote_line(reason: Reason | None) -> Iterator[str]:
 def _rounds(plan: Plan) -> Iterator[str]:
     for body in plan.bodies:
         for region in body.plan.regions:
-            names = ", ".join(region.operators)
+            first = body.plan.operators[0].name  # where items come in
+            inner = [name for name in region.operators if name != first]
+            if not inner:
+                continue
             key = f" by {', '.join(region.key)}" if region.key else ""
-            text = f"{body.operator}: {names} of its body run in parallel{key}"
+            verb = "runs" if len(inner) == 1 else "run"
+            text = f"{body.operator}: {', '.join(inner)} of its body {verb} in parallel{key}"
             yield _wrap(f"{text}, in each round", "    ", 4)
         for one in body.plan.sequential:
             if one.operator in (

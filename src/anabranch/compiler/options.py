@@ -28,7 +28,7 @@ class Target:
     rounds: bool = False
 
 
-SPARK = Target(batched=True, aligned=True)
+SPARK = Target(batched=True, aligned=True, rounds=True)
 LOCAL = Target(parallel_ends=False, aligned=True, rounds=True)
 SEQUENTIAL = Target(parallel_ends=False, replicas=False)
 

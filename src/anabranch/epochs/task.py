@@ -230,9 +230,13 @@ class ProcessRows:
 
 @dataclass(frozen=True)
 class FinishOperators:
-    """Operators give their last outputs, at the end of the stream; nobody takes them."""
+    """Operators give their last outputs, at the end of the stream; nobody takes them.
+
+    Those in `held` give what they hold instead: the driver has their rounds run.
+    """
 
     operators: tuple[str, ...]
+    held: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -58,18 +58,20 @@ class IterateKernel(Kernel):
     def punctuation(self, state: State) -> Outputs:
         items = state[:]
         state.clear()
-        return self._rounds(items)
+        return run_rounds(self.kind, items, self.run_body)
 
     def finish(self, state: State) -> Outputs:
-        return self._rounds(state[:])
+        return run_rounds(self.kind, state[:], self.run_body)
 
-    def _rounds(self, items: list[Any]) -> list[Any]:
-        if not items:
-            return []
-        done = 0
-        while self.kind.rounds is None or done < self.kind.rounds:
-            items = self.run_body(self.kind.body, items)
-            done += 1
-            if self.kind.until is not None and self.kind.until(items):
-                break
-        return items
+
+def run_rounds(kind: Iterate, items: list[Any], run_body: RunBody) -> list[Any]:
+    """Return what the last round gives for the items of a window."""
+    if not items:
+        return []
+    done = 0
+    while kind.rounds is None or done < kind.rounds:
+        items = run_body(kind.body, items)
+        done += 1
+        if kind.until is not None and kind.until(items):
+            break
+    return items

@@ -122,7 +122,3 @@ class Given(SourceKind):
     """The place where a surrounding operator (`iterate`) puts items in."""
 
     label: ClassVar[str] = "given"
-
-    @property
-    def in_parallel(self) -> bool:
-        return False

@@ -68,13 +68,13 @@ def test_rounds_that_take_long_are_tried_on_all_cores(monkeypatch):
     tried = []
     monkeypatch.setattr(local_run, "WORTH_S", 0.0)
     monkeypatch.setattr(local_run.os, "cpu_count", lambda: 2)
-    run = local_run.BodyRunner._run
+    run = local_run.run_body
 
-    def note(self, graph, items, degree):
+    def note(plan, options, graph, items, degree):
         tried.append(degree)
-        return run(self, graph, items, degree)
+        return run(plan, options, graph, items, degree)
 
-    monkeypatch.setattr(local_run.BodyRunner, "_run", note)
+    monkeypatch.setattr(local_run, "run_body", note)
     out = ab.from_iterable([1, 2, 3]).iterate(lambda s: s.map(abs), rounds=2).to_list()
 
     ab.run(out, on="local")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from anabranch.engines.engine import Options, operators_of
@@ -21,9 +21,9 @@ from anabranch.engines.local.interpreter_settings import GarbageWatch
 from anabranch.engines.local.key_watch import KeyWatch
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.watching import PLACES
+from anabranch.engines.rounds import BodyRunner, feed_body
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
-from anabranch.errors import RefutedError
 from anabranch.graph.graph import Graph, Input, Op
 from anabranch.metrics.job_metrics import Adaptation, Metrics
 from anabranch.metrics.latency import (
@@ -33,84 +33,43 @@ from anabranch.metrics.latency import (
     summary,
 )
 from anabranch.operators.iterate import Iterate
-from anabranch.operators.sinks import ToList
-from anabranch.operators.sources import FromIterable, Given
 from anabranch.plan.plan import Plan
 from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import Failure, stop
-from anabranch.runtime.interpreter import run_graph
 from anabranch.runtime.verify.verifier import Verifier, find_verdicts
 
 WORTH_S = 0.02  # that a round must take by itself to be tried on several replicas
 
 
-class BodyRunner:
-    """Runs the rounds of an `iterate`: each is a program of its own, on all replicas.
-
-    Where nobody has said how many replicas there should be, one thread runs the first
-    round; if it takes long, the next has a replica for each core, and whichever took
-    less goes on.
-    """
-
-    def __init__(self, plan: Plan, options: Options) -> None:
-        self._plan = plan
-        self._options = options
-        self._took_s: dict[int, float] = {}  # by degree, for an item
-
-    def __call__(self, graph: Graph, items: list[Any]) -> list[Any]:
-        """Return what the body gives for the items of a window."""
-        degree = self._options.degree or self._choose_degree(len(items))
-        began_s = time.perf_counter()
-        if degree == 1:
-            outputs = run_graph(graph, items)
-        else:
-            try:
-                outputs = self._run(graph, items, degree)
-            except RefutedError:
-                raise  # what it has changed would count twice
-            except Exception:  # noqa: BLE001 - one thread tells which failure is first
-                outputs = run_graph(graph, items)
-        self._took_s[degree] = (time.perf_counter() - began_s) / max(1, len(items))
-        return outputs
-
-    def _choose_degree(self, items: int) -> int:
-        alone_s = self._took_s.get(1)
-        cores = os.cpu_count() or 1
-        if alone_s is None or alone_s * items < WORTH_S or cores == 1:
-            return 1
-        if cores not in self._took_s:
-            return cores
-        return min(self._took_s, key=self._took_s.__getitem__)
-
-    def _run(self, graph: Graph, items: list[Any], degree: int) -> list[Any]:
-        outputs: list[Any] = []
-        fed = Graph(tuple(_feed(op, items, outputs) for op in graph))
-        ambient = Ambient()  # of the thread that runs the operator
-        options = Options(degree=degree, verify=self._options.verify, ambient=ambient)
-        LocalEngine().start(fed, self._plan, options).wait()
-        return outputs
-
-
-def _feed(op: Op, items: list[Any], outputs: list[Any]) -> Op:
-    """Return an operator of a body with the items that come in, or the list they go to."""
-    match op.kind:
-        case Given():
-            return replace(op, kind=FromIterable(items))
-        case ToList():
-            return replace(op, kind=ToList(outputs))
-    return op
+def run_body(
+    plan: Plan, options: Options, graph: Graph, items: list[Any], degree: int
+) -> list[Any]:
+    """Return what a body gives for the items of a window, on so many replicas."""
+    outputs: list[Any] = []
+    ambient = Ambient()  # of the thread that runs the operator
+    told = Options(degree=degree, verify=options.verify, ambient=ambient)
+    LocalEngine().start(feed_body(graph, items, outputs), plan, told).wait()
+    return outputs
 
 
 def run_bodies_in_parallel(graph: Graph, plan: Plan, options: Options) -> Graph:
     """Return a program whose rounds run as the plan says."""
-    plans = {body.operator: body.plan for body in plan.bodies}
-    if not plans:
+    runners = {
+        body.operator: BodyRunner(
+            partial(run_body, body.plan, options),
+            options.degree,
+            os.cpu_count() or 1,
+            WORTH_S,
+        )
+        for body in plan.bodies
+    }
+    if not runners:
         return graph
     ops = [
-        replace(op, kind=replace(op.kind, run=BodyRunner(plans[op.name], options)))
-        if isinstance(op.kind, Iterate) and op.name in plans
+        replace(op, kind=replace(op.kind, run=runners[op.name]))
+        if isinstance(op.kind, Iterate) and op.name in runners
         else op
         for op in graph
     ]

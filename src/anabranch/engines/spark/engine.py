@@ -29,6 +29,7 @@ from anabranch.engines.spark.hosts import (
 )
 from anabranch.engines.spark.job_labels import find_labels
 from anabranch.engines.spark.loop import Epochs
+from anabranch.engines.spark.rounds import share_rounds
 from anabranch.engines.spark.session import (
     RESULT_LIMIT,
     check_python,
@@ -236,6 +237,9 @@ class SparkRun(RunningThread):
         epochs = self._epochs = Epochs(spark, spec, degree, self._books, tasks)
         epochs.exactly = self._options.degree is not None
         epochs.tell = self._note
+        epochs.rounds = share_rounds(
+            spark, spec, self._plan, self._labels, self._options.degree
+        )
         epochs.resume(record, 0 if checkpoint is None else checkpoint.first_turn)
         self._warm_up(epochs)
         if checkpoint is None:

@@ -59,13 +59,14 @@ from anabranch.epochs.task import (
     WarmUp,
 )
 from anabranch.epochs.wire import decode, in_order
-from anabranch.errors import AnabranchError, EngineError
+from anabranch.errors import AnabranchError, EngineError, RefutedError
 from anabranch.graph.graph import ancestors
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import END
 from anabranch.runtime.verify.verifier import Refutation, Verifier
 
 Tell = Callable[[str, str, str], object]  # what is done, why, and the effect
+RunRounds = Callable[[list[Any]], list[Any]]  # from the items of a window
 
 NONE = range(0)  # levels of the stage behind the last
 
@@ -114,6 +115,9 @@ class Epochs:
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
         self._key_tables = KeyTables(self._layout)
         self.tell: Tell = lambda *_: None  # is told about keys that move, and why
+        self.rounds: Mapping[
+            str, RunRounds
+        ] = {}  # of operators whose rounds tasks share
 
     @cached_property
     def session(self) -> SparkSession:
@@ -162,7 +166,13 @@ class Epochs:
         self.sparing, self.profiling = other.sparing, other.profiling
         self._base, self._turn, self._ended = other._base, other._turn, other._ended
         self._buckets, self.tell = other._buckets, other.tell
+        self.rounds = other.rounds
         self._shared = other._shared
+
+    def begin_anew(self) -> None:
+        """Forget all states: what follows is another run of the program."""
+        self._versions, self._begun, self._shared = {}, {}, {}
+        self._ended, self._finished = END, set()
 
     @property
     def why_not_again(self) -> str | None:
@@ -280,7 +290,10 @@ class Epochs:
                 if found is None:
                     continue
                 answers = found
-            if self._inject(name, answers.pop(name)):
+            reports = answers.pop(name)
+            if name in self.rounds:
+                reports = self._run_rounds(name, reports)
+            if self._inject(name, reports):
                 answers = {
                     other: reports
                     for other, reports in answers.items()
@@ -289,14 +302,42 @@ class Epochs:
             waiting = others
         return True
 
-    def _ask(self, names: Sequence[str]) -> dict[str, list[Report]] | None:
+    def _run_rounds(self, name: str, reports: list[Report]) -> list[Report]:
+        """Return reports with what rounds make of the items that an operator holds.
+
+        If something fails, the task of the operator runs them, as one thread would.
+        """
+        items = [
+            item
+            for report in reports
+            for _, held in report.finished[name]
+            for item in held
+        ]
+        if not items:
+            return []
+        self._residence.leave()  # the rounds want its slots
+        try:
+            outputs = self.rounds[name](items)
+        except RefutedError:
+            raise
+        except Exception:
+            if self._tasks.cancelled:
+                raise
+            return (self._ask([name], held=False) or {})[name]
+        return [replace(reports[0], finished={name: [(b"", outputs)]})]
+
+    def _ask(
+        self, names: Sequence[str], *, held: bool = True
+    ) -> dict[str, list[Report]] | None:
         """Ask operators what they give at the end; return their reports.
 
-        None if of several one has failed: it may lack what others will give it.
+        None if of several one has failed: it may lack what others will give it. Those
+        whose rounds tasks share are asked what they have `held`.
         """
+        sharing = self.rounds.keys() & names if held else ()
 
         def ask() -> list[Row]:
-            task = self._task(FinishOperators(tuple(names)))
+            task = self._task(FinishOperators(tuple(names), frozenset(sharing)))
             levels = sorted({self._layout.unit_of[name].level for name in names})
             here = range(levels[0], levels[-1] + 1)
             if self._layout.unit_of[names[0]].in_driver:

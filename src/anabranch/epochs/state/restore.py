@@ -113,6 +113,9 @@ class HostCopy:
 
     def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
         """Make a version of the bucket from the last one that was divided."""
+        if version == EMPTY:
+            bucket.load(version, turn, [])
+            return
         for fewer in range(self.buckets.bit_length() - 2, -1, -1):
             path = bucket_path(self.directory, self.bucket % (1 << fewer), 1 << fewer)
             if not path.exists():

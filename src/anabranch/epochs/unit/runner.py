@@ -430,7 +430,7 @@ class UnitRunner:
         self._open(task, channel)
         try:
             if isinstance(task.mode, FinishOperators):
-                return self._finish(task.mode.operators, channel)
+                return self._finish(task.mode, channel)
             return self._run(task, channel, share, received, rows)
         finally:
             self._begun = None
@@ -635,15 +635,17 @@ class UnitRunner:
         """Return the parts that the cuts of a task make of this unit."""
         return parts_of(self._layout, self._unit, task.cuts[self._unit.number])
 
-    def _finish(self, operators: Sequence[str], channel: int) -> Report:
-        finished = {}
-        for name in operators:
+    def _finish(self, mode: FinishOperators, channel: int) -> Report:
+        finished: dict[str, Sequence[tuple[bytes, list[Any]]]] = {}
+        for name in mode.operators:
             if name not in self._unit.operators:
                 continue
             if name in self._stored:
                 self._stored[name].load_all()
-            given = self.programs.whole(name).finish(name)
-            finished[name] = given
+            if name in mode.held:
+                finished[name] = [(b"", self._states[name][()])]
+            else:
+                finished[name] = self.programs.whole(name).finish(name)
         return Report(
             self._unit.number,
             channel,

@@ -1,0 +1,135 @@
+"""The rounds of an `iterate` at the end of a stream, on all replicas.
+
+The body is a program of its own. A round is an epoch of it with all items, and the end
+behind that; then its states begin anew. What goes in and comes out passes the driver, as
+all does that operators give at the end. Nothing is committed until the last round is over:
+a job that is killed before goes on with the items that the operator holds.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from anabranch.engines.rounds import BodyRunner, feed_body
+from anabranch.engines.spark.hosts import find_hosts, find_stored
+from anabranch.engines.spark.job_labels import JobLabels
+from anabranch.engines.spark.loop import Epochs, RunRounds
+from anabranch.engines.spark.workers import Tasks
+from anabranch.epochs.checkpoint.seal import Seal
+from anabranch.epochs.commit import Books
+from anabranch.epochs.intake.intake import Piece, ShippedPiece, cut
+from anabranch.epochs.layout import lay_out
+from anabranch.epochs.outputs import SparkOutputs
+from anabranch.epochs.task import Spec
+from anabranch.graph.graph import Graph
+from anabranch.operators.iterate import Iterate, run_rounds
+from anabranch.plan.plan import Plan
+from anabranch.runtime.failures import stop
+from anabranch.runtime.verify.verifier import find_verdicts
+
+WORTH_S = 0.5  # that a round must take by itself to be tried on several replicas
+
+
+class SparkRounds:
+    """The rounds of an `iterate` in tasks, which stay until the last round is over."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        spec: Spec,
+        kind: Iterate,
+        plan: Plan,
+        labels: JobLabels,
+        *,
+        degree: int | None,
+    ) -> None:
+        """Take from the specification of the job what holds for the body too."""
+        self._spark = spark
+        self._kind = kind
+        self._labels = labels
+        self._degree = degree
+        self._outputs: list[Any] = []
+        self._graph = feed_body(kind.body, [], self._outputs)
+        self.layout = lay_out(self._graph, plan)
+        job = uuid.uuid4().hex
+        self._spec = replace(
+            spec,
+            job=job,
+            layout=self.layout,
+            resilient=False,  # a failure ends the rounds
+            state_directory=str(Path(spec.scratch) / f"state-{job}"),
+            outputs={},
+            checkpoint=None,
+            identity="",
+            seal=Seal(),
+            verdicts=find_verdicts(self._graph, plan, regions=False),
+        )
+        self._epochs: Epochs | None = None
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        """Return what the last round gives for the items of a window."""
+        cores = self._spark.sparkContext.defaultParallelism
+        run = BodyRunner(self._run, self._degree, cores, WORTH_S, self._prepare)
+        try:
+            return run_rounds(self._kind, items, run)
+        finally:
+            if self._epochs is not None:
+                self._epochs.close()
+                self._epochs = None
+
+    def _prepare(self) -> None:
+        """Start the workers, if they are not there."""
+        if self._epochs is not None:
+            return
+        tasks = Tasks(self._spark, self.layout, Path(self._spec.scratch), self._labels)
+        outputs = SparkOutputs(self._graph, stop, lambda table: table)
+        books = Books(self._graph, stop, outputs, None)
+        cores = self._spark.sparkContext.defaultParallelism
+        degree = self._degree or cores
+        self._epochs = Epochs(self._spark, self._spec, degree, books, tasks)
+        self._epochs.exactly = self._degree is not None
+        self._epochs.warm_up()
+
+    def _run(self, _: Graph, items: list[Any], degree: int) -> list[Any]:
+        """Return what a round gives."""
+        epochs = self._epochs
+        assert epochs is not None  # noqa: S101 - it was prepared
+        self._outputs.clear()
+        epochs.begin_anew()
+        source, dumps = self._graph.sources[0].name, epochs.runner.pickler.dumps
+        pieces: list[Piece] = [
+            ShippedPiece(source, first + 1, end - first, dumps(items[first:end]))
+            for first, end in cut(0, len(items), degree)
+        ]
+        if pieces:
+            epochs.run({source: pieces})
+        epochs.finish()
+        return self._outputs[:]
+
+
+def share_rounds(
+    spark: SparkSession,
+    spec: Spec,
+    plan: Plan,
+    labels: JobLabels,
+    degree: int | None,
+) -> dict[str, RunRounds]:
+    """Return how the rounds of each operator run on all replicas, where they can.
+
+    On several hosts the states of a body would have to move, in the middle of a round.
+    """
+    found: dict[str, RunRounds] = {}
+    several = len(find_hosts(spark)) > 1
+    for body in plan.bodies:
+        kind = spec.layout.graph[body.operator].kind
+        assert isinstance(kind, Iterate)  # noqa: S101 - the plan was checked
+        if degree != 1 and not spec.layout.unit_of[body.operator].in_driver:
+            rounds = SparkRounds(spark, spec, kind, body.plan, labels, degree=degree)
+            if not (several and find_stored(rounds.layout)):
+                found[body.operator] = rounds
+    return found
