@@ -64,6 +64,7 @@ RUNS = (
     Run("spark/first_result", quick=("--runs", "2")),
     Run("spark/cuts", quick=("--runs", "2", "--items", "2000")),
     Run("spark/epoch", quick=("--runs", "2", "--epochs", "5")),
+    Run("spark/latency", quick=("--runs", "1", "--seconds", "4")),
     Run("spark/state", quick=("--runs", "2", "--touched", "500", "--epochs", "20")),
     Run("spark/recovery", quick=("--keys", "20000", "--runs", "2")),
     Run("checkpoint/kill", quick=("--points", "5")),

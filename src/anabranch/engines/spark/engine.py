@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -69,6 +70,9 @@ from anabranch.runtime.failures import stop
 from anabranch.runtime.verify.verifier import find_verdicts
 
 IDLE_S = 0.02
+# Between the beginnings of two epochs that did not get all that they may take, since rows
+# have not arrived: each has its parts and its record. Under a latency goal it is short.
+PACE_S, QUICK_PACE_S = 0.05, 0.005
 CANCELLED_S = 15.0  # until Spark has let go of tasks that were cancelled
 
 # What the threads of the driver are at, by the code of ours that they run.
@@ -124,6 +128,7 @@ class SparkRun(RunningThread):
         self._is_limited = False
         self._epoch_log = EpochLog(options.on_epoch)
         self._epoch_rows = 0  # of the one that runs
+        self._pace_s = PACE_S
         self._arrivals = Arrivals()
         self._backlog: int | None = None
         self._warm_s = 0.0
@@ -372,8 +377,10 @@ class SparkRun(RunningThread):
             if not taken.pieces:
                 if all(intake.ended for intake in intakes.values()):
                     break
-                self._stopping.wait(IDLE_S)  # for what has not arrived yet
+                # For what has not arrived yet.
+                self._stopping.wait(min(IDLE_S, self._pace_s))
                 continue
+            began_s = time.monotonic()
             self._books.positions = dict(taken.positions)
             reach("taken", epochs.stamp.epoch + 1)
             self._backlog = taken.waiting
@@ -399,6 +406,9 @@ class SparkRun(RunningThread):
             if self._admits:
                 self._size.note(rows, self._epoch_log.seconds[-1], tasks.longest_s)
                 self._epoch_items = self._size.items
+            if rows < asked and self._arrivals.live:
+                left_s = began_s + self._pace_s - time.monotonic()
+                self._stopping.wait(max(0.0, left_s))
         self._books.tell_the_rest()
         complete = self._goes_on() and epochs.finish(self._goes_on)
         self._restore_states(epochs)
@@ -551,6 +561,7 @@ class SparkRun(RunningThread):
 
     def latency_actuator(self) -> SparkLatencyActuator:
         """Return what keeps it within a bound sees of it, and changes."""
+        self._pace_s = QUICK_PACE_S
         made = SparkLatencyActuator(self, self._layout, self._arrivals)
         self._followers.append(made)
         return made
