@@ -11,7 +11,7 @@ from anabranch.epochs.task import Report
 class Epochs:
     """What runs epochs, as the log sees it."""
 
-    profiling = False
+    profiled = False
     commit_s = 0.0
     reports = (Report(0, 0, {"read": 10}), Report(0, 1, {"read": 5}))
 

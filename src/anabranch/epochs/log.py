@@ -73,9 +73,10 @@ class Arrivals:
         intakes: Mapping[str, Intake],
         pieces: Mapping[str, Sequence[Piece]],
         degree: int,
+        at_s: float | None = None,
     ) -> None:
-        """Take note of what an epoch takes in."""
-        now_s = self._began_s = time.perf_counter()
+        """Take note of what an epoch takes in, now or at another time."""
+        now_s = self._began_s = time.perf_counter() if at_s is None else at_s
         self.degree, self._intakes, self._epoch_items = degree, intakes, 0
         self._born, self._each = {}, []
         for name, parts in pieces.items():
@@ -177,7 +178,7 @@ KEPT = 16  # epochs that a slow reader can still get
 class Reporting(Protocol):
     """What runs epochs."""
 
-    profiling: bool
+    profiled: bool  # whether the last epoch was
     commit_s: float  # that the commit of the last epoch took
 
     @property
@@ -227,25 +228,30 @@ class EpochLog:
         self._news = threading.Condition()
         self._recent: deque[Seen] = deque(maxlen=KEPT)
 
-    def begin(self) -> None:
+    def begin(self) -> int:
         """Note that an epoch begins; what it is to be like is looked up only then.
 
         So whoever changes that and then waits for epochs that begin gets none of before.
+        Returns the number of it.
         """
         with self._news:
             self.started += 1
             self._began_s = time.time()
+            return self.started
 
     @contextlib.contextmanager
-    def epoch(self, epochs: Reporting, *, usual: bool = True) -> Iterator[None]:
-        """Note what runs in the block: the epoch that began last.
+    def epoch(
+        self, epochs: Reporting, number: int | None = None, *, usual: bool = True
+    ) -> Iterator[None]:
+        """Note what runs in the block: the epoch with that number, or the last that began.
 
         One that is not of the `usual` size is nothing to compare others with.
         """
+        started = self.started if number is None else number
         began_s, read_s = time.monotonic(), time.time() - self._began_s
         yield
         seconds = time.monotonic() - began_s
-        seen = Seen(self.started, seconds, epochs.profiling, epochs.reports)
+        seen = Seen(started, seconds, epochs.profiled, epochs.reports)
         self.seconds.append(seconds)
         self.items.append(seen.items)
         self.ran += 1

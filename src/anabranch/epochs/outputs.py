@@ -90,10 +90,15 @@ class FileOutput(ABC):
             except FileNotFoundError as error:
                 if not place.exists():
                     raise self._missing(staged / part) from error
-            reach("half-published", int(stage.partition("-")[0]))
-        for begun in {stage, *self._begun}:
+            reach("half-published", epoch_of(stage))
+        for begun in {stage, *self._end_stages(stage)}:
             remove_tree(self.directory / begun)
-        self._begun = []
+
+    def _end_stages(self, stage: str) -> list[str]:
+        """Return the stages up to that of an epoch that counts; later ones go on."""
+        begun, epoch = self._begun, epoch_of(stage)
+        self._begun = [one for one in begun if epoch_of(one) > epoch]
+        return [one for one in begun if epoch_of(one) <= epoch]
 
     @abstractmethod
     def _missing(self, part: Location) -> AnabranchError:
@@ -258,10 +263,9 @@ class StoredOutput(FileOutput):
 
     def _publish(self, stage: str, parts: Sequence[str]) -> None:
         self._counted += [self.directory / stage / part for part in parts]
-        for begun in self._begun:
+        for begun in self._end_stages(stage):
             if begun != stage:
                 remove_tree(self.directory / begun)
-        self._begun = []
 
     def _missing(self, part: Location) -> AnabranchError:
         return OutputError(
@@ -448,6 +452,15 @@ def stage_of(stamp: Stamp) -> str:
     '3-7'
     """
     return f"{stamp.epoch}-{stamp.turn}"
+
+
+def epoch_of(stage: str) -> int:
+    """Return the epoch of a stage.
+
+    >>> epoch_of("3-7")
+    3
+    """
+    return int(stage.partition("-")[0])
 
 
 def put_together(kind: WriteFiles, parts: Sequence[Location], whole: Location) -> None:

@@ -176,10 +176,13 @@ class EpochAttempt:
     of the attempt, and what it writes carries it in its name. `versions`, by unit, are
     those of the buckets that have ever changed. Buckets in `snapshots`, by unit, are
     also written whole. Parts of files go to `parts_directory` below that of their sink.
+    Between the commit and this epoch are those whose tries, by turn, are `pending`: they
+    still run, and this task begins with what they make.
     """
 
     base: Stamp = EMPTY
     turn: int = 0
+    pending: tuple[int, ...] = ()
     spark_id: int = 0
     versions: Mapping[str, Mapping[int, Stamp]] = field(default_factory=dict)
     snapshots: frozenset[tuple[str, int]] = frozenset()
@@ -188,7 +191,19 @@ class EpochAttempt:
     @property
     def epoch(self) -> int:
         """The number of the epoch."""
-        return self.base.epoch + 1
+        return self.base.epoch + len(self.pending) + 1
+
+    @property
+    def pending_stamps(self) -> tuple[Stamp, ...]:
+        """The versions that this process makes in the epochs that still run.
+
+        >>> EpochAttempt(Stamp(3, 7), turn=10, pending=(8, 9), spark_id=42).pending_stamps
+        (Stamp(epoch=4, turn=8, attempt=42), Stamp(epoch=5, turn=9, attempt=42))
+        """
+        return tuple(
+            Stamp(epoch, turn, self.spark_id)
+            for epoch, turn in enumerate(self.pending, self.base.epoch + 1)
+        )
 
     @property
     def stamp(self) -> Stamp:
@@ -196,7 +211,7 @@ class EpochAttempt:
         return Stamp(self.epoch, self.turn, self.spark_id)
 
     def version_of(self, unit: Unit, bucket: int) -> Stamp:
-        """Return the version of a bucket that the epoch begins with."""
+        """Return the version of a bucket as of the last commit."""
         return self.versions.get(unit.name, {}).get(bucket, EMPTY)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.spark import residence
+from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.residence import Residence, why_not_resident
 from anabranch.epochs.layout import lay_out
 from anabranch.errors import OperatorError
@@ -60,18 +61,25 @@ def expected(count=ITEMS):
 def ways(monkeypatch):
     """How each run of stages went: in tasks that stay, or as a Spark job."""
     found = []
-    run = Residence.run
+    begin, collect = Residence.begin, Residence.collect
 
-    def note(self, *given):
+    def note_begin(self, *given, behind=None):
+        run = begin(self, *given, behind=behind)
+        if run is None and behind is None:
+            found.append("job")
+        return run
+
+    def note_end(self, run):
         try:
-            rows = run(self, *given)
+            rows = collect(self, run)
         except ConnectionError:
             found.append("lost")
             raise
-        found.append("job" if rows is None else "stayed")
+        found.append("stayed")
         return rows
 
-    monkeypatch.setattr(Residence, "run", note)
+    monkeypatch.setattr(Residence, "begin", note_begin)
+    monkeypatch.setattr(Residence, "collect", note_end)
     return found
 
 
@@ -214,3 +222,88 @@ def test_a_dataframe_needs_its_slots_itself(spark):
     assert "the rows of a DataFrame come from other Spark jobs" == why_not_resident(
         context("local[2]"), layout
     )
+
+
+@pytest.fixture
+def flights(monkeypatch):
+    """How many epochs were under way whenever one began beside others."""
+    found = []
+    begin = Epochs.begin
+
+    def note(self, pieces):
+        begun = begin(self, pieces)
+        found.append(self.in_flight)
+        return begun
+
+    monkeypatch.setattr(Epochs, "begin", note)
+    return found
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("degree", [1, 2])
+def test_epochs_begin_before_those_before_are_over(
+    tmp_path, flights, degree, checkpoint
+):
+    """Each begins with the states that the one before it makes."""
+    options = {"checkpoint": tmp_path / "state"} if checkpoint else {}
+    out = keyed(ab.from_iterable(trades(600), Trade)).to_list()
+
+    ab.run(out, on="spark", degree=degree, epoch_items=20, **options)
+
+    assert expected(600) == out.items
+    assert max(flights) > 1
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_what_is_lost_takes_back_the_epochs_behind_it(tmp_path, flights, checkpoint):
+    options = {"checkpoint": tmp_path / "state"} if checkpoint else {}
+    killed = ab.from_iterable(trades(600), Trade).map(killing(tmp_path / "killed"))
+    out = keyed(killed).to_list()
+
+    ab.run(out, on="spark", degree=2, epoch_items=10, **options)
+
+    assert expected(600) == out.items
+    assert max(flights) > 1
+
+
+def test_nothing_behind_an_epoch_that_fails_is_delivered(flights):
+    def fail_once(total: int, trade: Trade) -> tuple[int, int]:
+        if trade.number == 333:
+            raise ValueError(trade.number)
+        return total + 1, trade.number
+
+    source = ab.from_iterable(trades(600), Trade)
+    out = source.key_by("symbol").scan(fail_once, 0, name="fails").to_list()
+
+    with pytest.raises(OperatorError, match="fails"):
+        ab.run(out, on="spark", degree=2, epoch_items=10)
+
+    assert list(range(333)) == out.items
+    assert max(flights) > 1
+
+
+def test_items_that_fail_are_left_out_of_every_epoch_in_order(flights):
+    def check(total: int, trade: Trade) -> tuple[int, int]:
+        if trade.number % 50 == 0:
+            raise ValueError(trade.number)
+        return total + 1, total + 1
+
+    failures = []
+    source = ab.from_iterable(trades(600), Trade)
+    out = source.key_by("symbol").scan(check, 0).to_list()
+
+    ab.run(out, on="spark", degree=2, epoch_items=20, on_error=failures.append)
+
+    assert list(range(0, 600, 50)) == [one.item.number for one in failures]
+    assert 600 - 12 == len(out.items)
+    assert max(flights) > 1
+
+
+def test_where_a_clock_stands_is_not_known_before_the_epoch_is_over(flights):
+    timed = ab.from_iterable(trades(), Trade).event_time("number")
+    out = timed.window(time=10, on="number").aggregate(len).to_list()
+
+    ab.run(out, on="spark", degree=2, epoch_items=10)
+
+    assert [10] * 6 == out.items
+    assert {0} >= set(flights)

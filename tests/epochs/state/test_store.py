@@ -251,3 +251,38 @@ def test_tables_that_are_loaded_take_states_away_too(bucket):
     bucket.load(TWO, 2, [snapshot, [(b"a", GONE), (b"c", b"2")]])
 
     assert {b"b": b"1", b"c": b"2"} == states(bucket, TWO)
+
+
+def test_a_version_may_follow_one_that_is_not_committed(bucket):
+    first, second = Stamp(2, 2, 10), Stamp(3, 3, 10)
+    bucket.write(EMPTY, ONE, {b"a": b"1", b"b": b"1"})
+    bucket.write(ONE, first, {b"a": b"2", b"b": GONE}, {first})
+    bucket.write(first, second, {b"c": b"3"}, {first})
+
+    assert {b"a": b"1", b"b": b"1"} == states(bucket, ONE)
+    assert {b"a": b"2"} == states(bucket, first)
+    assert {b"a": b"2", b"c": b"3"} == states(bucket, second)
+
+
+def test_a_try_that_is_taken_back_takes_those_behind_it_along(bucket):
+    first, second = Stamp(2, 2, 10), Stamp(3, 3, 10)
+    bucket.write(EMPTY, ONE, {b"a": b"1"})
+    bucket.write(ONE, first, {b"a": b"2"}, {first})
+    bucket.write(first, second, {b"a": b"3"}, {first})
+
+    again = Stamp(2, 4, 11)
+    bucket.write(ONE, again, {b"b": b"4"})
+
+    assert {b"a": b"1", b"b": b"4"} == states(bucket, again)
+    assert (ONE, again) == bucket.versions
+
+
+def test_what_is_committed_of_a_line_becomes_the_base(bucket):
+    line = [Stamp(epoch, epoch, 10) for epoch in range(1, 6)]
+    base = EMPTY
+    for number, stamp in enumerate(line):
+        bucket.write(base, stamp, {b"%d" % number: b"x"}, line[number - 2 : number])
+        base = stamp
+
+    assert tuple(line[1:]) == bucket.versions  # the second was committed last
+    assert {b"0", b"1", b"2", b"3", b"4"} == set(states(bucket, line[4]))

@@ -14,7 +14,9 @@ import tempfile
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,7 +49,7 @@ from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Books, find_reached
 from anabranch.epochs.epoch_size import EpochSize, ResultLimit
 from anabranch.epochs.faults import reach
-from anabranch.epochs.intake.intake import THREAD, Intake, Piece, Taken, Taking
+from anabranch.epochs.intake.intake import THREAD, Intake, Taken, Taking
 from anabranch.epochs.layout import lay_out, why_not_cut
 from anabranch.epochs.log import (
     Arrivals,
@@ -70,6 +72,7 @@ from anabranch.runtime.failures import stop
 from anabranch.runtime.verify.verifier import find_verdicts
 
 IDLE_S = 0.02
+LOOK_S = 0.002  # between two looks whether an epoch is over
 # Between the beginnings of two epochs that did not get all that they may take, since rows
 # have not arrived: each has its parts and its record. Under a latency goal it is short.
 PACE_S, QUICK_PACE_S = 0.05, 0.005
@@ -81,6 +84,17 @@ PLACES: Places = {
     Deliveries.deliver.__code__: lambda frame: frame.f_locals["op"].name,
     Taking._take_from.__code__: lambda frame: frame.f_locals["name"],  # noqa: SLF001
 }
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """The rows of an epoch that is next, or has begun; `at_s` is when they were taken."""
+
+    taken: Taken
+    number: int  # in the log
+    asked: int
+    degree: int
+    at_s: float
 
 
 class SparkEngine:
@@ -129,6 +143,7 @@ class SparkRun(RunningThread):
         self._epoch_log = EpochLog(options.on_epoch)
         self._epoch_rows = 0  # of the one that runs
         self._pace_s = PACE_S
+        self._overlaps = True  # epochs may begin before those before are over
         self._arrivals = Arrivals()
         self._backlog: int | None = None
         self._warm_s = 0.0
@@ -348,26 +363,32 @@ class SparkRun(RunningThread):
             )
         return made
 
-    def _run_epoch(
-        self, epochs: Epochs, pieces: Mapping[str, list[Piece]], *, usual: bool
-    ) -> Epochs:
+    def _run_epoch(self, epochs: Epochs, next_: _Waiting) -> Epochs:
         """Run an epoch, again if need be; return what the next one runs on."""
+        usual = next_.taken.asked == next_.asked
         while True:
             try:
-                with self._epoch_log.epoch(epochs, usual=usual):
-                    epochs.run(pieces)
+                with self._epoch_log.epoch(epochs, next_.number, usual=usual):
+                    epochs.run(next_.taken.pieces)
             except RefutedError as error:
                 epochs = self._replan(epochs, error)
                 usual = False
             else:
                 return epochs
 
-    def _all_epochs(
-        self, epochs: Epochs, intakes: dict[str, Intake], taking: Taking
-    ) -> bool:
-        self._books.not_read.clear()  # the run that first came by has told about them
-        while not self._stopping.is_set() and not epochs.finishing:
-            self._epoch_log.begin()
+    def _take_epochs(
+        self, waiting: deque[_Waiting], epochs: Epochs, taking: Taking
+    ) -> None:
+        """Take the rows of the next epoch, and those of more that can begin already.
+
+        The size of such an epoch is no guess, and nobody waits for its rows: those of
+        the epochs before are being worked on.
+        """
+        while not waiting or (
+            epochs.in_flight == len(waiting) < epochs.depth
+            and self._is_there(taking, epochs)
+        ):
+            number = self._epoch_log.begin()
             epochs.degree = self._degree or epochs.degree
             epochs.cuts = self._cuts
             epochs.sparing = self._sparing
@@ -375,40 +396,67 @@ class SparkRun(RunningThread):
             asked = min(self._epoch_items, self._limit.items)
             taken = self._take(taking, asked, epochs.degree)
             if not taken.pieces:
+                return
+            waiting.append(
+                _Waiting(taken, number, asked, epochs.degree, time.perf_counter())
+            )
+            if self._size.settled or not self._admits:  # the size is not a guess
+                taking.prepare(asked, epochs.degree)
+                if taking.is_early and self._overlaps:
+                    epochs.begin(taken.pieces)
+
+    def _is_there(self, taking: Taking, epochs: Epochs) -> bool:
+        """Wait for rows, but no longer than the epoch that runs takes."""
+        while not (there := taking.is_ready(LOOK_S)):
+            if epochs.is_done() or self._stopping.is_set():
+                break
+        return there
+
+    def _run_next(
+        self, next_: _Waiting, epochs: Epochs, intakes: Mapping[str, Intake]
+    ) -> Epochs:
+        """Run an epoch; return what the one behind it runs on."""
+        taken, asked = next_.taken, next_.asked
+        began_s = time.monotonic()
+        self._books.positions = dict(taken.positions)
+        reach("taken", epochs.stamp.epoch + 1)
+        self._backlog = taken.waiting
+        self._arrivals.note_intake(intakes, taken.pieces, next_.degree, next_.at_s)
+        rows = self._epoch_rows = taken.rows
+        epochs = self._run_epoch(epochs, next_)
+        self._epoch_rows = 0
+        self._channels = epochs.channels
+        reached = find_reached(epochs.reports)
+        for name in taken.pieces:
+            intakes[name].advance(reached.get(name, {}))
+            read = sum(report.read.get(name, 0) for report in epochs.reports)
+            intakes[name].gave(read)
+        self._note_columns(epochs.reports)
+        tasks = tasks_of(self._layout, epochs.reports)
+        self._arrivals.note_delivery(tasks, births_in(epochs.reports))
+        self._note_results(rows, epochs.result_bytes)
+        if self._admits:
+            self._size.note(rows, self._epoch_log.seconds[-1], tasks.longest_s)
+            self._epoch_items = self._size.items
+        if rows < asked and self._arrivals.live:
+            left_s = began_s + self._pace_s - time.monotonic()
+            self._stopping.wait(max(0.0, left_s))
+        return epochs
+
+    def _all_epochs(
+        self, epochs: Epochs, intakes: dict[str, Intake], taking: Taking
+    ) -> bool:
+        self._books.not_read.clear()  # the run that first came by has told about them
+        waiting: deque[_Waiting] = deque()
+        while not self._stopping.is_set() and not epochs.finishing:
+            self._take_epochs(waiting, epochs, taking)
+            if not waiting:
                 if all(intake.ended for intake in intakes.values()):
                     break
                 # For what has not arrived yet.
                 self._stopping.wait(min(IDLE_S, self._pace_s))
                 continue
-            began_s = time.monotonic()
-            self._books.positions = dict(taken.positions)
-            reach("taken", epochs.stamp.epoch + 1)
-            self._backlog = taken.waiting
-            self._arrivals.note_intake(intakes, taken.pieces, epochs.degree)
-            if self._size.settled or not self._admits:  # the size is not a guess
-                taking.prepare(asked, epochs.degree)
-            usual = taken.asked == asked
-            rows = sum(p.rows for pieces in taken.pieces.values() for p in pieces)
-            self._epoch_rows = rows
-            epochs = self._run_epoch(epochs, taken.pieces, usual=usual)
-            self._epoch_rows = 0
-            self._channels = epochs.channels
-            reached = find_reached(epochs.reports)
-            for name in taken.pieces:
-                intakes[name].advance(reached.get(name, {}))
-                read = sum(report.read.get(name, 0) for report in epochs.reports)
-                intakes[name].gave(read)
-            self._note_columns(epochs.reports)
-            tasks = tasks_of(self._layout, epochs.reports)
-            births = births_in(epochs.reports)
-            self._arrivals.note_delivery(tasks, births)
-            self._note_results(rows, epochs.result_bytes)
-            if self._admits:
-                self._size.note(rows, self._epoch_log.seconds[-1], tasks.longest_s)
-                self._epoch_items = self._size.items
-            if rows < asked and self._arrivals.live:
-                left_s = began_s + self._pace_s - time.monotonic()
-                self._stopping.wait(max(0.0, left_s))
+            epochs = self._run_next(waiting.popleft(), epochs, intakes)
         self._books.tell_the_rest()
         complete = self._goes_on() and epochs.finish(self._goes_on)
         self._restore_states(epochs)
@@ -561,7 +609,7 @@ class SparkRun(RunningThread):
 
     def latency_actuator(self) -> SparkLatencyActuator:
         """Return what keeps it within a bound sees of it, and changes."""
-        self._pace_s = QUICK_PACE_S
+        self._pace_s, self._overlaps = QUICK_PACE_S, False
         made = SparkLatencyActuator(self, self._layout, self._arrivals)
         self._followers.append(made)
         return made

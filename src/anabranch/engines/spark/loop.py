@@ -6,9 +6,9 @@ import itertools
 import math
 import textwrap
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -39,6 +39,7 @@ from anabranch.epochs.division import (
 from anabranch.epochs.intake.intake import Piece
 from anabranch.epochs.layout import SparkLayout, why_not_cut
 from anabranch.epochs.pickle import Originals
+from anabranch.epochs.resident.link import LostError
 from anabranch.epochs.ship import pack
 from anabranch.epochs.shuffle import Row, TaskRows
 from anabranch.epochs.state.states import fit_buckets
@@ -69,6 +70,17 @@ Tell = Callable[[str, str, str], object]  # what is done, why, and the effect
 RunRounds = Callable[[list[Any]], list[Any]]  # from the items of a window
 
 NONE = range(0)  # levels of the stage behind the last
+MOST_STAGES = 8  # that are busy with epochs of their own; tasks hold these in memory
+
+
+@dataclass(frozen=True)
+class Flight:
+    """An epoch that has begun in resident tasks, beside those before it."""
+
+    run: int
+    task: EpochTask
+    division: Division
+    pieces: Mapping[str, list[Piece]]
 
 
 class Epochs:
@@ -84,6 +96,7 @@ class Epochs:
         self.sparing = False  # no replicas for units that had little to do
         self.cuts: frozenset[str] = frozenset()
         self.profiling = False
+        self.profiled = False  # whether the last epoch was
         self.commit_s = 0.0  # that the commit of the last epoch took
         self.reports: Sequence[Report] = ()  # of the last epoch
         self.result_bytes = 0  # that the driver got from it
@@ -105,6 +118,7 @@ class Epochs:
         self._base = EMPTY
         self._versions: Mapping[str, Mapping[int, Stamp]] = {}  # unit -> bucket -> one
         self._turn = 0
+        self._flights: deque[Flight] = deque()  # epochs that have begun, oldest first
         self._ended = END
         self._finished: set[str] = set()
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
@@ -196,12 +210,99 @@ class Epochs:
                     raise described from None
                 raise
 
+    @cached_property
+    def why_not_overlap(self) -> str | None:
+        """Why no epoch can begin before the one before it is over, or None."""
+        if self._in_driver_too:
+            return "what the driver runs of an epoch cannot be taken back"
+        if any(unit.period > 1 for unit in self._layout.units):
+            return "a group of items may go on in the next epoch"
+        graph = self._layout.graph
+        inside = (graph[name] for unit in self._layout.units for name in unit.operators)
+        kernels = [kernel_of(op) for op in inside if op.inputs]
+        if any(kernel.find_shared(kernel.open()) is not None for kernel in kernels):
+            return "where a clock stands is known when its epoch is over"
+        return None
+
+    @property
+    def in_flight(self) -> int:
+        """How many epochs have begun and are not over."""
+        return len(self._flights)
+
+    @property
+    def depth(self) -> int:
+        """How many epochs keep all workers busy, one of them being committed."""
+        return 1 + min(len(self._division.stages), MOST_STAGES)
+
+    def begin(self, pieces: Mapping[str, list[Piece]]) -> bool:
+        """Begin an epoch beside those that still run, if it can; tell whether it has.
+
+        It is over when `run` has come to it. Its tasks begin with the states that those
+        of the epochs before it make, so all are divided in the same way.
+        """
+        if self.why_not_overlap is not None or self._cuts():
+            return False
+        division = self._divide(times(_count_rows(pieces), self._row_work))
+        if not self._flights:
+            self._last_division = division
+            self._fit_buckets()
+        elif (
+            division != self._flights[-1].division
+            or self._count_buckets() != self._buckets
+        ):
+            return False
+        mode = ProcessRows(_find_range(pieces))
+        task = self._prepare(self._task(mode))
+        if self._flights and task.stage != self._flights[-1].task.stage:
+            return False
+        shares = self._share_out(pieces)
+        _, tasks = self._stages_of(division.stages, task, shares)
+        oldest = self._flights[0].run if self._flights else None
+        run = self._residence.begin(tasks, shares, self._row_work, behind=oldest)
+        if run is not None:
+            self._flights.append(Flight(run, task, division, pieces))
+        return run is not None
+
+    def is_done(self) -> bool:
+        """Tell whether the oldest epoch that has begun waits for its commit."""
+        return not self._flights or self._residence.is_done(self._flights[0].run)
+
     def run(self, pieces: Mapping[str, list[Piece]]) -> None:
         """Run the rows of one epoch through the program."""
-        taken = list(itertools.chain.from_iterable(pieces.values()))
-        rows = sum(piece.rows for piece in taken)
-        self._last_division = self._divide(times(rows, self._row_work))
-        self._fit_buckets()
+        flight = self._find_flight(pieces)
+        rows = _count_rows(pieces)
+        if flight is None:
+            self._last_division = self._divide(times(rows, self._row_work))
+            self._fit_buckets()
+        else:
+            self._last_division = flight.division
+        tables = self._tables()
+        self._through(self._share_out(pieces), _find_range(pieces), flight=flight)
+        self._row_work = NOT_KNOWN
+        if self.sparing and rows:
+            self._row_work = times(1 / rows, work_of(self.reports))
+        if flight is not None and flight.task.stage.tables != tables:
+            return  # keys have moved since it began
+        for uneven in self._key_tables.note(
+            self._division.channels, self._buckets, self.reports
+        ):
+            self.tell(*uneven.describe())
+
+    def _find_flight(self, pieces: Mapping[str, list[Piece]]) -> Flight | None:
+        """Return the next epoch if it has begun, behind what is committed now."""
+        flight = self._flights.popleft() if self._flights else None
+        if flight is not None and flight.pieces is pieces:
+            attempt = flight.task.attempt
+            before = attempt.pending[-1] if attempt.pending else attempt.base.turn
+            if (attempt.epoch - 1, before) == self._base[:2]:
+                return flight
+        self._flights.clear()
+        return None
+
+    def _share_out(
+        self, pieces: Mapping[str, list[Piece]]
+    ) -> dict[tuple[int, int], Share]:
+        """Return which replicas of the sources read which pieces."""
         shares: dict[tuple[int, int], Share] = {}
         for source, parts in pieces.items():
             unit = self._layout.unit_of[source]
@@ -210,18 +311,7 @@ class Epochs:
                 place = unit.number, index * channels // len(parts)
                 share = shares.get(place, Share())
                 shares[place] = replace(share, pieces=(*share.pieces, piece))
-        self._through(
-            shares,
-            first=min(piece.first for piece in taken),
-            end=max(piece.first + piece.rows for piece in taken),
-        )
-        self._row_work = NOT_KNOWN
-        if self.sparing and rows:
-            self._row_work = times(1 / rows, work_of(self.reports))
-        for uneven in self._key_tables.note(
-            self._division.channels, self._buckets, self.reports
-        ):
-            self.tell(*uneven.describe())
+        return shares
 
     @property
     def _division(self) -> Division:
@@ -244,12 +334,10 @@ class Epochs:
 
         A part begins with the version of what it was a part of.
         """
-        keyed = [unit.number for unit in self._layout.units if unit.key]
-        most = max((self._division.channels[number] for number in keyed), default=1)
-        buckets = max(fit_buckets(self._buckets, most), self._key_tables.buckets)
+        buckets = self._count_buckets()
         if buckets == self._buckets:
             return
-        divided = {self._layout.units[number].name for number in keyed}
+        divided = {unit.name for unit in self._layout.units if unit.key}
         self._versions = {
             unit: {
                 part: version
@@ -262,6 +350,13 @@ class Epochs:
         }
         self._buckets = buckets
         self._snapshots = frozenset()  # chosen for buckets that are no more
+
+    def _count_buckets(self) -> int:
+        """Return how many buckets of keys there should be."""
+        channels = self._division.channels
+        keyed = [channels[unit.number] for unit in self._layout.units if unit.key]
+        fitting = fit_buckets(self._buckets, max(keyed, default=1))
+        return max(fitting, self._key_tables.buckets)
 
     def finish(self, go_on: Callable[[], bool] = lambda: True) -> bool:
         """End the stream: operators finish one by one, producers first.
@@ -337,6 +432,7 @@ class Epochs:
         sharing = self.rounds.keys() & names if held else ()
 
         def ask() -> list[Row]:
+            self._flights.clear()
             task = self._task(FinishOperators(tuple(names), frozenset(sharing)))
             levels = sorted({self._layout.unit_of[name].level for name in names})
             here = range(levels[0], levels[-1] + 1)
@@ -393,7 +489,7 @@ class Epochs:
             injected = self.runner.pickler.dumps((items, columns))
             shares[unit, channel] = Share(injected=injected)
         self._ended = number
-        self._through(shares, first, number, after=name, asked=reports)
+        self._through(shares, range(first, number), after=name, asked=reports)
         return True
 
     def ask_state(self, name: str) -> Any:
@@ -412,19 +508,30 @@ class Epochs:
                 self._division.stages[0],
                 self._division.channels,
                 buckets=self._buckets,
-                tables=self._key_tables.of(self._division.channels, self._buckets),
+                tables=self._tables(),
                 watched=self._key_tables.watched,
             ),
             EpochAttempt(
                 self._base,
                 self._turn,
+                tuple(flight.task.attempt.turn for flight in self._flights),
                 versions=self._versions,
-                snapshots=self._snapshots,
+                snapshots=self._snapshots.difference(
+                    *(flight.task.attempt.snapshots for flight in self._flights)
+                ),
             ),
             mode,
             profiling=self.profiling,
             shared=self._shared,
         )
+
+    def _tables(self) -> dict[int, tuple[int, ...]]:
+        return self._key_tables.of(self._division.channels, self._buckets)
+
+    def _prepare(self, task: EpochTask) -> EpochTask:
+        """Have a place for the parts that the tasks of an epoch write."""
+        directory = self._books.begin(task.attempt.stamp)
+        return replace(task, attempt=replace(task.attempt, parts_directory=directory))
 
     def _cuts(self) -> dict[int, tuple[str, ...]]:
         """Return the operators before which each unit is cut."""
@@ -438,28 +545,36 @@ class Epochs:
     def _through(
         self,
         shares: dict[tuple[int, int], Share],
-        first: int,
-        end: int,
+        rows: range,
+        *,
         after: str | None = None,
         asked: Sequence[Report] = (),
+        flight: Flight | None = None,
     ) -> None:
-        """Run an epoch through all levels, and have it entered in the books."""
+        """Run an epoch through all levels, and have it entered in the books.
+
+        One that has begun in a `flight` is only waited for, unless it fails.
+        """
+        tried: list[EpochTask] = []
 
         def go(until: tuple[int, ...] | None = None) -> list[Row]:
-            rows = range(first, end)
+            self._flights.clear()  # they follow another try
             task = self._task(
                 ProcessRows(rows, self._begun, self._cuts(), until)
                 if after is None
                 else InjectOutputs(after, rows, self._begun)
             )
-            directory = self._books.begin(task.attempt.stamp)
-            attempt = replace(task.attempt, parts_directory=directory)
-            return self._levels(replace(task, attempt=attempt), shares)
+            tried.append(self._prepare(task))
+            return self._levels(tried[-1], shares)
 
-        rows = self._retry(go)
+        given = None if flight is None else self._await(flight)
+        if given is None or flight is None:
+            given = self._retry(go)
+        else:
+            tried.append(flight.task)
         self._tasks.refuse_if_abandoned()
-        self.result_bytes = sum(len(payload) for *_, payload in rows)
-        told = self._load(rows)
+        self.result_bytes = sum(len(payload) for *_, payload in given)
+        told = self._load(given)
         self._refuse_refuted(told)
         try:
             ran = _without_errors(told)
@@ -472,10 +587,11 @@ class Epochs:
         self.reports = reports = [*asked, *ran]
         units = self._layout.units
         self._begun = {units[r.unit].name: r.begun for r in ran if r.begun is not None}
-        self._base = Stamp(self._base.epoch + 1, self._turn)
+        self.profiled = tried[-1].profiling
+        self._base = Stamp(self._base.epoch + 1, tried[-1].attempt.turn)
         self._versions = self._with_new_versions(ran)
         self._shared = find_latest(self._shared, ran)
-        sunk = self._collect_sinks(rows)
+        sunk = self._collect_sinks(given)
         done = Done(
             self._base,
             reports,
@@ -492,6 +608,18 @@ class Epochs:
         began_s = time.monotonic()
         self._snapshots = self._books.took(done)
         self.commit_s = time.monotonic() - began_s
+
+    def _await(self, flight: Flight) -> list[Row] | None:
+        """Return the rows of an epoch that has begun; None if it has to run again."""
+        self._tasks.note(flight.division.stages, flight.task.attempt)
+        try:
+            rows = self._residence.collect(flight.run)
+        except LostError:
+            if self._tasks.cancelled:
+                raise
+            return None
+        failed = any(report.error is not None for report in self._load(rows))
+        return None if failed else rows
 
     def _refuse_refuted(self, reports: Sequence[Report]) -> None:
         """Raise `RefutedError` if the epoch has refuted a verdict; nothing is committed.
@@ -629,6 +757,22 @@ class Epochs:
     ) -> list[Row]:
         """Run some stages as one Spark job and return the rows that come out."""
         self._tasks.note(stages, task.attempt)
+        shapes, tasks = self._stages_of(stages, task, shares)
+        rows = self._residence.run(tasks, shares, self._row_work)
+        if rows is not None:
+            return rows
+        self._residence.leave()  # it may want its slots
+        self._tasks.describe_stages(_name_step(task))
+        spark = self._row_by_row if task.cuts else self.session
+        return _rows(self._plans.collect(spark, shapes, tasks))
+
+    def _stages_of(
+        self,
+        stages: Sequence[range],
+        task: EpochTask,
+        shares: dict[tuple[int, int], Share],
+    ) -> tuple[list[StageShape], list[EpochTask]]:
+        """Return the task of each stage, and what Spark has to know of it."""
         shapes, tasks = [], []
         for levels, then in itertools.zip_longest(stages, stages[1:], fillvalue=NONE):
             units = {u.number for level in levels for u in self._layout.levels[level]}
@@ -647,13 +791,7 @@ class Epochs:
                 self._layout.units[number].name for number in sorted(units)
             )
             shapes.append(StageShape(count, 1 + cuts, name))
-        rows = self._residence.run(tasks, shares, self._row_work)
-        if rows is not None:
-            return rows
-        self._residence.leave()  # it may want its slots
-        self._tasks.describe_stages(_name_step(task))
-        spark = self._row_by_row if task.cuts else self.session
-        return _rows(self._plans.collect(spark, shapes, tasks))
+        return shapes, tasks
 
     def _name_stage(self, units: Iterable[int]) -> str:
         """Return the operators of some units, as a plan of Spark shows them."""
@@ -737,6 +875,17 @@ def _count(shared: tuple[Any, Sequence[Any]]) -> list[tuple[bool, Any]]:
     scale, clocks = shared
     known = (scale is not None, None)
     return [known, *((clock is not None, clock) for clock in clocks)]
+
+
+def _count_rows(pieces: Mapping[str, list[Piece]]) -> int:
+    return sum(piece.rows for parts in pieces.values() for piece in parts)
+
+
+def _find_range(pieces: Mapping[str, list[Piece]]) -> range:
+    """Return the numbers of the rows of an epoch."""
+    taken = list(itertools.chain.from_iterable(pieces.values()))
+    first = min(piece.first for piece in taken)
+    return range(first, max(piece.first + piece.rows for piece in taken))
 
 
 def run_shipped(job: str, shipped: Broadcast[bytes]) -> Run:

@@ -20,7 +20,7 @@ import logging
 import pickle
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -113,26 +113,68 @@ class Residence:
     ) -> list[Row] | None:
         """Run stages of an epoch; return the rows for the driver.
 
-        None if no tasks stay now: then it has to be a Spark job.
+        None if no tasks stay now: then it has to be a Spark job. What still runs of other
+        epochs is given up.
+        """
+        run = self.begin(tasks, shares, work)
+        return None if run is None else self.collect(run)
+
+    def begin(
+        self,
+        tasks: Sequence[EpochTask],
+        shares: Mapping[tuple[int, int], Share],
+        work: Work,
+        *,
+        behind: int | None = None,
+    ) -> int | None:
+        """Begin to run stages of an epoch; return the number of the run.
+
+        Those from run `behind` on go on beside it; without it, there are none. None if
+        no tasks stay now, or not those that run the epochs before.
         """
         if self._why_not is not None:
             return None
         stages = [list_seats(self._layout, task) for task in tasks]
-        stay = self._enter(sum(map(len, stages)))
+        if behind is None:
+            stay = self._enter(sum(map(len, stages)))
+        else:
+            stay = self._stay
+            if stay is not None and (stay.is_over or stay.wanted):
+                return None
         if stay is None:
             return None
         key = stay.hub.count, tuple(tuple(places) for places in stages)
         if key not in self._homes:
+            if behind is not None:  # a state may be at home elsewhere
+                return None
             self._homes = {key: find_homes(stages, stay.hub.count, work)}
+        with self._noting_losses():
+            return stay.begin_run(tasks, shares, stages, self._homes[key], behind)
+
+    def is_done(self, run: int) -> bool:
+        """Tell whether `collect` would return, or fail, at once."""
+        return self._stay is None or self._stay.hub.is_done(run)
+
+    def collect(self, run: int) -> list[Row]:
+        """Wait for a run; return the rows for the driver."""
+        stay = self._stay
+        if stay is None:
+            msg = f"the resident tasks of run {run} are gone"
+            raise LostError(msg)
+        with self._noting_losses():
+            rows = stay.collect(run)
+        if stay.wanted and not stay.runs:
+            self.leave()
+        return rows
+
+    @contextlib.contextmanager
+    def _noting_losses(self) -> Iterator[None]:
         try:
-            rows = stay.run(tasks, shares, stages, self._homes[key])
+            yield
         except LostError:
             self._losses += 1
             self.leave()
             raise
-        if stay.wanted:
-            self.leave()
-        return rows
 
     def leave(self) -> None:
         """Let the resident tasks go."""
@@ -192,7 +234,8 @@ class _Stay:
         )
         self.hub = Hub(bound, count)
         self.wanted = False  # by somebody else's job
-        self._running = threading.Lock()
+        self.runs: list[int] = []  # that were begun and not collected
+        self._running = threading.Lock()  # held to change that, or to end without any
         self._over = threading.Event()
         self._shared: dict[int, Broadcast[Any]] = {}  # that the processes have
         self._numbers = itertools.count(1)  # of runs, and of what they share
@@ -240,32 +283,48 @@ class _Stay:
             self._over.set()
             self.hub.give_up()
 
-    def run(
+    def begin_run(
         self,
         tasks: Sequence[EpochTask],
         shares: Mapping[tuple[int, int], Share],
         stages: Sequence[Sequence[tuple[Seat, ...]]],
         homes: Homes,
-    ) -> list[Row]:
-        """Run some stages, whose seats have their homes in the processes."""
+        behind: int | None,
+    ) -> int | None:
+        """Begin some stages, whose seats have their homes in the processes.
+
+        None if somebody wants the slots.
+        """
         run = next(self._numbers)
+        oldest = run if behind is None else behind
         awaited = {
             (number, homes[together[0]])
             for number, seats in enumerate(stages)
             for together in seats
         }
         with self._running:
-            self.hub.expect(run, run, awaited)
-            for process in {process for _, process in awaited}:
-                own = {
-                    place: share
-                    for place, share in shares.items()
-                    if homes.get((*place, 0)) == process
-                }
-                told, shared = dump(RunWork(tuple(tasks), homes, own))
-                numbers = tuple(map(self._share, shared))
-                self.hub.begin(process, Begin(run, run, numbers), told)
-            return self.hub.collect(run)
+            self.runs = [one for one in self.runs if one >= oldest]
+            if self.wanted and not self.runs:
+                return None
+            self.runs.append(run)
+        self.hub.expect(run, oldest, awaited)
+        for process in {process for _, process in awaited}:
+            own = {
+                place: share
+                for place, share in shares.items()
+                if homes.get((*place, 0)) == process
+            }
+            told, shared = dump(RunWork(tuple(tasks), homes, own))
+            numbers = tuple(map(self._share, shared))
+            self.hub.begin(process, Begin(run, oldest, numbers), told)
+        return run
+
+    def collect(self, run: int) -> list[Row]:
+        """Wait for a run; return the rows for the driver."""
+        rows = self.hub.collect(run)
+        with self._running:
+            self.runs.remove(run)
+        return rows
 
     def _share(self, one: Broadcast[Any]) -> int:
         """Return the number by which the processes know a broadcast."""
@@ -280,20 +339,19 @@ class _Stay:
         return number
 
     def _watch(self) -> None:
-        """Have the tasks end when somebody else waits for their slots."""
+        """Have the tasks end when somebody else waits for their slots.
+
+        That may be a sink of this program, which then nobody collects a run before.
+        """
         while not self._over.wait(LOOK_S):
             try:
-                waiting = _find_free_slots(self._context) < 0
+                self.wanted |= _find_free_slots(self._context) < 0
             except Exception:  # noqa: BLE001 - Spark is gone, and so are the tasks
                 return
-            if waiting:
-                self.wanted = True
-                if self._running.acquire(blocking=False):
-                    try:
-                        self.end()
-                    finally:
-                        self._running.release()
-                return
+            with self._running:
+                if self.wanted and all(map(self.hub.is_done, self.runs)):
+                    self.end()
+                    return
 
     def end(self) -> None:
         """Let the tasks go; those that do not are cancelled."""

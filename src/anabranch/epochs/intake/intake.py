@@ -170,6 +170,11 @@ class Taken:
     positions: Mapping[str, Any]
     waiting: int | None
 
+    @property
+    def rows(self) -> int:
+        """How many rows there are, of all sources."""
+        return sum(piece.rows for parts in self.pieces.values() for piece in parts)
+
 
 class _Asked(NamedTuple):
     taken: Future[Taken]
@@ -184,7 +189,8 @@ class Taking:
     ) -> None:
         """Take from these; `begin` is called first in the thread that takes ahead."""
         self._intakes = intakes
-        self._early = all(intake.any_time for intake in intakes.values())
+        # Whether rows may be taken before they are needed.
+        self.is_early = all(intake.any_time for intake in intakes.values())
         self._begin = begin
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
         self._next: Future[Taken] | None = None
@@ -195,6 +201,12 @@ class Taking:
         )
         self._thread.start()
 
+    def is_ready(self, within_s: float) -> bool:
+        """Tell whether rows that were taken ahead are there, or are so soon."""
+        if self._next is None:
+            return False
+        return bool(wait([self._next], within_s).done)
+
     def take(self, rows: int, parts: int) -> Taken:
         """Return the next rows, as far as they have arrived."""
         if self._next is not None:
@@ -204,7 +216,7 @@ class Taking:
 
     def prepare(self, rows: int, parts: int) -> None:
         """Begin to take the rows after those, beside whatever else goes on."""
-        if self._early:
+        if self.is_early:
             self._next = Future()
             # A source may be a function of the user's.
             take = Ambient().bind(self._take)

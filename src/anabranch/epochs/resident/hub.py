@@ -83,6 +83,12 @@ class Hub:
         """Tell a process what it does in a run."""
         self._send(self._links[process], message, [told])
 
+    def is_done(self, run: int) -> bool:
+        """Tell whether a run is at its end, or will never be."""
+        with self._news:
+            answers = self._runs.get(run)
+            return self._lost or answers is None or not answers.awaited
+
     def collect(self, run: int) -> list[Row]:
         """Wait for the end of a run; return the rows for the driver."""
         with self._news:

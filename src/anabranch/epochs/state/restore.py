@@ -8,7 +8,7 @@ from what there is of that: from the checkpoint too or, without one, from this h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -26,7 +26,7 @@ from anabranch.errors import CheckpointError, EngineError
 from anabranch.private import private_directory
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_LAYOUT = 3  # of the databases; another one is as good as none
+_LAYOUT = 4  # of the databases; another one is as good as none
 _TRIES = 3  # each but the last can only fail while another attempt restores
 
 
@@ -155,13 +155,21 @@ def write_from(
     stamp: Stamp,
     changes: Mapping[bytes, bytes],
     copy: Copy,
+    *,
+    pending: Container[Stamp] = (),
 ) -> None:
     """Make the version `stamp` of a bucket from `base`; restore that if need be.
 
     It was there when the epoch began, but a task of an earlier try that lives on may
     have restored an older one since.
     """
-    _until(lambda: bucket.write(base, stamp, changes), bucket, base, stamp.turn, copy)
+    _until(
+        lambda: bucket.write(base, stamp, changes, pending),
+        bucket,
+        base,
+        stamp.turn,
+        copy,
+    )
 
 
 def _until(

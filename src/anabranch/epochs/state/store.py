@@ -12,6 +12,10 @@ each attempt has changed in it, side by side. When an epoch begins with the vers
 one attempt, the driver has committed that one: the first write of the epoch then
 merges its changes into the base and drops those of the others.
 
+An epoch may also begin before the one before it is committed. Then its tasks know which
+tries are *pending*, and what it changes is held apart from the changes that it follows,
+which stay what they are: should the driver take them back, the base is still there.
+
 A state that goes is a change to nothing, which later leaves the base too.
 
 A version is named by its epoch, by the *turn* (the number of the try of the epoch;
@@ -25,7 +29,7 @@ import json
 import resource
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -69,15 +73,43 @@ class Databases(NamedTuple):
     users: weakref.WeakSet[Bucket]
 
 
+class MadeVersion(NamedTuple):
+    """A version that is not whole: what it changes in its parent is in a slot."""
+
+    stamp: Stamp
+    parent: Stamp
+    slot: int
+
+
 class BucketVersions(NamedTuple):
     """The versions in a bucket: the base, and those that were made from it.
 
-    `turn` is the largest of all turns that have written; all that was `made` is of it.
+    `turn` is the largest of all turns that have written.
     """
 
     base: Stamp = EMPTY
     turn: int = 0
-    made: tuple[Stamp, ...] = ()
+    made: tuple[MadeVersion, ...] = ()
+
+    @property
+    def stamps(self) -> tuple[Stamp, ...]:
+        """The names of all versions, the base first."""
+        return self.base, *(one.stamp for one in self.made)
+
+    def line_of(self, version: Stamp) -> list[MadeVersion]:
+        """Return what leads from the base to a version, in this order.
+
+        >>> first, second = Stamp(4, 9), Stamp(5, 10)
+        >>> made = MadeVersion(first, EMPTY, 0), MadeVersion(second, first, 1)
+        >>> [one.slot for one in BucketVersions(made=made).line_of(second)]
+        [0, 1]
+        """
+        known = {one.stamp: one for one in self.made}
+        line: list[MadeVersion] = []
+        while version != self.base:
+            line.insert(0, known[version])
+            version = line[0].parent
+        return line
 
 
 class Bucket:
@@ -96,8 +128,7 @@ class Bucket:
     def versions(self) -> tuple[Stamp, ...]:
         """The versions that can be read, the base first."""
         with self._env.begin() as txn:
-            held = self._read_held(txn)
-        return held.base, *held.made
+            return self._read_held(txn).stamps
 
     @property
     def stamp(self) -> Stamp:
@@ -117,12 +148,11 @@ class Bucket:
         except BaseException:
             txn.abort()
             raise
-        if version != held.base and version not in held.made:
+        if version not in held.stamps:
             txn.abort()
             return False
         self._reading = txn
-        if version != held.base:
-            self._changed = self._changes(txn, held.made.index(version))
+        self._changed = self._changes(txn, held.line_of(version))
         return True
 
     def end(self) -> None:
@@ -149,8 +179,8 @@ class Bucket:
             yield from self._from(self._reading, self._changed, prefix)
             return
         with self._env.begin() as txn:
-            made = self._read_held(txn).made
-            changed = self._changes(txn, len(made) - 1) if made else {}
+            held = self._read_held(txn)
+            changed = self._changes(txn, held.line_of(held.stamps[-1]))
             yield from self._from(txn, changed, prefix)
 
     def _from(
@@ -163,47 +193,75 @@ class Bucket:
                 if entry[1] != GONE:
                     yield entry
 
-    def _changes(self, txn: Transaction, number: int) -> dict[bytes, bytes]:
-        """Return the changes of a version, in the order of their keys."""
-        with txn.cursor(db=self._slots[number]) as cursor:
-            return dict(cursor)
+    def _changes(
+        self, txn: Transaction, line: Iterable[MadeVersion]
+    ) -> dict[bytes, bytes]:
+        """Return the changes of versions that follow each other, by key in order."""
+        changed: dict[bytes, bytes] = {}
+        tables = 0
+        for one in line:
+            with txn.cursor(db=self._slots[one.slot]) as cursor:
+                changed.update(cursor)
+            tables += 1
+        return dict(sorted(changed.items())) if tables > 1 else changed
 
-    def write(self, base: Stamp, stamp: Stamp, changes: Mapping[bytes, bytes]) -> bool:
+    def write(
+        self,
+        base: Stamp,
+        stamp: Stamp,
+        changes: Mapping[bytes, bytes],
+        pending: Container[Stamp] = (),
+    ) -> bool:
         """Make version `stamp` from `base`, in one transaction.
 
-        Return False if `base` is not here.
+        Return False if `base` is not here. Versions in `pending` are not committed yet.
         """
         with self._env.begin(write=True) as txn:
             held = self._read_held(txn)
             self._refuse_earlier(held, stamp.turn)
-            if stamp in (held.base, *held.made):
+            if stamp in held.stamps:
                 msg = f"an attempt must write once; {self.path} has {stamp} already"
                 raise EngineError(msg)
-            if base != held.base:
-                if base not in held.made:
-                    return False
-                held = self._merge(txn, held, base)
-            elif held.turn < stamp.turn:
-                # Their try was given up; nobody will ask for these versions.
-                held = self._drop(txn, held)
-            if len(held.made) == _MOST:
-                msg = (
-                    f"at most {_MOST} attempts of a task can write; {self.path} has as "
-                    f"many; look for what makes Spark repeat it"
-                )
-                raise EngineError(msg)
-            with txn.cursor(db=self._slots[len(held.made)]) as cursor:
+            if base not in held.stamps:
+                return False
+            line = held.line_of(base)
+            held = self._merge(txn, held, [n for n in line if n.stamp not in pending])
+            if held.turn < stamp.turn:
+                # The tries of all others were given up; nobody will ask for them.
+                held = self._keep(txn, held, {one.stamp for one in line})
+            slot = self._find_slot(held)
+            with txn.cursor(db=self._slots[slot]) as cursor:
                 cursor.putmulti(sorted(changes.items()), append=True)
-            made = (*held.made, stamp)
+            made = (*held.made, MadeVersion(stamp, base, slot))
             self._put_held(txn, held._replace(turn=stamp.turn, made=made))
         return True
 
+    def _find_slot(self, held: BucketVersions) -> int:
+        free = set(range(_MOST)) - {one.slot for one in held.made}
+        if not free:
+            msg = (
+                f"at most {_MOST} attempts of a task can write; {self.path} has as "
+                f"many; look for what makes Spark repeat it"
+            )
+            raise EngineError(msg)
+        return min(free)
+
     def _merge(
-        self, txn: Transaction, held: BucketVersions, version: Stamp
+        self, txn: Transaction, held: BucketVersions, line: Sequence[MadeVersion]
     ) -> BucketVersions:
-        """Make `version` the base; all others go."""
-        self._put(txn, self._changes(txn, held.made.index(version)).items())
-        return self._drop(txn, held)._replace(base=version)
+        """Make the last version of a line, which begins at the base, the new base.
+
+        Only what was made from that one stays.
+        """
+        if not line:
+            return held
+        self._put(txn, self._changes(txn, line).items())
+        base = line[-1].stamp
+        kept = {base}
+        for one in held.made:  # parents stand before their children
+            if one.parent in kept:
+                kept.add(one.stamp)
+        return self._keep(txn, held, kept - {base})._replace(base=base)
 
     def _put(self, txn: Transaction, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Put changes over the base."""
@@ -214,11 +272,14 @@ class Bucket:
             if state == GONE:
                 txn.delete(key, db=self._states)
 
-    def _drop(self, txn: Transaction, held: BucketVersions) -> BucketVersions:
-        """Leave the base alone."""
-        for number in range(len(held.made)):
-            txn.drop(self._slots[number], delete=False)
-        return held._replace(made=())
+    def _keep(
+        self, txn: Transaction, held: BucketVersions, kept: Container[Stamp]
+    ) -> BucketVersions:
+        """Leave the base and these versions alone; all others go."""
+        for one in held.made:
+            if one.stamp not in kept:
+                txn.drop(self._slots[one.slot], delete=False)
+        return held._replace(made=tuple(n for n in held.made if n.stamp in kept))
 
     def load(
         self,
@@ -235,14 +296,13 @@ class Bucket:
         with self._env.begin(write=True) as txn:
             held = self._read_held(txn)
             self._refuse_earlier(held, turn)
-            if version == held.base or version in held.made:
+            if version in held.stamps:
                 return
-            if since in held.made:
-                self._merge(txn, held, since)
-            elif since in (None, held.base):
-                self._drop(txn, held)
-            else:
-                return
+            if since is not None:
+                if since not in held.stamps:
+                    return
+                held = self._merge(txn, held, held.line_of(since))
+            self._keep(txn, held, ())
             if since is None:
                 txn.drop(self._states, delete=False)
             for number, table in enumerate(tables):
@@ -269,7 +329,11 @@ class Bucket:
         if found is None:
             return BucketVersions()
         base, turn, made = json.loads(found)
-        return BucketVersions(Stamp(*base), turn, tuple(Stamp(*one) for one in made))
+        versions = (
+            MadeVersion(Stamp(*stamp), Stamp(*parent), slot)
+            for stamp, parent, slot in made
+        )
+        return BucketVersions(Stamp(*base), turn, tuple(versions))
 
     def _put_held(self, txn: Transaction, held: BucketVersions) -> None:
         txn.put(_HELD, json.dumps(held).encode(), db=self._meta)

@@ -67,6 +67,7 @@ class UnitStates:
         self._checkpoint = checkpoint
         self._seal = seal
         self._buckets: dict[int, Bucket] = {}
+        self._versions: dict[int, Stamp] = {}  # that the epoch begins with
         self._by_prefix = {
             prefix: states for states in stored.values() for prefix in states.prefixes
         }
@@ -82,11 +83,23 @@ class UnitStates:
         for number in task.stage.buckets_of(self._unit, channel):
             path = bucket_path(self._directory, number, count)
             bucket = self._buckets[number] = Bucket(path)
-            version = task.attempt.version_of(self._unit, number)
+            version = self._versions[number] = self._find_version(task, number)
             begin_at(bucket, version, task.attempt.turn, self._copy(task, number))
         for states in self._stored.values():
             states.attach(self._buckets, count, pickler)
         reach("opened", task.attempt.epoch)
+
+    def _find_version(self, task: EpochTask, number: int) -> Stamp:
+        """Return the version of a bucket that the epoch begins with.
+
+        The last one that this process has made in an epoch that is not over, if any.
+        """
+        if pending := task.attempt.pending_stamps:
+            made = self._buckets[number].versions
+            for version in reversed(pending):
+                if version in made:
+                    return version
+        return task.attempt.version_of(self._unit, number)
 
     def _copy(self, task: EpochTask, bucket: int) -> Copy:
         count = task.stage.count_buckets(self._unit)
@@ -131,9 +144,9 @@ class UnitStates:
         for number, bucket in self._buckets.items():
             bucket.end()
             if changes[number]:
-                base = task.attempt.version_of(self._unit, number)
-                copy = self._copy(task, number)
-                write_from(bucket, base, stamp, changes[number], copy)
+                pending = task.attempt.pending_stamps
+                base, copy = self._versions[number], self._copy(task, number)
+                write_from(bucket, base, stamp, changes[number], copy, pending=pending)
             reach("half-stored", task.attempt.epoch)
         reach("stored", task.attempt.epoch)
         versions = {number: stamp for number in self._buckets if changes[number]}
@@ -168,7 +181,7 @@ class UnitStates:
         for number, bucket in self._buckets.items():
             if (self._unit.name, number) not in task.attempt.snapshots:
                 continue
-            version = versions.get(number, task.attempt.version_of(self._unit, number))
+            version = versions.get(number, self._versions[number])
             if not bucket.begin(version, task.attempt.turn):
                 msg = f"epoch {task.attempt.epoch} is over; {bucket.path} has no {version}"
                 raise EngineError(msg)
