@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import anabranch as ab
-from anabranch.epochs.division import STAGE_S
+from anabranch.epochs.division import OF_JOBS
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.log import LevelTimes
 from anabranch.epochs.task import Report
@@ -60,7 +60,7 @@ def test_cores_bound_what_channels_bring():
 def test_a_degree_that_needs_another_stage_takes_longer_for_it():
     found = times(4, ("double", 2.0), ("double", 2.0), ("sum", 2.0))
 
-    assert pytest.approx(4.0 - 2.0 - STAGE_S) == found.longer_s(2, 1)
+    assert pytest.approx(4.0 - 2.0 - OF_JOBS.stage_s) == found.longer_s(2, 1)
     assert pytest.approx(1.0 - 2.0) == found.longer_s(2, 4)
 
 

@@ -35,10 +35,28 @@ from anabranch.runtime.balance import (
     rebalance,
 )
 
-STAGE_S = 0.03  # until its tasks run and have their rows
-TASK_S = 0.005  # for each further task
 UNKNOWN_S = 1.0  # work of a unit that has not run yet
 MOST = 16  # levels of a stage
+
+
+@dataclass(frozen=True)
+class StageCosts:
+    """What a stage costs until its tasks run and have their rows, in seconds.
+
+    These are those of a Spark job; what they are in tasks that stay is measured when
+    they are begun.
+    """
+
+    stage_s: float = 0.03
+    task_s: float = 0.005  # for each further task
+
+    @property
+    def worth_s(self) -> float:
+        """The work that a replica should have; with half of it nothing is gained."""
+        return 2 * self.task_s
+
+
+OF_JOBS = StageCosts()
 
 
 @dataclass(frozen=True)
@@ -61,6 +79,8 @@ def divide(
     work: Mapping[int, float],
     cores: int,
     apart: Collection[int] = (),
+    *,
+    costs: StageCosts = OF_JOBS,
 ) -> Division:
     """Return the quickest division with these replicas for units, or one.
 
@@ -70,7 +90,10 @@ def divide(
     ways = [_Way(), *(_Way(math.inf) for _ in layout.levels)]
     for start in range(len(layout.levels)):
         for stage in _stages_from(layout, start, apart):
-            took_s = _seconds(layout, stage, channels, work, cores)
+            tasks = _list_tasks(layout, stage, channels, work)
+            started_s = costs.stage_s + costs.task_s * (len(tasks) - 1)
+            # Not less than the longest task takes, or all cores.
+            took_s = started_s + max(*tasks, sum(tasks) / cores)
             way = ways[start].then(stage, took_s)
             ways[stage.stop] = min(ways[stage.stop], way, key=attrgetter("seconds"))
     stages = ways[-1].stages
@@ -108,26 +131,25 @@ def _stages_from(
             yield range(start, level + 1)
 
 
-def _seconds(
+def _list_tasks(
     layout: SparkLayout,
     stage: range,
     channels: Sequence[int],
     work: Mapping[int, float],
-    cores: int,
-) -> float:
-    """Return how long a stage takes: not less than its longest task, or all cores."""
+) -> list[float]:
+    """Return how long the tasks of a stage take."""
     tasks: list[float] = []
     for units in layout.together(stage):
         width = channels[units[0].number] if len(stage) == 1 else 1
         took_s = sum(work.get(unit.number, UNKNOWN_S) for unit in units)
         tasks += [took_s / width] * width
-    started_s = STAGE_S + TASK_S * (len(tasks) - 1)
-    return started_s + max(*tasks, sum(tasks) / cores)
+    return tasks
 
 
 TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
-WORTH_S = 0.01  # of work for each replica; at half of it nothing is gained
-SHARED_S = 0.1  # the same for each unit of a level whose units keep all cores busy
+SHARED = (
+    10  # times the work of a replica where the units of a level keep all cores busy
+)
 
 Work = Mapping[
     int, float
@@ -136,7 +158,12 @@ NOT_KNOWN: Work = {}
 
 
 def widths(
-    layout: SparkLayout, degree: int, *, exactly: bool, work: Work = NOT_KNOWN
+    layout: SparkLayout,
+    degree: int,
+    *,
+    exactly: bool,
+    work: Work = NOT_KNOWN,
+    costs: StageCosts = OF_JOBS,
 ) -> tuple[int, ...]:
     """Return the number of replicas of each unit: `degree`, or fewer unless `exactly`.
 
@@ -150,7 +177,9 @@ def widths(
             beside = len(layout.levels[unit.level])
             width = min(degree, -(-TASKS * degree // beside))
             if unit.number in work:
-                least_s = WORTH_S if beside < degree else SHARED_S * beside
+                least_s = costs.worth_s
+                if beside >= degree:
+                    least_s *= SHARED * beside
                 width = max(1, min(width, int(work[unit.number] / least_s)))
         found.append(width)
     return tuple(found)

@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from anabranch.epochs.division import STAGE_S, Division, divide, widths
+from anabranch.epochs.division import OF_JOBS, Division, StageCosts, divide, widths
 from anabranch.epochs.intake.intake import Intake, Piece
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.task import Report
@@ -295,10 +295,15 @@ class LevelTimes:
     """The levels of profiled epochs, from what their workers have seen."""
 
     def __init__(
-        self, layout: SparkLayout, reports: Collection[Report], cores: int
+        self,
+        layout: SparkLayout,
+        reports: Collection[Report],
+        cores: int,
+        costs: StageCosts = OF_JOBS,
     ) -> None:
         self._layout = layout
         self._cores = cores
+        self._costs = costs
         self._took: dict[int, float] = {}  # unit -> its longest task
         self._work: dict[int, float] = {}  # unit -> what all its tasks did
         for report in reports:
@@ -337,15 +342,18 @@ class LevelTimes:
     def longer_s(self, degree: int, other: int) -> float:
         """Return how much longer an epoch would take with another degree than this."""
         stages, now = (len(self._divide(d).stages) for d in (other, degree))
-        return self.with_degree(other) - self.now_s + STAGE_S * (stages - now)
+        return (
+            self.with_degree(other) - self.now_s + self._costs.stage_s * (stages - now)
+        )
 
     def differ(self, degree: int, other: int) -> bool:
         """Return whether it makes a difference: units with little to do get one replica."""
         return self._divide(degree) != self._divide(other)
 
     def _divide(self, degree: int) -> Division:
-        width = widths(self._layout, degree, exactly=False, work=self._work)
-        return divide(self._layout, width, self._work, self._cores)
+        layout, work, costs = self._layout, self._work, self._costs
+        width = widths(layout, degree, exactly=False, work=work, costs=costs)
+        return divide(layout, width, work, self._cores, costs=costs)
 
     def _times(self, took: dict[int, float]) -> dict[int, float]:
         """Return how long each level takes, from how long its units do."""

@@ -13,13 +13,13 @@ from anabranch.epochs.division import Division
 def divisions(monkeypatch) -> list[Division]:
     """How each epoch that ran was divided."""
     found = []
-    levels = Epochs._levels
+    check = Epochs._refuse_missing
 
-    def noted(self, task, shares):
+    def note(self, reports):
         found.append(self._division)
-        return levels(self, task, shares)
+        return check(self, reports)
 
-    monkeypatch.setattr(Epochs, "_levels", noted)
+    monkeypatch.setattr(Epochs, "_refuse_missing", note)
     return found
 
 

@@ -11,6 +11,7 @@ import anabranch as ab
 from anabranch.control.goals import ControlSettings, Throughput
 from anabranch.control.throughput.tune import Controller
 from anabranch.engines.spark.control import REGIONS, SparkActuator
+from anabranch.epochs.division import OF_JOBS
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.log import EpochLog, Seen
 from anabranch.epochs.task import Report
@@ -104,6 +105,7 @@ class FakeRun:
         self.ended = threading.Event()
         self.elapsed_s = 0.0
         self.cores = self.degree = 2
+        self.costs = OF_JOBS
         self.cuts = frozenset()
 
     def set_degree(self, degree):

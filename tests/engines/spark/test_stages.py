@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.engines.engine import Options
-from anabranch.epochs.division import STAGE_S, TASK_S, Division, as_told, divide
+from anabranch.epochs.division import OF_JOBS, Division, as_told, divide
 from anabranch.epochs.layout import SparkLayout, lay_out
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks, engine_named
@@ -166,7 +166,7 @@ def seconds(
                 took_s = work[unit.number] / width
                 tasks[place] = tasks.get(place, 0.0) + took_s
         longest = max(*tasks.values(), sum(tasks.values()) / cores)
-        total += STAGE_S + TASK_S * (len(tasks) - 1) + longest
+        total += OF_JOBS.stage_s + OF_JOBS.task_s * (len(tasks) - 1) + longest
     return total
 
 
@@ -201,7 +201,9 @@ def test_no_other_division_is_quicker(layout, data, width, cores):
 
 
 @pytest.mark.spark
-def test_little_work_is_done_in_one_stage_and_the_result_stays(divisions):
+def test_little_work_is_done_in_one_stage_and_the_result_stays(
+    divisions, a_job_for_each_epoch
+):
     expected, found = chain(), chain()
     ab.run(expected, on="sequential")
     ab.run(found, on="spark", epoch_items=90)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.epochs.division import SHARED_S, TASKS, WORTH_S, widths
+from anabranch.epochs.division import OF_JOBS, SHARED, TASKS, StageCosts, widths
 from anabranch.epochs.layout import SparkLayout, lay_out
 from anabranch.job import compile_sinks
 
@@ -43,14 +43,23 @@ def test_what_the_user_has_said_counts():
 
 def test_a_unit_has_no_more_channels_than_have_enough_to_do():
     alone, three = layout_of(1), layout_of(3)
+    worth_s = OF_JOBS.worth_s
 
-    assert (1,) == widths(alone, 4, exactly=False, work={0: WORTH_S})
-    assert (3,) == widths(alone, 4, exactly=False, work={0: 3.5 * WORTH_S})
+    assert (1,) == widths(alone, 4, exactly=False, work={0: worth_s})
+    assert (3,) == widths(alone, 4, exactly=False, work={0: 3.5 * worth_s})
     assert (4,) == widths(alone, 4, exactly=False, work={0: 100.0})
     # Three beside each other on two cores want so much more for each.
-    enough = 2 * 3 * SHARED_S
+    enough = 2 * 3 * SHARED * worth_s
     work = {0: 0.9 * enough, 1: 1.1 * enough}
     assert (1, 2, 2) == widths(three, 2, exactly=False, work=work)
+
+
+def test_where_tasks_cost_less_a_replica_needs_less_to_do():
+    cheap = StageCosts(stage_s=0.002, task_s=0.0005)
+    work = {0: 4 * cheap.worth_s}
+
+    assert (1,) == widths(layout_of(1), 4, exactly=False, work=work)
+    assert (4,) == widths(layout_of(1), 4, exactly=False, work=work, costs=cheap)
 
 
 def test_what_the_user_has_said_counts_also_where_there_is_little_to_do():
@@ -58,7 +67,9 @@ def test_what_the_user_has_said_counts_also_where_there_is_little_to_do():
 
 
 @pytest.mark.spark
-def test_channels_come_and_go_with_the_work_and_the_result_stays(divisions):
+def test_channels_come_and_go_with_the_work_and_the_result_stays(
+    divisions, a_job_for_each_epoch
+):
     """Epochs of 90 items have little to do: after the first, one channel is enough."""
 
     def sink() -> ab.Result:

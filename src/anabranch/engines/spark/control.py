@@ -16,6 +16,7 @@ from functools import cached_property
 from time import perf_counter, sleep
 from typing import Protocol
 
+from anabranch.epochs.division import StageCosts
 from anabranch.epochs.layout import SparkLayout, behind_cut, parts_of, why_not_cut
 from anabranch.epochs.log import Arrivals, EpochLog, LevelTimes, Seen
 from anabranch.epochs.task import Report
@@ -52,6 +53,10 @@ class Adjustable(Protocol):
     @property
     def degree(self) -> int:
         """How many replicas regions have in the epochs that begin now."""
+
+    @property
+    def costs(self) -> StageCosts:
+        """What stages cost here."""
 
     def set_degree(self, degree: int) -> None:
         """Change the number of replicas, from the next epoch on."""
@@ -152,7 +157,7 @@ class SparkActuator:
 
     def profile_from(self, reports: Collection[Report], took_s: float) -> Profile:
         """Return the profile of the level that took longest, of epochs that took so long."""
-        levels = LevelTimes(self.layout, reports, self.cores)
+        levels = LevelTimes(self.layout, reports, self.cores, self._run.costs)
         slowest = levels.slowest
         profile = profile_of(
             samples

@@ -47,6 +47,7 @@ from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state
 from anabranch.epochs.checkpoint.record import Record
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Books, find_reached
+from anabranch.epochs.division import OF_JOBS, StageCosts
 from anabranch.epochs.epoch_size import EpochSize, ResultLimit
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.intake import THREAD, Intake, Taken, Taking
@@ -606,6 +607,11 @@ class SparkRun(RunningThread):
     def degree(self) -> int:
         """How many replicas there are in the epochs that begin now."""
         return self._degree or self.cores
+
+    @property
+    def costs(self) -> StageCosts:
+        """What stages cost here, as far as it is known."""
+        return OF_JOBS if self._epochs is None else self._epochs.costs
 
     def latency_actuator(self) -> SparkLatencyActuator:
         """Return what keeps it within a bound sees of it, and changes."""

@@ -27,8 +27,10 @@ from anabranch.epochs.checkpoint.record import FEWEST_BUCKETS, Begun, Record
 from anabranch.epochs.commit import Books, Done
 from anabranch.epochs.division import (
     NOT_KNOWN,
+    OF_JOBS,
     Division,
     KeyTables,
+    StageCosts,
     Work,
     as_told,
     divide,
@@ -70,6 +72,8 @@ Tell = Callable[[str, str, str], object]  # what is done, why, and the effect
 RunRounds = Callable[[list[Any]], list[Any]]  # from the items of a window
 
 NONE = range(0)  # levels of the stage behind the last
+COST_RUNS = 3  # the quickest of them tells
+LEAST_S = 0.0002  # that a stage or a task costs
 MOST_STAGES = 8  # that are busy with epochs of their own; tasks hold these in memory
 
 
@@ -96,6 +100,7 @@ class Epochs:
         self.sparing = False  # no replicas for units that had little to do
         self.cuts: frozenset[str] = frozenset()
         self.profiling = False
+        self.costs = OF_JOBS
         self.profiled = False  # whether the last epoch was
         self.commit_s = 0.0  # that the commit of the last epoch took
         self.reports: Sequence[Report] = ()  # of the last epoch
@@ -209,6 +214,38 @@ class Epochs:
                 if described is not None:
                     raise described from None
                 raise
+        if self._residence.stays:
+            self.costs = self._measure_costs()
+            self._last_division = None
+
+    def _measure_costs(self) -> StageCosts:
+        """Return what stages cost here, by having tasks do nothing in three ways."""
+        layout, nothing = self._layout, {u.number: 0.0 for u in self._layout.units}
+        alone = (1,) * len(layout.units)
+        wide = widths(layout, self.degree, exactly=True)
+        ways = [
+            divide(layout, alone, nothing, cores=1),
+            as_told(layout, alone),
+            as_told(layout, wide),
+        ]
+        few_s, each_s, wide_s = map(self._time_nothing, ways)
+        stages = len(ways[1].stages) - len(ways[0].stages)
+        tasks = sum(wide) - sum(alone)
+        return StageCosts(
+            _rise(each_s - few_s, stages, OF_JOBS.stage_s),
+            _rise(wide_s - each_s, tasks, OF_JOBS.task_s),
+        )
+
+    def _time_nothing(self, division: Division) -> float:
+        """Return how long an epoch without rows takes that is divided like this."""
+        self._last_division = division
+        stages = [one for one in division.stages if not self._is_in_driver(one)]
+        took_s = []
+        for _ in range(COST_RUNS):
+            began_s = time.perf_counter()
+            self._retry(lambda: self._job(stages, self._task(WarmUp()), {}))
+            took_s.append(time.perf_counter() - began_s)
+        return min(took_s)
 
     @cached_property
     def why_not_overlap(self) -> str | None:
@@ -232,7 +269,8 @@ class Epochs:
     @property
     def depth(self) -> int:
         """How many epochs keep all workers busy, one of them being committed."""
-        return 1 + min(len(self._division.stages), MOST_STAGES)
+        cores = self.spark.sparkContext.defaultParallelism
+        return 1 + min(len(self._division.stages), cores, MOST_STAGES)
 
     def begin(self, pieces: Mapping[str, list[Piece]]) -> bool:
         """Begin an epoch beside those that still run, if it can; tell whether it has.
@@ -241,6 +279,8 @@ class Epochs:
         of the epochs before it make, so all are divided in the same way.
         """
         if self.why_not_overlap is not None or self._cuts():
+            return False
+        if self.sparing and not self._row_work:  # the one that runs will tell
             return False
         division = self._divide(times(_count_rows(pieces), self._row_work))
         if not self._flights:
@@ -323,11 +363,14 @@ class Epochs:
     def _divide(self, work: Work) -> Division:
         """Return how an epoch is divided that has so much work."""
         exactly = self.exactly
-        channels = widths(self._layout, self.degree, exactly=exactly, work=work)
+        costs = self.costs
+        channels = widths(
+            self._layout, self.degree, exactly=exactly, work=work, costs=costs
+        )
         if exactly:
             return as_told(self._layout, channels)
         cores = self.spark.sparkContext.defaultParallelism
-        return divide(self._layout, channels, work, cores, self._cuts())
+        return divide(self._layout, channels, work, cores, self._cuts(), costs=costs)
 
     def _fit_buckets(self) -> None:
         """Divide the buckets of keys further if this epoch has many replicas.
@@ -875,6 +918,15 @@ def _count(shared: tuple[Any, Sequence[Any]]) -> list[tuple[bool, Any]]:
     scale, clocks = shared
     known = (scale is not None, None)
     return [known, *((clock is not None, clock) for clock in clocks)]
+
+
+def _rise(seconds: float, more: int, usual_s: float) -> float:
+    """Return what each of so many more has cost, within reason.
+
+    >>> _rise(0.006, 3, usual_s=0.03), _rise(0.0, 0, usual_s=0.03)
+    (0.002, 0.03)
+    """
+    return min(max(seconds / more, LEAST_S), usual_s) if more else usual_s
 
 
 def _count_rows(pieces: Mapping[str, list[Piece]]) -> int:

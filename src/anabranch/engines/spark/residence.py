@@ -151,6 +151,11 @@ class Residence:
         with self._noting_losses():
             return stay.begin_run(tasks, shares, stages, self._homes[key], behind)
 
+    @property
+    def stays(self) -> bool:
+        """Whether there are resident tasks now."""
+        return self._stay is not None and not self._stay.is_over
+
     def is_done(self, run: int) -> bool:
         """Tell whether `collect` would return, or fail, at once."""
         return self._stay is None or self._stay.hub.is_done(run)
