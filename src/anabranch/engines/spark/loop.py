@@ -298,7 +298,10 @@ class Epochs:
         shares = self._share_out(pieces)
         _, tasks = self._stages_of(division.stages, task, shares)
         oldest = self._flights[0].run if self._flights else None
-        run = self._residence.begin(tasks, shares, self._row_work, behind=oldest)
+        try:
+            run = self._residence.begin(tasks, shares, self._row_work, behind=oldest)
+        except LostError:  # `run` will find out
+            return False
         if run is not None:
             self._flights.append(Flight(run, task, division, pieces))
         return run is not None
