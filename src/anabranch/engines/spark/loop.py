@@ -269,7 +269,7 @@ class Epochs:
     @property
     def depth(self) -> int:
         """How many epochs keep all workers busy, one of them being committed."""
-        cores = self.spark.sparkContext.defaultParallelism
+        cores: int = self.spark.sparkContext.defaultParallelism
         return 1 + min(len(self._division.stages), cores, MOST_STAGES)
 
     def begin(self, pieces: Mapping[str, list[Piece]]) -> bool:
