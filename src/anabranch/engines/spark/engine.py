@@ -408,10 +408,10 @@ class SparkRun(RunningThread):
 
     def _is_there(self, taking: Taking, epochs: Epochs) -> bool:
         """Wait for rows, but no longer than the epoch that runs takes."""
-        while not (there := taking.is_ready(LOOK_S)):
+        while not taking.is_done(LOOK_S):
             if epochs.is_done() or self._stopping.is_set():
-                break
-        return there
+                return False
+        return taking.has_rows
 
     def _run_next(
         self, next_: _Waiting, epochs: Epochs, intakes: Mapping[str, Intake]

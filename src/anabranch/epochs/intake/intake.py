@@ -201,11 +201,15 @@ class Taking:
         )
         self._thread.start()
 
-    def is_ready(self, within_s: float) -> bool:
-        """Tell whether rows that were taken ahead are there, or are so soon."""
-        if self._next is None:
-            return False
-        return bool(wait([self._next], within_s).done)
+    def is_done(self, within_s: float) -> bool:
+        """Tell whether nothing is being taken ahead, now or soon."""
+        return self._next is None or bool(wait([self._next], within_s).done)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows were taken ahead; a failure waits until it is their turn."""
+        taken = self._next
+        return taken is not None and taken.done() and taken.exception() is None
 
     def take(self, rows: int, parts: int) -> Taken:
         """Return the next rows, as far as they have arrived."""
