@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from anabranch.engines.body import BodyRunner, feed_body
 from anabranch.engines.engine import Options, operators_of
 from anabranch.engines.local.control import (
     LocalActuator,
@@ -21,7 +22,6 @@ from anabranch.engines.local.interpreter_settings import GarbageWatch
 from anabranch.engines.local.key_watch import KeyWatch
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.watching import PLACES
-from anabranch.engines.rounds import BodyRunner, feed_body
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op

@@ -88,7 +88,7 @@ PLACES: Places = {
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class NextEpoch:
     """The rows of an epoch that is next, or has begun; `at_s` is when they were taken."""
 
     taken: Taken
@@ -364,13 +364,13 @@ class SparkRun(RunningThread):
             )
         return made
 
-    def _run_epoch(self, epochs: Epochs, next_: _Waiting) -> Epochs:
+    def _run_epoch(self, epochs: Epochs, epoch: NextEpoch) -> Epochs:
         """Run an epoch, again if need be; return what the next one runs on."""
-        usual = next_.taken.asked == next_.asked
+        usual = epoch.taken.asked == epoch.asked
         while True:
             try:
-                with self._epoch_log.epoch(epochs, next_.number, usual=usual):
-                    epochs.run(next_.taken.pieces)
+                with self._epoch_log.epoch(epochs, epoch.number, usual=usual):
+                    epochs.run(epoch.taken.pieces)
             except RefutedError as error:
                 epochs = self._replan(epochs, error)
                 usual = False
@@ -378,7 +378,7 @@ class SparkRun(RunningThread):
                 return epochs
 
     def _take_epochs(
-        self, waiting: deque[_Waiting], epochs: Epochs, taking: Taking
+        self, waiting: deque[NextEpoch], epochs: Epochs, taking: Taking
     ) -> None:
         """Take the rows of the next epoch, and those of more that can begin already.
 
@@ -399,7 +399,7 @@ class SparkRun(RunningThread):
             if not taken.pieces:
                 return
             waiting.append(
-                _Waiting(taken, number, asked, epochs.degree, time.perf_counter())
+                NextEpoch(taken, number, asked, epochs.degree, time.perf_counter())
             )
             if self._size.settled or not self._admits:  # the size is not a guess
                 taking.prepare(asked, epochs.degree)
@@ -414,17 +414,17 @@ class SparkRun(RunningThread):
         return taking.has_rows
 
     def _run_next(
-        self, next_: _Waiting, epochs: Epochs, intakes: Mapping[str, Intake]
+        self, epoch: NextEpoch, epochs: Epochs, intakes: Mapping[str, Intake]
     ) -> Epochs:
         """Run an epoch; return what the one behind it runs on."""
-        taken, asked = next_.taken, next_.asked
+        taken, asked = epoch.taken, epoch.asked
         began_s = time.monotonic()
         self._books.positions = dict(taken.positions)
         reach("taken", epochs.stamp.epoch + 1)
         self._backlog = taken.waiting
-        self._arrivals.note_intake(intakes, taken.pieces, next_.degree, next_.at_s)
+        self._arrivals.note_intake(intakes, taken.pieces, epoch.degree, epoch.at_s)
         rows = self._epoch_rows = taken.rows
-        epochs = self._run_epoch(epochs, next_)
+        epochs = self._run_epoch(epochs, epoch)
         self._epoch_rows = 0
         self._channels = epochs.channels
         reached = find_reached(epochs.reports)
@@ -448,7 +448,7 @@ class SparkRun(RunningThread):
         self, epochs: Epochs, intakes: dict[str, Intake], taking: Taking
     ) -> bool:
         self._books.not_read.clear()  # the run that first came by has told about them
-        waiting: deque[_Waiting] = deque()
+        waiting: deque[NextEpoch] = deque()
         while not self._stopping.is_set() and not epochs.finishing:
             self._take_epochs(waiting, epochs, taking)
             if not waiting:

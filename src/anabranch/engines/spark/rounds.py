@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from anabranch.engines.rounds import BodyRunner, feed_body
+from anabranch.engines.body import BodyRunner, feed_body
 from anabranch.engines.spark.hosts import find_hosts, find_stored
 from anabranch.engines.spark.job_labels import JobLabels
 from anabranch.engines.spark.loop import Epochs, RunRounds
