@@ -7,6 +7,9 @@ READY := $(VENV)/.ready
 BENCH ?= compile/time
 PACKAGES := chromium postgresql prometheus
 
+# Without compiled modules, each process of the tests would compile hundreds anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-all packages lint bench docs java clean
 
 help:  ## Show what can be typed here

@@ -51,6 +51,7 @@ from anabranch.run_options import (
     read_options,
     take_options,
 )
+from anabranch.runtime.ambient import capture_ambient
 from anabranch.runtime.failures import (
     FailureCounts,
     OnError,
@@ -301,7 +302,8 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
     engine = engine_named("sequential" if compilation.plan.one_thread else chosen.on)
     refuse_one_thread(compilation, options)
     replanning = Replanning(compilation, options.on_error)
-    options = replace(options, replan=replanning)
+    ambient = capture_ambient(compilation.graph)
+    options = replace(options, replan=replanning, ambient=ambient)
     failures = None
     if options.on_error is not stop:
         failures = FailureCounts(options.on_error)

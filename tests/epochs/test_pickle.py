@@ -122,6 +122,22 @@ def test_a_function_with_a_cache_is_one_function_and_refers_to_itself(pickler):
     assert 6 == one.cache_info().currsize
 
 
+def test_a_function_that_dispatches_by_type_refers_to_itself(pickler):
+    @functools.singledispatch
+    def total(value):
+        return value
+
+    @total.register(list)
+    def _(values):
+        return sum(map(total, values))
+
+    one, two = pickler.loads(pickler.dumps([total, total]))
+
+    assert one is two
+    assert 6 == one([1, [2, 3]])
+    assert "total" == one.__name__
+
+
 class City:
     def __init__(self, name):
         self.name = name

@@ -473,7 +473,7 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
         name = self._names.name_of(value)
         if name is not None:
             return _named, (name,)
-        if isinstance(value, _CACHED | typing.NewType):
+        if isinstance(value, _CACHED | typing.NewType) or _is_dispatcher(value):
             return NotImplemented if _is_importable(value) else _reduce_wrapper(value)
         return super().reducer_override(value)
 
@@ -616,9 +616,19 @@ def _reduce_exception(error: Any) -> Any:
     return _exception_of, (kind, arguments), *attributes
 
 
+def _is_dispatcher(value: Any) -> bool:
+    """Tell whether a function is one that `functools.singledispatch` has made."""
+    return isinstance(value, FunctionType) and all(
+        hasattr(value, name) for name in ("registry", "dispatch", "_clear_cache")
+    )
+
+
 def _reduce_wrapper(value: Any) -> Any:
     if isinstance(value, typing.NewType):
         return typing.NewType, (value.__name__, value.__supertype__)
+    if isinstance(value, FunctionType):  # those that it calls may call it in turn
+        called = tuple(value.registry.items())  # type: ignore[attr-defined]
+        return _dispatcher_of, (), called, None, None, _fill_dispatcher
     return _cached_of, (value.__wrapped__, value.cache_parameters())
 
 
@@ -721,6 +731,18 @@ def _exception_of(kind: type[BaseException], arguments: tuple[Any, ...]) -> Any:
 @name_function("cached")
 def _cached_of(function: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
+
+
+@name_function("dispatcher")
+def _dispatcher_of() -> Any:
+    return functools.singledispatch(repr)  # until it is filled
+
+
+@name_function("fill_dispatcher")
+def _fill_dispatcher(made: Any, called: tuple[tuple[type, Any], ...]) -> None:
+    for kind, function in called:
+        made.register(kind, function)
+    functools.update_wrapper(made, made.registry[object])
 
 
 def _classes_of(graph: Graph) -> Iterable[type]:

@@ -268,9 +268,10 @@ def subclasses(cls: type) -> list[type]:
     for above in reached:
         if above is not type:
             direct: list[type] = type.__subclasses__(above)
-            new = [each for each in direct if each not in found]
-            found.update(new)
-            reached.extend(new)
+            if direct:  # most have none
+                new = [each for each in direct if each not in found]
+                found.update(new)
+                reached.extend(new)
     return reached[1:]
 
 

@@ -20,6 +20,7 @@ from anabranch.language.stream import Stream, source
 from anabranch.language.validate import validate
 from anabranch.operators.sources import Offered
 from anabranch.plan.plan import Plan
+from anabranch.runtime.ambient import capture_ambient
 from anabranch.testing.assertions import (
     assert_commutative,
     assert_same_everywhere,
@@ -57,7 +58,8 @@ def outputs(stream: Stream) -> list[Any]:
     sink = stream.to_list()
     graph = build_graph([sink])
     validate(graph)
-    SequentialEngine().start(graph, _NO_PLAN, Options()).wait()
+    options = Options(ambient=capture_ambient(graph))
+    SequentialEngine().start(graph, _NO_PLAN, options).wait()
     return sink.items
 
 

@@ -90,6 +90,12 @@ class Unmentioned(NamedTuple):
 @functools.lru_cache
 def fibonacci(n): return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
 
+@functools.singledispatch
+def tell(value): return "other"
+
+@tell.register
+def _(value: int): return "a number"
+
 def local():
     class Local(NamedTuple):
         n: int
@@ -112,7 +118,7 @@ def change(value):
         case Square.Corner(): return value, Square.Corner(2)
         case Refused(): return value.code, value.args, type(value) is Refused
         case Pair(): return Pair(value.right, value.left)
-        case int(): return fibonacci(value), Count(value)
+        case int(): return fibonacci(value), Count(value), tell(value)
         case Doubled(): return value.twice, Doubled(value.n + 1)
     return value
 
