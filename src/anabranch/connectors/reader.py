@@ -16,7 +16,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from anabranch.connectors.files.chunks import Chunk, ChunkParser, Limit, gather
+from anabranch.connectors.files.chunks import (
+    Chunk,
+    ChunkParser,
+    Limit,
+    TakesTables,
+    gather,
+)
 from anabranch.connectors.files.listing import input_files, read_pieces
 from anabranch.connectors.files.opening import opening_in, row_parser, why_left_out
 from anabranch.connectors.files.parquet import parse_parquet
@@ -47,9 +53,12 @@ class Reader(ABC):
     def read_numbered(self) -> Iterator[tuple[Any, int]]:
         """Read from the beginning: the items with their numbers."""
 
-    def chunks(self, limit: Limit) -> Generator[Chunk, None, None] | None:
+    def chunks(
+        self, limit: Limit, takes_tables: TakesTables = lambda: False
+    ) -> Generator[Chunk, None, None] | None:
         """Read from the beginning: up to `limit()` items at a time, with their numbers.
 
+        If `takes_tables()` says so, the next ones may come as a table of many more.
         None where this is not to be had: where the next item may be long in coming, and
         those that are there must not wait for it.
         """
@@ -127,14 +136,16 @@ class FileReader(Reader):
             if not self._leave_out(path, len(files)):
                 first = yield from self.read_file(path, first)
 
-    def chunks(self, limit: Limit) -> Generator[Chunk, None, None]:
+    def chunks(
+        self, limit: Limit, takes_tables: TakesTables = lambda: False
+    ) -> Generator[Chunk, None, None]:
         self._firsts, self._files = [], []
         first = 1
         files = input_files(self._kind.path, partitioned=self._kind.format == "parquet")
         for path in files:
             if not self._leave_out(path, len(files)):
                 self._begin(path, first)
-                first = yield from self._chunks_of(path, first, limit)
+                first = yield from self._chunks_of(path, first, limit, takes_tables)
 
     def read_file(
         self, path: Location, first: int
@@ -175,7 +186,7 @@ class FileReader(Reader):
         return at.row
 
     def _chunks_of(
-        self, path: Location, first: int, limit: Limit
+        self, path: Location, first: int, limit: Limit, takes_tables: TakesTables
     ) -> Generator[Chunk, None, int]:
         kind = self._kind
         if kind.format == "parquet":
@@ -188,7 +199,7 @@ class FileReader(Reader):
         parser = ChunkParser(kind, begun.columns, path)
         at = Position(first, begun.line)
         for data in itertools.chain((head[begun.offset :],), pieces):
-            at = yield from parser.parse(data, at, self._refuse, limit)
+            at = yield from parser.parse(data, at, self._refuse, limit, takes_tables)
         return at.row
 
     def _refuse(self, bad: BadRow) -> None:

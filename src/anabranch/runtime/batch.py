@@ -16,11 +16,49 @@ import math
 import threading
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Column: TypeAlias = Sequence[int]  # one number of the position of each item
+
+
+class TableItems(Sequence[Any]):
+    """Items that are still an Arrow table: those that somebody asks for become objects.
+
+    `make` gives the items from one row up to another.
+    """
+
+    def __init__(self, table: Any, make: Callable[[int, int], list[Any]]) -> None:
+        self.table = table
+        self._make = make
+        self._count: int = table.num_rows
+        self._listed: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: Any) -> Any:
+        if self._listed is None and isinstance(place, slice) and place.step is None:
+            start, stop, _ = place.indices(self._count)
+            return self._make(start, max(start, stop))
+        return self._items[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    @property
+    def _items(self) -> list[Any]:
+        if self._listed is None:
+            self._listed = self._make(0, self._count)
+        return self._listed
+
+    def clear(self) -> None:
+        """Forget the items; whoever goes through them finds the end."""
+        self._items.clear()
+        self.table = self.table.slice(0, 0)
+        self._count = 0
+
 
 _KEPT_ITEMS = 1 << 18  # more than are ever under way in a region
 
@@ -206,6 +244,7 @@ class Batch:
     """Items in order, with their positions column by column where these are needed.
 
     `entries[i]` tells by which stream item i came, where several lead to one place.
+    Items that only kernels and files see are `TableItems`, not a list.
     The `ledger` knows the source items behind the positions, or behind those that are
     `known` without being carried. `failed` is the item that a sink has failed on.
     """

@@ -27,7 +27,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.errors import EngineError, OperatorError
 from anabranch.graph.graph import Edge
-from anabranch.runtime.batch import Batch, Column, EntryLedger, Ledger, mark_at
+from anabranch.runtime.batch import (
+    Batch,
+    Column,
+    EntryLedger,
+    Ledger,
+    TableItems,
+    mark_at,
+)
 from anabranch.runtime.breaks import Breaks, StreamBreak, columns_of, cut_at_break
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.program import Program
@@ -249,7 +256,8 @@ class Replica:
         if found is not None:
             self._break_off(found, whole, index)
         elif batch.items:
-            self.pace.fit(batch.items)
+            if isinstance(batch.items, list):
+                self.pace.fit(batch.items)
             elapsed_s = perf_counter() - started_s
             self.busy_s += elapsed_s
             self.pace.observe(len(batch.items), elapsed_s)
@@ -326,7 +334,6 @@ class Replica:
             raise failure
 
     def _through(self, program: Program, batch: Batch) -> None:
-        self._left = iter(batch.items)
         carried: Any = batch.columns
         if self.one_to_one:
             carried = None
@@ -335,13 +342,22 @@ class Replica:
             carried = [self._entered.enter(len(batch), known, batch.ledger)]
             self._first = carried[0].start
         began_s = perf_counter()
-        program.run(self._left, carried, batch.entries)
+        if not self._run_table(program, batch, carried):
+            self._left = iter(batch.items)
+            program.run(self._left, carried, batch.entries)
         if self.rehearse is not None:
             seconds = perf_counter() - began_s
             items = batch.items
             self.rehearse(
                 program.entries, program.operators, items, batch.entries, seconds
             )
+
+    def _run_table(self, program: Program, batch: Batch, carried: Any) -> bool:
+        """Send a batch through that is a table; False if it is none, or cannot be."""
+        items: Any = batch.items
+        if not isinstance(items, TableItems) or batch.entries is not None:
+            return False
+        return program.run_table(items.table, carried)
 
     def _rank(self, error: Exception) -> int:
         name = error.operator if isinstance(error, OperatorError) else None
@@ -385,7 +401,10 @@ class Replica:
         mark = batch.mark if self.carries and not partial else None
         made = []
         for order, (edge, left) in enumerate(program.exits.items()):
-            one = Batch(left.items[:], None, mark, batch.origin)
+            items = left.copy_items()
+            if edge in self.outlets:
+                items = list(items)
+            one = Batch(items, None, mark, batch.origin)
             inputs: Sequence[int] | None = None
             first = 0
             if self.one_to_one:

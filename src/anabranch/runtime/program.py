@@ -38,6 +38,7 @@ from anabranch.operators.getters import key_getter
 from anabranch.operators.kernel import Kernel, State, Turn
 from anabranch.operators.stateless import WINDOW, finite
 from anabranch.operators.windows import Aggregate, summary_of
+from anabranch.runtime.batch import TableItems
 from anabranch.runtime.codegen import Entry, write_program
 from anabranch.runtime.failures import (
     Failure,
@@ -79,10 +80,16 @@ class Exit:
 
     items: list[Any] = field(default_factory=list)
     positions: Columns = field(default_factory=list)
+    tables: list[TableItems] = field(default_factory=list)  # one at most, and no items
+
+    def copy_items(self) -> Any:
+        """Return what has left, as a list or as a table."""
+        return self.tables[0] if self.tables else self.items[:]
 
     def clear(self) -> None:
         """Forget what has left, once it has been taken on."""
         self.items.clear()
+        self.tables.clear()
         for column in self.positions:
             column.clear()
 
@@ -165,6 +172,15 @@ class Program:
     def path_to(self, operator: str) -> tuple[str, ...]:
         """Return the operators of this program that lead to one of them."""
         return tuple(self._chain_to(operator, ()))
+
+    @property
+    def takes_tables(self) -> bool:
+        """Whether the next batch may be a table, for `run_table`."""
+        return False
+
+    def run_table(self, table: Any, positions: Columns | None) -> bool:
+        """Send the items of a table through; False: nothing has happened, `run` must."""
+        return False
 
     def run(
         self,

@@ -2,14 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol
 
 from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
 from anabranch.runtime.keys import key_bytes
 
 
-class States(dict[Any, State]):
+class Holder(Protocol):
+    """Holds states of an operator in another form, such as columns."""
+
+    def put_back(self, states: dict[Any, State]) -> None:
+        """Put all states where they belong; one that is there already is newer."""
+
+
+class LentStates(dict[Any, State]):
+    """States by key, of which a holder may have some until somebody asks for them.
+
+    Whoever looks at them, all or one that is not here, makes the holder put all back.
+    So kernels keep theirs in columns from batch to batch, and nobody else needs to know.
+    """
+
+    holder: Holder | None = None
+
+    def settle(self) -> None:
+        """Have the holder put back what it has."""
+        holder, self.holder = self.holder, None
+        if holder is not None:
+            holder.put_back(self)
+
+    def clear(self) -> None:
+        self.holder = None
+        super().clear()
+
+    def _find_lent(self, key: Any) -> bool:
+        """Tell whether a holder has just put a state back."""
+        if self.holder is None:
+            return False
+        self.settle()
+        return dict.__contains__(self, key)
+
+
+_LOOKS = (
+    *("__contains__", "__delitem__", "__eq__", "__ior__", "__iter__", "__len__"),
+    *("__ne__", "__or__", "__repr__", "__reversed__", "__ror__", "copy", "get"),
+    *("items", "keys", "pop", "popitem", "setdefault", "update", "values"),
+)
+
+
+def _settle_first(name: str) -> Callable[..., Any]:
+    look = getattr(dict, name)
+
+    @wraps(look)
+    def settle_and_look(self: LentStates, *given: Any, **named: Any) -> Any:
+        for one in (self, *given):
+            if isinstance(one, LentStates):
+                one.settle()
+        return look(self, *given, **named)
+
+    return settle_and_look
+
+
+for _name in _LOOKS:
+    setattr(LentStates, _name, _settle_first(_name))
+
+
+class States(LentStates):
     """The states of one operator by key; a key that is new gets a fresh state.
 
     An operator without a key has the one state `()`, which is there from the start.
@@ -30,6 +90,8 @@ class States(dict[Any, State]):
             self[()] = kernel.open()
 
     def __missing__(self, key: Any) -> State:
+        if self._find_lent(key):
+            return self[key]
         key_bytes(key)  # refuses what cannot be a key on any engine
         state = self[key] = self._kernel.open()
         return state

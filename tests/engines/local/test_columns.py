@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import random
 
+import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
+from anabranch.connectors.files import chunks
 from anabranch.errors import OperatorError
+from anabranch.runtime.batch import TableItems
+from anabranch.runtime.columns import column_part
 from tests.engines.trades import (
     Trade,
     ever_larger,
@@ -83,6 +88,101 @@ def test_the_items_are_those_of_one_thread(name, degree):
     assert runs == set(shares)
     assert runs
     assert (name != "beyond 64 bits") == (min(shares.values()) > 0.2)
+
+
+def write_csv(path, trades):
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(Trade._fields)
+        rows.writerows(trades)
+
+
+class WatchedItems(TableItems):
+    """Counts the items that come as tables, and those of them that become objects."""
+
+    came = made = 0
+
+    def __init__(self, table, make):
+        super().__init__(table, make)
+        WatchedItems.came += len(self)
+
+    def __iter__(self):
+        WatchedItems.made += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_from_file_to_file_the_bytes_are_those_of_one_thread(name, degree, tmp_path):
+    source = tmp_path / "trades.csv"
+    write_csv(source, make_trades(20_000))
+    texts = {}
+    for engine in ("sequential", "local"):
+        target = tmp_path / f"{engine}.csv"
+        sink = PROGRAMS[name](ab.read_csv(source, Trade)).write_csv(target)
+        ab.run(sink, on=engine, degree=degree if engine == "local" else None)
+        texts[engine] = target.read_bytes()
+
+    assert texts["sequential"] == texts["local"]
+
+
+@pytest.mark.parametrize("name", ["chain", "scan", "window", "filter"])
+def test_no_item_becomes_an_object_between_two_files(name, tmp_path, monkeypatch):
+    source, target = tmp_path / "trades.csv", tmp_path / "out.csv"
+    write_csv(source, make_trades(20_000))
+    monkeypatch.setattr(WatchedItems, "came", 0)
+    monkeypatch.setattr(WatchedItems, "made", 0)
+    monkeypatch.setattr(chunks, "TableItems", WatchedItems)
+    monkeypatch.setattr(column_part, "TableItems", WatchedItems)
+
+    ab.run(PROGRAMS[name](ab.read_csv(source, Trade)).write_csv(target), on="local")
+
+    outputs = len(target.read_text().splitlines()) - 1
+    assert 20_000 < WatchedItems.came <= 20_000 + outputs
+    assert WatchedItems.made == 0
+
+
+def test_an_error_between_two_files_names_its_row(tmp_path):
+    source, target = tmp_path / "trades.csv", tmp_path / "out.csv"
+    write_csv(source, make_trades(20_000, lambda ts: 0 if ts == 17_777 else 4))
+    sink = ab.read_csv(source, Trade).map(in_cents).map(per_share).write_csv(target)
+
+    with pytest.raises(OperatorError, match="ZeroDivisionError") as raised:
+        ab.run(sink, on="local")
+
+    assert "item 17778 of read_csv" in str(raised.value)
+    assert "ts=17777" in str(raised.value)
+    assert not target.exists()
+
+
+def test_a_bad_row_among_good_ones_is_left_out(tmp_path):
+    source, target = tmp_path / "trades.csv", tmp_path / "out.csv"
+    trades = make_trades(20_000)
+    write_csv(source, trades)
+    lines = source.read_text().splitlines()
+    lines[12_345] = "12344,S1,dear,3"
+    source.write_text("\n".join(lines) + "\n")
+    sink = ab.read_csv(source, Trade).filter(is_large).write_csv(target)
+
+    ab.run(sink, on="local", on_error="skip")
+
+    kept = [t for t in trades if t.ts != 12_344 and t.volume > 3]
+    expected = [",".join(map(repr, t)).replace("'", "") for t in kept]
+    assert expected == target.read_text().splitlines()[1:]
+
+
+def test_a_table_is_written_as_its_items_would_be(tmp_path):
+    trades = make_trades(20_000)
+    source = tmp_path / "trades.csv"
+    write_csv(source, trades)
+
+    ab.run(
+        ab.read_csv(source, Trade).filter(is_large).write_parquet(tmp_path / "out"),
+        on="local",
+    )
+
+    found = pq.read_table(tmp_path / "out").to_pylist()
+    assert [t._asdict() for t in trades if t.volume > 3] == found
 
 
 def test_the_users_own_error_names_its_item():

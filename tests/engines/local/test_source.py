@@ -200,6 +200,9 @@ def test_a_source_that_is_stopped_reads_no_further(trades):
             self.asked += 1
             return 10
 
+        def takes_tables(self, source):
+            return False
+
         def feed(self, source, batch):
             thread.stopping = True
 

@@ -113,6 +113,51 @@ def test_columns_and_python_may_take_turns():
     assert both.one.states == both.two.states
 
 
+def test_windows_that_stay_in_columns_hold_what_the_interpreter_holds():
+    """
+    Keys come later, a batch gives up, Python takes some items: nobody sees the columns.
+    """
+    both = Both(
+        ab.from_iterable([], Trade)
+        .key_by("symbol")
+        .window(count=4)
+        .aggregate(lambda ts: Price(ts[0].ts, ts[0].symbol, sum(t.price for t in ts)))
+    )
+    (states,) = both.two.states.values()
+    rng = random.Random(4)
+    for number in range(60):
+        batch = [
+            Trade(n, f"S{rng.randrange(2 + number // 4)}", rng.uniform(1, 9), n)
+            for n in range(rng.randrange(1, 30))
+        ]
+        expected = both.python(batch)
+        if number % 7 == 3:
+            with pytest.raises(UnfitError):
+                both.chain.run(
+                    both.chain.of_items([*batch, batch[0]._replace(price=1)])
+                )
+        if number % 11 == 5:
+            assert expected == both.python(batch, both.two)
+            assert states.holder is None
+        else:
+            assert expected == both.columns(batch)
+            assert states.holder is not None
+        if number % 5 == 0:
+            assert both.one.states == both.two.states
+    assert both.one.states == both.two.states
+
+
+def test_many_keys_are_not_held_for_a_few_items(monkeypatch):
+    monkeypatch.setattr("anabranch.runtime.columns.chain._HELD_KEYS", 8)
+    stream = ab.from_iterable([], Trade).key_by("ts").window(count=2)
+    both = Both(stream.aggregate(of_window))
+    many = [Trade(n, "S", 1.5, n) for n in range(50)]
+    batches = [many, many[:3], many[10:40], many]
+
+    assert [both.python(b) for b in batches] == [both.columns(b) for b in batches]
+    assert both.one.states == both.two.states
+
+
 def test_a_batch_that_gives_up_leaves_the_states_as_they_were():
     both = Both(ab.from_iterable([], Trade).key_by("symbol").scan(vwap, (0.0, 0)))
     both.columns(make_trades(20))

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
-from anabranch.connectors.files.arrow_items import form_of, values_of
+import pyarrow as pa
+
+from anabranch.connectors.files.arrow_items import Form, form_of, to_items, values_of
+from anabranch.connectors.files.columnar_csv import BEHIND, ColumnReader
 from anabranch.connectors.files.csv import csv_table, is_arrows
 from anabranch.connectors.files.opening import row_parser
 from anabranch.connectors.files.rows import Numbered, Position, Refuse, behind
@@ -19,8 +23,10 @@ from anabranch.connectors.files.splits import count_rows, layout_of
 from anabranch.connectors.files.values import maker, plain_tuple
 from anabranch.connectors.storage import Location
 from anabranch.operators.sources import ReadFiles
+from anabranch.runtime.batch import TableItems
 
 Limit: TypeAlias = Callable[[], int]  # how many items there should be in the next chunk
+TakesTables: TypeAlias = Callable[[], bool]  # whether the next chunk may be a table
 Chunk: TypeAlias = tuple[list[Any], Sequence[int]]  # items, never none; their numbers
 Chunks: TypeAlias = Generator[Chunk, None, Position]
 
@@ -46,9 +52,28 @@ class ChunkParser:
         self._make = maker(kind.type)
         form = form_of(kind.type) if kind.format == "csv" else None
         self._form = form if is_arrows(form) else None
+        self._plain = plain_tuple(kind.type)
+        self._reader: ColumnReader | None = None
 
-    def parse(self, data: bytes, at: Position, refuse: Refuse, limit: Limit) -> Chunks:
-        """Give the items of the rows that begin at `at`; return what comes next."""
+    def parse(
+        self,
+        data: bytes,
+        at: Position,
+        refuse: Refuse,
+        limit: Limit,
+        takes_tables: TakesTables = lambda: False,
+    ) -> Chunks:
+        """Give the items of the rows that begin at `at`; return what comes next.
+
+        Whoever takes tables gets all of them as one.
+        """
+        if self._form is not None and self._plain and takes_tables():
+            found = self._table_of(data, self._form)
+            if found is not None and found.num_rows:
+                rows = found.num_rows
+                chunk: Any = TableItems(found, partial(_list_items, found, self._form))
+                yield chunk, range(at.row, at.row + rows)
+                return behind(data, at, rows)
         items = self._in_bulk(data)
         if items is None:
             slowly = self._parser.one_by_one(data, at, refuse)
@@ -72,6 +97,17 @@ class ChunkParser:
         except Exception:  # noqa: BLE001 - whatever it is, row by row it has a place
             return None
 
+    def _table_of(self, data: bytes, form: Form) -> pa.Table | None:
+        """Return the columns that kernels read, or Arrow, if that is exact."""
+        if self._reader is None:
+            self._reader = ColumnReader(form, self._names, self._kind.delimiter)
+        rows = count_rows(data, self._layout)
+        table = self._reader.read(data + bytes(BEHIND), len(data), rows)
+        if table is not None and table.num_rows == rows:
+            return table
+        delimiter = self._kind.delimiter
+        return csv_table(data, form, rows, columns=self._names, delimiter=delimiter)
+
     def _columns_of(self, data: bytes) -> list[list[Any]] | None:
         """Return what Arrow reads, if it reads it exactly."""
         form = self._form
@@ -83,6 +119,10 @@ class ChunkParser:
         if table is None:
             return None
         return [values_of(table.column(name)) for name in form.names]
+
+
+def _list_items(table: pa.Table, form: Form, start: int, stop: int) -> list[Any]:
+    return to_items(table.slice(start, stop - start), form)
 
 
 def slice_items(

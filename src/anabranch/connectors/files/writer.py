@@ -13,21 +13,30 @@ import shutil
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.connectors.files.arrow_items import without_codes
+from anabranch.connectors.files.columnar_csv import write_table
 from anabranch.connectors.files.columns import (
     RowValues,
     columns_of,
     have_writable_texts,
     refuse_unwritable_text,
 )
-from anabranch.connectors.files.csv import as_they_are, cells, csv_of_rows, encode_rows
+from anabranch.connectors.files.csv import (
+    as_they_are,
+    cells,
+    csv_of_rows,
+    csv_of_table,
+    encode_rows,
+)
 from anabranch.connectors.files.jsonl import encode_lines, json_line
 from anabranch.connectors.files.parquet import (
     arrow_types,
@@ -39,6 +48,7 @@ from anabranch.connectors.storage import Location, StorePath, locate
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteFiles
+from anabranch.runtime.batch import TableItems
 
 _DIGITS = 5
 _NUMBER = re.compile(r"part-(\d+)")
@@ -291,6 +301,12 @@ class Writer(ABC):
         """
         if self._broken is not None:
             raise self._broken
+        if isinstance(items, TableItems):
+            write = self._prepare_table(items.table)
+            if write is not None:
+                self._flush()
+                self._guard(write)
+                return True
         try:
             prepared = self._all_prepared(items)
         except Exception:  # noqa: BLE001 - whatever it is, one by one it has an item
@@ -345,6 +361,10 @@ class Writer(ABC):
     def _prepare(self, item: Any) -> Any:
         """Return what is held of an item; raise `OutputError` if it does not fit."""
 
+    def _prepare_table(self, table: pa.Table) -> Callable[[], None] | None:
+        """Return what writes the rows of a table; None if they must become items."""
+        return None
+
     def _all_prepared(self, items: Sequence[Any]) -> Sequence[Any]:
         """Return what is held of items; raise an error if one does not fit."""
         return list(map(self._prepare, items))
@@ -377,6 +397,15 @@ class CsvWriter(Writer):
         if rows is not None and as_they_are(rows) and have_writable_texts(rows):
             return rows
         return super()._all_prepared(items)
+
+    def _prepare_table(self, table: pa.Table) -> Callable[[], None] | None:
+        if self._rows.names != tuple(table.column_names):
+            return None
+        texts: Iterable[bytes | memoryview] | None = write_table(table)
+        if texts is None:
+            text = csv_of_table(without_codes(table))
+            texts = None if text is None else (text,)
+        return None if texts is None else partial(self._file.writelines, texts)
 
     def _write_out(self, held: list[Any]) -> None:
         if not self._headed and self._rows.names is not None:
@@ -438,6 +467,20 @@ class ParquetWriter(Writer):
                 refuse_misfit(name, value, self._types[name])
         refuse_unwritable_text(values, self._rows.names)
         return values
+
+    def _prepare_table(self, table: pa.Table) -> Callable[[], None] | None:
+        if self._rows.names != tuple(table.column_names):
+            return None
+        plain = without_codes(table)
+        empty = table_of_values([], self._rows.names, self._types)
+        if plain.schema.types != empty.schema.types:
+            return None
+        self._bytes += plain.nbytes
+
+        def write() -> None:  # the file is open by now
+            self._file.write_table(plain.cast(self._file.schema))
+
+        return write
 
     def _write_out(self, held: list[Any]) -> None:
         self._weighed = 0

@@ -172,6 +172,10 @@ class LocalFlow:
         """Return how many items of a source should come at a time."""
         return self.network.limit(source)
 
+    def takes_tables(self, source: str) -> bool:
+        """Tell whether the next items of a source may come as a table."""
+        return self.network.takes_tables(source)
+
     def end(self, source: SourceThread) -> None:
         """Close the stream of a source that has been read to its end."""
         try:

@@ -417,6 +417,11 @@ class Network:
         (replica,) = self.replicas[source]
         return replica.limit
 
+    def takes_tables(self, source: str) -> bool:
+        """Tell whether the next items of a source may come as a table."""
+        (replica,) = self.replicas[source]
+        return replica.program is not None and replica.program.takes_tables
+
     def _look_ahead(self, replica: Replica, owner_of: Mapping[Inlet, Replica]) -> None:
         """Find what a thread goes on with, and where it may have to wait for room."""
         behind = [owner_of[slot.inlet] for slot in replica.slots]

@@ -252,6 +252,9 @@ class Into(Protocol):
     def limit(self, source: str) -> int:
         """Return how many items should come at a time."""
 
+    def takes_tables(self, source: str) -> bool:
+        """Tell whether the next items may come as a table."""
+
     def end(self, source: SourceThread) -> None:
         """Take note that a source has been read to its end."""
 
@@ -356,13 +359,16 @@ class SourceThread:
         reader = open_reader(self.op, self._on_error)
         if isinstance(reader, LiveReader):
             self._drive_live(reader)
-        elif (chunks := reader.chunks(self._limit)) is not None:
+        elif (chunks := reader.chunks(self._limit, self._takes_tables)) is not None:
             self._drive_chunks(chunks)
         else:
             self._drive_reader(reader.read_numbered())
 
     def _limit(self) -> int:
         return self._into.limit(self.op.name)
+
+    def _takes_tables(self) -> bool:
+        return self._into.takes_tables(self.op.name)
 
     def _drive_chunks(self, chunks: Generator[Chunk, None, Any]) -> None:
         """Send on what is there without a wait, so that nothing has to be held back."""

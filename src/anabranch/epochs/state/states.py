@@ -18,6 +18,7 @@ from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
 from anabranch.runtime.clocked import FORGET, TURN
 from anabranch.runtime.keys import key_bytes, key_hash, key_rank, rank_bytes
+from anabranch.runtime.state import LentStates
 
 MOST_BUCKETS = 1 << 14
 _FOR_REPLICA = 4  # buckets, so that no replica has many more keys than another
@@ -61,7 +62,7 @@ def index_of(number: int) -> bytes:
     return b"%04d@" % number
 
 
-class StoredStates(dict[Any, State]):
+class StoredStates(LentStates):
     """The states of one operator that this epoch has touched.
 
     `whole` loads all of them at the start, for an operator that has something to say
@@ -102,6 +103,8 @@ class StoredStates(dict[Any, State]):
             self[()]
 
     def __missing__(self, key: Any) -> State:
+        if self._find_lent(key):
+            return self[key]
         raw = self._raw(key)
         old = self._bucket(key).get(raw)
         if old is None or self._pickler is None:
@@ -113,6 +116,7 @@ class StoredStates(dict[Any, State]):
 
     def load_all(self) -> None:
         """Read the states of every key of the replica."""
+        self.settle()
         for bucket in self._buckets.values():
             for raw, old in bucket.states(self.prefix):
                 key, state = self._load(old)

@@ -7,8 +7,11 @@ happened yet, and the caller runs the batch in Python.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,8 +36,9 @@ from anabranch.runtime.columns.kept_state import (
     transpose,
 )
 from anabranch.runtime.columns.tables import StringTables
-from anabranch.runtime.columns.windows import KeyRange, WindowPlan, window_plan
+from anabranch.runtime.columns.windows import KeyRange, WindowPlan, ramps, window_plan
 from anabranch.runtime.compiled.build import Fire, compile_columns
+from anabranch.runtime.state import LentStates
 
 _MOST_STRINGS = 200_000  # in the pools; with more of them, Python is as fast
 _MOST_OUTPUTS = 1 << 24  # of a batch
@@ -194,8 +198,12 @@ class _Step:
         self._constants = np.array(codes or [0], np.int64)
         self._room = 0
         self._plan: WindowPlan | None = None
+        self._size = 0  # of windows that tumble by count
         if kernel.window is not None:
-            self._plan = window_plan(kernel.window.window, kernel.window.kind)
+            window = kernel.window.window
+            self._plan = window_plan(window, kernel.window.kind)
+            if window.count is not None and window.every is None:
+                self._size = window.count
 
     def run(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
         if not batch.count:
@@ -310,9 +318,9 @@ class _Step:
 
     def _open(self, keys: list[Any]) -> list[Any]:
         """Return the states of keys; those that are new are not among them yet."""
-        states = self._states
-        assert states is not None  # noqa: S101
-        new = [key not in states for key in keys]
+        states: Any = self._states
+        here = partial(dict.__contains__, states)  # what others hold stays with them
+        new = [not here(key) for key in keys]
         try:
             return [states[key] for key in keys]
         except Exception as error:
@@ -320,8 +328,17 @@ class _Step:
             raise UnfitError(msg) from error
         finally:
             for key, is_new in zip(keys, new, strict=True):
-                if is_new and self._key and key in states:
+                if is_new and self._key and here(key):
                     del states[key]  # nobody has asked for it yet
+
+    def _open_others(self, keys: list[Any]) -> list[Any]:
+        """Return the states of keys that a holder does not have; it keeps its own."""
+        states: Any = self._states
+        holder, states.holder = states.holder, None
+        try:
+            return self._open(keys)
+        finally:
+            states.holder = holder
 
     def _scan(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
         kernel, states = self.kernel, self._states
@@ -345,10 +362,67 @@ class _Step:
         commits.append(commit)
         return self._gather(batch, outs)
 
+    def _tumble(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
+        """Run windows of so many items of each key; what they hold stays in columns."""
+        states, size = self._states, self._size
+        assert isinstance(states, LentStates)  # noqa: S101 - since windows tumble
+        held = states.holder
+        if not isinstance(held, HeldWindows):
+            held = HeldWindows()
+        elif held.is_too_large_for(batch.count):
+            states.settle()
+            held = HeldWindows()
+        keys, codes = self._slots(batch)
+        places = held.place(keys)
+        new = [key for key, place in zip(keys, places, strict=True) if place < 0]
+        opened = self._open_others(new)
+        known = len(held.keys)
+        numbers = np.array(places, np.int64)
+        numbers[numbers < 0] = np.arange(known, known + len(new))
+        lengths = list(map(len, opened))
+        waiting = [item for items in opened for item in items]
+        parts = [] if held.batch is None else [held.batch.columns]
+        if waiting:
+            parts.append(tuple(_list_columns(waiting, batch.shape, self._pools)))
+        columns = [*parts, batch.columns]
+        joined = tuple(map(_join, zip(*columns, strict=True))) if parts else columns[0]
+        before = np.concatenate([held.counts, np.array(lengths, np.int64)])
+        slots = np.concatenate(
+            [np.repeat(np.arange(len(before)), before), numbers[codes]]
+        )
+        whole = ColumnBatch(batch.shape, joined, len(slots))
+        order = np.argsort(_narrow(slots, len(before)), kind="stable")
+        totals = np.bincount(slots, minlength=len(before))
+        closing = totals // size
+        firsts = np.cumsum(totals) - totals
+        starts = np.repeat(firsts, closing) + ramps(closing) * size
+        triggers = order[starts + (size - 1)]
+        closed_by = np.argsort(triggers, kind="stable")
+        starts = starts[closed_by]
+        outs = self._outputs(len(starts))
+        fields = [
+            array[order] for n in self.kernel.reads for array in whole.columns[n].arrays
+        ]
+        self._call(len(starts), [starts, starts + size], fields, [], outs)
+        counts = totals - closing * size
+        left = np.repeat(firsts + closing * size, counts) + ramps(counts)
+        kept = whole.take(order[left])
+
+        def commit() -> None:
+            for key in new:
+                dict.pop(states, key, None)
+            held.keep(new, kept, counts)
+            states.holder = held
+
+        commits.append(commit)
+        return self._gather(batch, outs, triggers[closed_by] - int(before.sum()))
+
     def _window(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
         """Run the windows that the items of a batch close, in the order they do so."""
         states, plan, window = self._states, self._plan, self.kernel.window
         assert states is not None and plan is not None and window is not None  # noqa: PT018, S101
+        if self._size and isinstance(states, LentStates):
+            return self._tumble(batch, commits)
         keys, slots = self._slots(batch)
         old = self._open(keys)
         whole, slots, held = self._with_held(batch, old, slots, plan)
@@ -408,6 +482,43 @@ class _Step:
 
 
 _NOTHING = np.zeros(0, np.int64)
+_HELD_KEYS = 1 << 16  # that are held for longer than a batch needs them
+
+
+@dataclass
+class HeldWindows:
+    """What the windows of keys hold, in columns: `counts` items of each key in turn."""
+
+    keys: list[Any] = field(default_factory=list)
+    counts: Numpy = field(default_factory=lambda: _NOTHING)
+    batch: ColumnBatch | None = None
+    _places: dict[Any, int] = field(default_factory=dict)
+
+    def place(self, keys: Sequence[Any]) -> list[int]:
+        """Return the places of keys; -1 for those that are new."""
+        return [self._places.get(key, -1) for key in keys]
+
+    def is_too_large_for(self, items: int) -> bool:
+        """Tell whether so few items do not pay for going through all that is held."""
+        return len(self.keys) > max(4 * items, _HELD_KEYS)
+
+    def keep(self, new: Sequence[Any], batch: ColumnBatch, counts: Numpy) -> None:
+        """Hold other items, also of new keys."""
+        self._places.update(zip(new, itertools.count(len(self.keys))))
+        self.keys += new
+        self.batch, self.counts = batch, counts
+
+    def put_back(self, states: dict[Any, Any]) -> None:
+        """Make states of what is held, as the interpreter has them."""
+        if self.batch is None:
+            return
+        items, cuts = self.batch.items(), np.cumsum([0, *self.counts.tolist()]).tolist()
+        for key, (start, end) in zip(self.keys, itertools.pairwise(cuts), strict=True):
+            states.setdefault(key, items[start:end])
+
+
+def _join(columns: Sequence[BatchColumn]) -> BatchColumn:
+    return functools.reduce(BatchColumn.join, columns)
 
 
 def _first_come(numbers: Numpy) -> tuple[Numpy, Numpy]:

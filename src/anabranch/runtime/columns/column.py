@@ -369,8 +369,11 @@ class BatchColumn:
             return BatchColumn(self.shape, self._pools, listed=listed)
         if other._arrays is None and self.kind in _ARROW:
             first, then = self.arrow, other.arrow
-            if then.type != first.type:  # codes of strings
-                then = then.cast(first.type)
+            if then.type != first.type:  # one of them has codes of strings
+                first, then = (
+                    one.cast(getattr(one.type, "value_type", one.type))
+                    for one in (first, then)
+                )
             arrow = pa.concat_arrays([first, then])
             return BatchColumn(self.shape, self._pools, arrow=arrow)
         pairs = zip(self.arrays, other.arrays, strict=True)

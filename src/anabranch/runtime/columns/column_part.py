@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from anabranch.graph.graph import Graph
 from anabranch.plan.column_kernels import ColumnKernel
+from anabranch.runtime.batch import TableItems
 from anabranch.runtime.columns.chain import ColumnBatch, ColumnChain, Commit
 from anabranch.runtime.columns.column import Numpy, UnfitError
 from anabranch.runtime.compiled.part import GoneWrongError, name_part, write_calls
@@ -84,6 +86,24 @@ class ColumnPart:
         except UnfitError as error:
             raise GoneWrongError from error
         return flow, ColumnStream(batch, len(items))
+
+    def run_table(self, table: pa.Table) -> tuple[ColumnFlow, ColumnStream]:
+        """Do what `run` does, for the items of a table; raise `UnfitError` alike."""
+        flow = ColumnFlow()
+        batch = self._run(self._chain.of_table(table), flow.changes)
+        return flow, ColumnStream(batch, table.num_rows)
+
+    def table_of(self, stream: ColumnStream) -> TableItems | None:
+        """Return the items that a part has given as a table; None if they fit none."""
+        batch = stream.batch
+        names = getattr(batch.shape.type, "_fields", ("value",))
+        if len(names) != len(batch.columns):
+            return None
+        try:
+            table = batch.table()
+        except UnfitError:
+            return None
+        return TableItems(table, lambda start, stop: batch.items()[start:stop])
 
     def items_of(self, stream: ColumnStream) -> list[Any]:
         """Return the items that a part has given."""

@@ -233,15 +233,34 @@ class TieredProgram(Program):
                 views += program.parts
         return tuple(views)
 
+    @property
+    def takes_tables(self) -> bool:
+        self._compile_if_known()
+        return self._staged is not None and self._staged.takes_tables
+
+    def run_table(self, table: Any, positions: Columns | None) -> bool:
+        staged, began_s = self._staged, perf_counter()
+        if staged is None or not staged.takes_tables:
+            return False
+        if not staged.run_table(table, positions, self.exits):
+            return False
+        self._note_columns(len(table), 0)
+        self._compiled_cost.add(len(table), perf_counter() - began_s)
+        self._judge(staged)
+        return True
+
+    def _compile_if_known(self) -> None:
+        if not self._compiling and (self._choice.when == "at once" or self._is_known()):
+            self._compiling = True
+            self._compile()
+
     def run(
         self,
         items: Sequence[Any],
         positions: Columns | None = None,
         entries: Sequence[int] | None = None,
     ) -> None:
-        if not self._compiling and (self._choice.when == "at once" or self._is_known()):
-            self._compiling = True
-            self._compile()
+        self._compile_if_known()
         count, began_s = length_hint(items), perf_counter()
         staged = self._staged
         if staged is None:

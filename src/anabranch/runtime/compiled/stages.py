@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from anabranch.graph.graph import Edge, Graph
+from anabranch.runtime.columns.column_part import ColumnPart, ColumnStream
 from anabranch.runtime.compiled.part import (
     ArrayStream,
     AtWork,
@@ -133,6 +134,39 @@ class Staged:
         if failure is not None:
             raise failure
 
+    @property
+    def takes_tables(self) -> bool:
+        """Whether the part has the batch to itself, and takes tables."""
+        alone = self.stages.before is None and self.stages.behind is None
+        return alone and isinstance(self.stages.part, ColumnPart)
+
+    def run_table(
+        self, table: Any, positions: Columns | None, exits: Mapping[Edge, Exit]
+    ) -> bool:
+        """Send a table through; False: nothing has happened, and Python must."""
+        part = self.stages.part
+        assert isinstance(part, ColumnPart)  # noqa: S101 - it takes tables
+        try:
+            flow, stream = part.run_table(table)
+        except Exception:  # noqa: BLE001 - nothing has changed, and Python can do it
+            return False
+        self.failed_batches = 0
+        self.done += len(table)
+        for change in flow.changes:
+            change()
+        columns = None
+        if self._positions is not None and positions is not None:
+            width = self._positions.after[part.shape.last]
+            columns = columns_of(stream, positions, width)
+        made = part.table_of(stream)
+        edges = part.graph.out_edges(part.shape.last)
+        if made is None or len(edges) > 1:
+            self._leave(part.items_of(stream), columns, exits)
+        else:
+            self._leave([], columns, exits)
+            exits[edges[0]].tables.append(made)
+        return True
+
     def _take(self, before: Program) -> tuple[list[Any], Columns | None]:
         """Take what goes on to the part; a fan-out gives it once for each branch."""
         first = before.exits[self._cuts[0]]
@@ -198,7 +232,7 @@ class Staged:
                 continue
             own = columns
             if edge in self._positions.branch:
-                own = [*columns, [self._positions.branch[edge]] * len(made)]
+                own = [*columns, [self._positions.branch[edge]] * len(columns[0])]
             for column, numbers in zip(exits[edge].positions, own, strict=True):
                 column.extend(numbers)
 
@@ -258,7 +292,9 @@ def _move(program: Program, exits: Mapping[Edge, Exit]) -> None:
         left.clear()
 
 
-def columns_of(stream: ArrayStream, positions: Columns, width: int) -> Columns:
+def columns_of(
+    stream: ArrayStream | ColumnStream, positions: Columns, width: int
+) -> Columns:
     """Return the positions of what a part has given.
 
     An output has the position of its trigger. Where positions get longer inside the
