@@ -6,6 +6,7 @@ that the analysis followed: a special method that Python calls, or one that an e
 calls, may have an effect like any other.
 """
 
+import ast
 import random
 import sys
 import threading
@@ -112,6 +113,47 @@ ENGINES = {
         "class V:\n    def __iter__(self):\n        return iter([1])\n"
         "def program(ab):\n    return ab.from_iterable([1]).flat_map(lambda n: V())\n"
     ),
+    "the place of a window is a property": (
+        "class T:\n    def __init__(self, n):\n        self.n = n\n"
+        "    @property\n    def at(self):\n        return self.n\n"
+        "def program(ab):\n    s = ab.from_iterable([T(1), T(5), T(9)])\n"
+        "    return s.window(time=4, on='at').aggregate(len)\n"
+    ),
+    "the least of a column is compared": (
+        "class V:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def __lt__(self, o):\n        return self.n < o.n\n"
+        "    def __gt__(self, o):\n        return self.n > o.n\n"
+        "class T:\n    def __init__(self, n):\n        self.v = V(n)\n"
+        "def program(ab):\n    s = ab.from_iterable([T(1), T(2)])\n"
+        "    return s.window(count=2).aggregate(low=ab.min('v'), high=ab.max('v'))\n"
+    ),
+    "items of a file are made by their constructor": (
+        "import pathlib, tempfile\n"
+        "FILE = pathlib.Path(tempfile.mkdtemp()) / 'rows.csv'\n"
+        "FILE.write_text('n\\n1\\n2\\n')\n"
+        "@dataclass(frozen=True)\nclass T:\n    n: int\n"
+        "    def __post_init__(self):\n        check(self.n)\n"
+        "def check(n):\n    assert n\n"
+        "def program(ab):\n    return ab.read_csv(FILE, T).map(lambda t: t.n)\n"
+    ),
+    "the result of a route is gone through": (
+        "class V:\n    def __iter__(self):\n        return iter([0, 1])\n"
+        "def program(ab):\n    return ab.from_iterable([1]).split(lambda n: V(), 2)[0]\n"
+    ),
+    "a lookup hashes and compares": (
+        "class K(NamedTuple):\n    n: int\n    @property\n    def k(self):\n"
+        "        return self.n\n"
+        "def program(ab):\n    s = ab.from_iterable([K(1), K(2)])\n"
+        "    return s.key_by('k').scan(lambda s, t: (t, s), None)\n"
+    ),
+    "the state of a scan has operators": (
+        "class S:\n    def __init__(self, n=0):\n        self.n = n\n"
+        "    def __add__(self, o):\n        return S(self.n + o)\n"
+        "    def __bool__(self):\n        return self.n > 1\n"
+        "def program(ab):\n    def step(s, n):\n        s = s + n\n"
+        "        return s, 1 if s else 0\n"
+        "    return ab.from_iterable([1, 2]).scan(step, S())\n"
+    ),
     "what is merged is compared": (
         "class K:\n    def __init__(self, n):\n        self.n = n\n"
         "    def __lt__(self, o):\n        return self.n < o.n\n"
@@ -139,7 +181,7 @@ def stream_of(module):
     return ab.from_iterable(module.ITEMS).map(module.operator, name="it")
 
 
-def functions_that_run(program, filename):
+def functions_that_run(program, filename, **options):
     """Run a program; return the functions of a file that were called, by name."""
     called = set()
 
@@ -150,7 +192,7 @@ def functions_that_run(program, filename):
     sys.settrace(note)
     threading.settrace(note)
     try:
-        ab.run(program, on="sequential")
+        ab.run(program, on="sequential", **options)
     finally:
         sys.settrace(None)
         threading.settrace(None)
@@ -165,7 +207,13 @@ def unforeseen(text, folder):
     found = learn(build_graph([sink])).findings
     followed = {node for each in found.values() for one in each for node in one.visited}
     run = functions_that_run(sink, module.__file__)
-    return sorted(code.co_qualname for code in run if node_of(code) not in followed)
+    lines = {node.lineno for node in followed if isinstance(node, ast.Lambda)}
+    return sorted(
+        code.co_qualname
+        for code in run
+        if node_of(code) not in followed
+        and not (code.co_name == "<lambda>" and code.co_firstlineno in lines)
+    )
 
 
 @pytest.mark.parametrize("method", OPERATIONS)
@@ -176,6 +224,40 @@ def test_special_methods_that_python_calls_are_followed(method, tmp_path):
 @pytest.mark.parametrize("program", ENGINES.values(), ids=ENGINES)
 def test_methods_that_engines_call_are_followed(program, tmp_path):
     assert [] == unforeseen(program, tmp_path)
+
+
+def test_the_hooks_of_pickling_are_followed(tmp_path):
+    text = (
+        "LOG = []\nclass T:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def __getstate__(self):\n        LOG.append(1)\n        return self.n\n"
+        "    def __setstate__(self, n):\n        LOG.append(2)\n        self.n = n\n"
+        "ITEMS = [T(1)]\ndef operator(item):\n    return item.n\n"
+    )
+    module = module_of(f"{HEADER}{text}\n", tmp_path)
+    found = learn(build_graph([stream_of(module).to_list()])).findings["it"]
+    followed = {node for one in found for node in one.visited}
+
+    assert {True} == {
+        node_of(getattr(module.T, name).__code__) in followed
+        for name in ("__getstate__", "__setstate__")
+    }
+
+
+def test_the_function_that_takes_dead_letters_is_followed(tmp_path):
+    text = (
+        "FAILED = []\nclass Note:\n    def __init__(self, failure):\n"
+        "        self.text = str(failure)\n"
+        "def on_error(failure):\n    FAILED.append(Note(failure))\n"
+        "ITEMS = [1, 0]\ndef operator(item):\n    return 1 // item\n"
+    )
+    module = module_of(f"{HEADER}{text}\n", tmp_path)
+    sink = stream_of(module).to_list()
+    found = learn(build_graph([sink]), module.on_error).findings
+    followed = {node for each in found.values() for one in each for node in one.visited}
+    run = functions_that_run(sink, module.__file__, on_error=module.on_error)
+
+    assert {"operator", "on_error", "Note.__init__"} == {c.co_qualname for c in run}
+    assert [] == [code.co_qualname for code in run if node_of(code) not in followed]
 
 
 RUNNABLE = {
@@ -209,3 +291,85 @@ def test_operations_that_are_combined_run_nothing_else(seed, tmp_path):
     )
 
     assert [] == unforeseen(text, tmp_path)
+
+
+# What expressions of generated programs are made of; V is a class with special methods.
+LEAVES = ["V(1)", "V(item)", "item", "2", "'a'", "[V(2), V(1)]", "(V(1), 3)"]
+FORMS = [
+    *("({} + {})", "({} - {})", "({} * {})", "({} == {})", "({} < {})", "({} in [{}])"),
+    *(
+        "(-{})",
+        "(not {})",
+        "abs({})",
+        "repr({})",
+        "str({})",
+        "'{{:>3}}'.format({})",
+        "len([{}])",
+    ),
+    *("({} if {} else 0)", "({} and {})", "sorted([{}, {}])", "max({}, {})"),
+    *("sum([{}, {}], V(0))", "{{{}: {}}}", "[x for x in [{}, {}] if x]", "({}).n"),
+    *("list(map(lambda x: x, [{}]))", "any(x == {} for x in [{}])", "(hash({}) % 3)"),
+    *("copy.copy({})", "functools.reduce(lambda a, b: a + b, [{}, {}])", "bool({})"),
+]
+METHODS = {
+    "__add__(self, o)": "return V(self.n)",
+    "__radd__(self, o)": "return V(self.n)",
+    "__sub__(self, o)": "return NotImplemented",
+    "__rsub__(self, o)": "return 1",
+    "__mul__(self, o)": "return o",
+    "__neg__(self)": "return self",
+    "__abs__(self)": "return V(2)",
+    "__eq__(self, o)": "return isinstance(o, V) and self.n == o.n",
+    "__hash__(self)": "return hash(self.n)",
+    "__lt__(self, o)": "return id(self) < 0",
+    "__gt__(self, o)": "return False",
+    "__bool__(self)": "return bool(self.n)",
+    "__len__(self)": "return 1",
+    "__repr__(self)": "return 'V'",
+    "__str__(self)": "return f'v{self.n}'",
+    "__format__(self, how)": "return 'f'",
+    "__copy__(self)": "return V(self.n)",
+    "__getattr__(self, name)": "raise AttributeError(name)",
+}
+
+
+def generated(chance):
+    """Return a program with a class of some special methods, and expressions on it."""
+    chosen = chance.sample(list(METHODS), 7)
+    lines = ["class V:", "    def __init__(self, n):", "        self.n = n"]
+    for method in chosen:
+        lines += [f"    def {method}:", f"        {METHODS[method]}"]
+
+    def expression(depth):
+        if depth == 0 or chance.random() < 0.2:
+            return chance.choice(LEAVES)
+        form = chance.choice(FORMS)
+        return form.format(
+            *(expression(depth - 1) for _ in range(form.replace("{{", "").count("{}")))
+        )
+
+    lines += ["def attempt(f):", "    try:", "        f()"]
+    lines += ["    except Exception:", "        pass", "ITEMS = [1, 2]"]
+    lines += ["def operator(item):"]
+    lines += [f"    attempt(lambda: {expression(3)})" for _ in range(5)]
+    return "\n".join([*lines, "    return item"])
+
+
+def check_generated(seed, folder):
+    text = generated(random.Random(seed))
+
+    assert [] == unforeseen(text, folder), text
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_generated_programs_run_nothing_else(seed, tmp_path):
+    check_generated(seed, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hundred", range(10))
+def test_many_generated_programs_run_nothing_else(hundred, tmp_path):
+    for number in range(100):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        check_generated(100 + 100 * hundred + number, folder)

@@ -356,7 +356,8 @@ def _implicit(graph: Graph, op: Op, universe: Universe) -> Iterator[Findings]:
         found = [findings_of_construction(universe, op, kind)]
     else:
         found = [findings_of_readings(universe, op, items)]
-        found += [findings_of_pickling(universe, op, each) for each in items]
+        for each in items:
+            found += findings_of_pickling(universe, op, each)
     yield from (each for each in found if each is not None)
 
 

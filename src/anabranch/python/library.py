@@ -442,6 +442,8 @@ def _call_impure(
     at = here.place
     run.found.effect("impure", f"{here.callee} {why}", at)
     call_arguments(run, args, here)
+    if obj is hash:
+        run_builtin(run, obj, args.all(), here)
     escape(run, args.all(), here)
     if is_reflective(obj):
         run.found.writes_anything = run.found.writes_anything or at

@@ -476,13 +476,14 @@ def findings_of_construction(universe: Universe, op: Op, kind: Any) -> Findings 
     values = [_read_value(run, each) for each in fields.values()]
     cls = read_existing(run, kind, kind.__name__, here)
     run.call(cls, Arguments(values), here)
-    return _proved(run.found)
+    return _keep_proved(run.found)
 
 
-def _proved(found: Findings) -> Findings | None:
-    """Return findings unless nothing but what cannot be followed is among them."""
-    proved = any(each.kind != "unknown" for each in found.effects)
-    return found if proved else None
+def _keep_proved(found: Findings) -> Findings:
+    """Return findings without what cannot be followed."""
+    found.effects = {e: None for e in found.effects if e.kind != "unknown"}
+    found.writes_anything = found.calls_anyone = None
+    return found
 
 
 def _read_value(run: Interpreter, annotation: Any) -> Value:
@@ -492,19 +493,16 @@ def _read_value(run: Interpreter, annotation: Any) -> Value:
     return frozenset([Plain(annotation if isinstance(annotation, type) else None)])
 
 
-def findings_of_pickling(universe: Universe, op: Op, kind: Any) -> Findings | None:
-    """Return what sending items to another process changes, beside making a copy.
+def findings_of_pickling(universe: Universe, op: Op, kind: Any) -> Iterator[Findings]:
+    """Yield what sending items to another process changes, beside making a copy.
 
     What cannot be followed is not counted here: such hooks reach into their object.
     """
-    found: Findings | None = None
     for cls in {*universe.arriving.types, *([kind] if isinstance(kind, type) else [])}:
         for callee, args in _sending(cls) if is_users_class(cls) else ():
             run = Follower(universe)
-            here = _place_of(op)
-            run.call(frozenset([callee]), args, here)
-            found = _proved(run.found) or found
-    return found
+            run.call(frozenset([callee]), args, _place_of(op))
+            yield _keep_proved(run.found)
 
 
 def _sending(cls: type) -> Iterator[tuple[Root, Arguments]]:
