@@ -20,6 +20,7 @@ from anabranch.python.source import node_of
 from tests.python.test_programs import ACCEPTED, HEADER
 from tests.python.test_snippets import module_of
 
+TOO_LARGE = "the code is too large to follow"
 # special method: (its body, an expression that makes Python call it)
 OPERATIONS = {
     "__add__(self, o)": ("return 1", "V() + 1"),
@@ -201,10 +202,16 @@ def functions_that_run(program, filename, **options):
 
 
 def unforeseen(text, folder):
-    """Return the functions of a program that run and were not followed."""
+    """Return the functions of a program that run and were not followed.
+
+    Where the analysis says that the code is too large to follow, it claims nothing.
+    """
     module = module_of(f"{HEADER}{text}\n", folder)
     sink = stream_of(module).to_list()
     found = learn(build_graph([sink])).findings
+    effects = [e.text for each in found.values() for one in each for e in one.effects]
+    if TOO_LARGE in effects:
+        return [TOO_LARGE]
     followed = {node for each in found.values() for one in each for node in one.visited}
     run = functions_that_run(sink, module.__file__)
     lines = {node.lineno for node in followed if isinstance(node, ast.Lambda)}
@@ -309,6 +316,14 @@ FORMS = [
     *("({} if {} else 0)", "({} and {})", "sorted([{}, {}])", "max({}, {})"),
     *("sum([{}, {}], V(0))", "{{{}: {}}}", "[x for x in [{}, {}] if x]", "({}).n"),
     *("list(map(lambda x: x, [{}]))", "any(x == {} for x in [{}])", "(hash({}) % 3)"),
+    *(
+        "round(2.5, {})",
+        "list(enumerate('ab', {}))",
+        "('a' * {})",
+        "sorted([2, 1], key=V)",
+    ),
+    *("list(filter(V, [{}, {}]))", "([{}] == [{}])", "({} >= {})", "({} != {})"),
+    *("list(itertools.groupby([1, 1], V))", "np.sum({})", "format({})", "len({})"),
     *("copy.copy({})", "functools.reduce(lambda a, b: a + b, [{}, {}])", "bool({})"),
 ]
 METHODS = {
@@ -325,6 +340,9 @@ METHODS = {
     "__gt__(self, o)": "return False",
     "__bool__(self)": "return bool(self.n)",
     "__len__(self)": "return 1",
+    "__index__(self)": "return 1",
+    "__le__(self, o)": "return V(1)",
+    "sum(self, **k)": "return 1",
     "__repr__(self)": "return 'V'",
     "__str__(self)": "return f'v{self.n}'",
     "__format__(self, how)": "return 'f'",
@@ -351,25 +369,29 @@ def generated(chance):
     lines += ["def attempt(f):", "    try:", "        f()"]
     lines += ["    except Exception:", "        pass", "ITEMS = [1, 2]"]
     lines += ["def operator(item):"]
-    lines += [f"    attempt(lambda: {expression(3)})" for _ in range(5)]
+    lines += [f"    attempt(lambda: {expression(2)})" for _ in range(4)]
     return "\n".join([*lines, "    return item"])
 
 
-def check_generated(seed, folder):
-    text = generated(random.Random(seed))
+def check_generated(seeds, folder):
+    """Check the programs of some seeds, of which few may be too large to follow."""
+    given_up = 0
+    for seed in seeds:
+        text = generated(random.Random(seed))
+        inside = folder / str(seed)
+        inside.mkdir()
+        found = unforeseen(text, inside)
+        given_up += found == [TOO_LARGE]
 
-    assert [] == unforeseen(text, folder), text
+        assert found in ([], [TOO_LARGE]), text
+    assert given_up <= len(seeds) / 10
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_generated_programs_run_nothing_else(seed, tmp_path):
-    check_generated(seed, tmp_path)
+def test_generated_programs_run_nothing_else(tmp_path):
+    check_generated(range(12), tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("hundred", range(10))
 def test_many_generated_programs_run_nothing_else(hundred, tmp_path):
-    for number in range(100):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        check_generated(100 + 100 * hundred + number, folder)
+    check_generated(range(100 + 100 * hundred, 200 + 100 * hundred), tmp_path)

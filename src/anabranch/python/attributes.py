@@ -78,6 +78,7 @@ from anabranch.python.values import (
 )
 
 _WITHOUT_FIELDS = (list, dict, set, frozenset, tuple, bytearray)
+_REPLACING = ("__class__", "__bases__", "__dict__")  # all that an object has, at once
 _TEXTS_OF_XML = ("tag", "text", "tail")
 _NAMED_TUPLE_METHODS = ("_replace", "_asdict", "_make")
 _UNBOUND_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -127,6 +128,8 @@ def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
     """Return what an entry of a class gives when it is read through `owner`."""
     raw, cls, name = entry
     target = owner if owner is not None else Known(cls, cls.__name__)
+    if is_users_class(cls):  # another operator may put something else there
+        run.found.read(name, None, raw, here.place)
     match raw:
         case types.FunctionType() | classmethod() if (
             name in _NAMED_TUPLE_METHODS and not _is_users(raw)
@@ -608,6 +611,8 @@ def assign_attribute(
 ) -> None:
     """Do `value.name = stored`, running setters and `__setattr__`."""
     for root in value:
+        if name in _REPLACING and not isinstance(root, Fresh):
+            run.found.rebind(ANY_NAME, None, here.place)
         cls = class_of(root)
         raw = MISSING if cls is None else class_attribute(cls, name)
         if isinstance(raw, property):

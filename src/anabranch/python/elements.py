@@ -29,14 +29,14 @@ import math
 import pickle
 import pprint
 import types
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 import numpy as np
 
 from anabranch.graph.declarations import is_trusted
 from anabranch.python.classes import classes_of, member_of, parts_of_annotation
-from anabranch.python.implicit import BUILTINS, IMPLICIT
+from anabranch.python.implicit import BUILTINS, IMPLICIT, RESULTS
 from anabranch.python.known import can_be_shared, facts_of, module_of, why_impure
 from anabranch.python.objects import (
     CALLABLES,
@@ -53,6 +53,7 @@ from anabranch.python.objects import (
     is_scalar_type,
     is_users_class,
     is_users_code,
+    methods_run_by,
     parts_of_object,
     types_in,
 )
@@ -80,6 +81,9 @@ from anabranch.python.values import (
     Value,
     join,
 )
+
+# Of these, made here, the keys are told apart from what lies under them.
+TABLES = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)
 
 
 def note_unknown(run: Interpreter, text: str, here: Here) -> Value:
@@ -177,6 +181,13 @@ def _read_foreign(run: Interpreter, obj: Any, text: str, here: Here) -> Value:
 def list_elements(run: Interpreter, value: Value, here: Here) -> Value:
     """Return what indexing or iterating a value may give."""
     return join(_list_elements_of(run, root, here) for root in value)
+
+
+def look_up(run: Interpreter, root: Root, here: Here) -> Value:
+    """Return what a key or an index may give."""
+    if isinstance(root, Fresh) and root.type in TABLES:
+        return run.heap.values(root.site)
+    return _list_elements_of(run, root, here)
 
 
 def _list_elements_of(run: Interpreter, root: Root, here: Here) -> Value:
@@ -299,10 +310,25 @@ def run_special(
     ran: list[Value] = []
     for name in names:
         for function in find_candidates(run, root, name):
+            if not is_users_code(function.__code__):
+                text = f"{here.text} runs {function.__qualname__} of a package"
+                ran.append(note_unknown(run, text, here))
+                continue
             callee: Value = frozenset([Bound(root, function)])
             given = args or Arguments(rest=frozenset([root, Plain()]))
             ran.append(run.call(callee, given, here))
+            _run_on_result(run, ran[-1], function, here)
     return join(ran)
+
+
+def _run_on_result(
+    run: Interpreter, result: Value, function: types.FunctionType, here: Here
+) -> None:
+    """Run what Python runs on the result of a special method: is it true, the next."""
+    names = RESULTS.get(function.__name__)
+    for root in result if names is not None else ():
+        if not isinstance(root, Plain):
+            run_special(run, root, names or (), here)
 
 
 def run_builtin(run: Interpreter, obj: Any, value: Value, here: Here) -> None:
@@ -322,24 +348,18 @@ def run_operators(run: Interpreter, value: Value, here: Here) -> None:
     for root in find_operands(run, value):
         classes = classes_of(root, run.universe)
         for function in run.universe.operators(classes):
-            run.call(frozenset([Bound(root, function)]), args, here)
+            ran = run.call(frozenset([Bound(root, function)]), args, here)
+            _run_on_result(run, ran, function, here)
 
 
 def find_candidates(
     run: Interpreter, root: Root, name: str
-) -> list[types.FunctionType]:
+) -> Sequence[types.FunctionType]:
     """Return the functions of the user's that `name` may mean for a value."""
     classes = classes_of(root, run.universe)
     if classes is None:
         return run.universe.definitions(name)
-    return [
-        function
-        for each in classes
-        if isinstance(
-            function := function_in(class_attribute(each, name)), types.FunctionType
-        )
-        and is_users_code(function.__code__)
-    ]
+    return [each for cls in classes for each in methods_run_by(cls, name)]
 
 
 _NUMBERS = (int, float, bool, complex)
@@ -685,6 +705,8 @@ def _compared(obj: Any) -> Iterator[Any]:
 
 def _equals_itself_only(obj: Any) -> bool:
     cls = type(obj)
+    if cls is object:
+        return True
     if not is_users_class(cls) or isinstance(obj, enum.Enum):
         return False
     return class_attribute(cls, "__eq__") is object.__eq__

@@ -28,21 +28,24 @@ _BINARY: Final = {
 }
 
 
+ORDER: Final = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__")
+
+
 def _both(*names: str) -> tuple[str, ...]:
     """Return operators with their reflected forms."""
     return tuple(f"__{r}{name}__" for name in names for r in ("", "r"))
 
 
-_ORDER: Final = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__")
 _HASH: Final = ("__hash__", "__eq__")
 _TRUTH: Final = ("__bool__", "__len__")
 _STEPS: Final = ("__iter__", "__next__", "__getitem__")
-_READ: Final = ("__getattribute__", "__getattr__")
+READ_HOOKS: Final = ("__getattribute__", "__getattr__")
 _ALL_STEPS: Final = (*_STEPS, "__len__", "__length_hint__", "__missing__")
 
 IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
     # What expressions and statements run.
     **{op: _both(name) for op, name in _BINARY.items()},
+    "repeat": ("__index__",),
     **{f"{op}=": (f"__i{name}__", *_both(name)) for op, name in _BINARY.items()},
     "unary": ("__neg__", "__pos__", "__invert__", *_TRUTH),
     "truth": _TRUTH,
@@ -59,7 +62,7 @@ IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
     "iterate": ("__next__", "__len__"),
     "element": ("__getitem__", "__iter__", "__next__", "__missing__"),
     "set element": ("__setitem__", "__delitem__"),
-    "attribute": _READ,
+    "attribute": READ_HOOKS,
     "set attribute": ("__setattr__",),
     "delete attribute": ("__delattr__",),
     "with": ("__enter__", "__exit__"),
@@ -72,10 +75,10 @@ IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
     "call": ("__call__",),
     # What engines run on keys, times, columns and items.
     "key": _HASH,
-    "merge": (*_ORDER, "__bool__"),
-    "measure": (*_ORDER, "__bool__", *_both("sub", "floordiv", "mul", "add")),
+    "merge": (*ORDER, "__bool__"),
+    "measure": (*ORDER, "__bool__", *_both("sub", "floordiv", "mul", "add")),
     **dict.fromkeys(("sum", "mean"), _both("add", "truediv")),
-    **dict.fromkeys(("min", "max"), (*_ORDER, "__bool__")),
+    **dict.fromkeys(("min", "max"), (*ORDER, "__bool__")),
     "pickle": (
         *("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__"),
         *("__getnewargs_ex__", "__setstate__"),
@@ -90,16 +93,24 @@ BUILTINS: Final[Mapping[Any, tuple[str, ...]]] = {
     hash: ("__hash__",),
     bool: _TRUTH,
     abs: ("__abs__",),
-    round: ("__round__",),
+    round: ("__round__", "__index__"),
     int: ("__int__", "__index__", "__trunc__"),
     float: ("__float__", "__index__"),
-    **dict.fromkeys((isinstance, issubclass, callable), ("__class__", *_READ)),
-    **dict.fromkeys((iter, list, tuple, enumerate, zip), _ALL_STEPS),
-    **dict.fromkeys((map, filter, any, all), (*_ALL_STEPS, *_TRUTH)),
+    **dict.fromkeys((isinstance, issubclass, callable), ("__class__", *READ_HOOKS)),
+    **dict.fromkeys((iter, list, tuple), _ALL_STEPS),
+    enumerate: (*_ALL_STEPS, "__index__"),
+    **dict.fromkeys((map, filter, any, all, zip), (*_ALL_STEPS, *_TRUTH)),
     **dict.fromkeys((set, frozenset), (*_ALL_STEPS, *_HASH)),
     reversed: ("__reversed__", *_ALL_STEPS),
-    **dict.fromkeys((sorted, min, max), (*_ALL_STEPS, *_ORDER, *_TRUTH)),
+    **dict.fromkeys((sorted, min, max), (*_ALL_STEPS, *ORDER, *_TRUTH, "__index__")),
     sum: (*_ALL_STEPS, *_both("add")),
+}
+# What Python runs on the result of a special method.
+RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys((*ORDER, "__ne__", "__contains__", "__instancecheck__"), _TRUTH),
+    **dict.fromkeys(("__subclasscheck__", "__exit__"), _TRUTH),
+    **dict.fromkeys(("__len__", "__length_hint__"), ("__index__",)),
+    **dict.fromkeys(("__iter__", "__reversed__"), ("__next__",)),
 }
 IN_PLACE: Final = tuple(dict.fromkeys(n for op in _BINARY for n in IMPLICIT[f"{op}="]))
 

@@ -8,6 +8,7 @@ is under way. Calls into the user's functions are followed with the values at ha
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import enum
 import functools
@@ -102,6 +103,10 @@ def _construct(run: Interpreter, cls: type, args: Arguments, here: Here) -> Valu
             raw, types.WrapperDescriptorType | types.BuiltinFunctionType
         ):
             note_unknown(run, f"{here.callee} is constructed by {raw!r}", here)
+    if issubclass(cls, collections.OrderedDict):  # it takes in what it is given
+        run_special(
+            run, made, IMPLICIT["set element"], here, Arguments(rest=args.all())
+        )
     run_special(run, made, IMPLICIT["end"], here, Arguments())
     return root
 
@@ -320,10 +325,6 @@ class Follower(Interpreter):
         self._active: dict[Any, Frame] = {}
         self._calls = 0
 
-    def forget_calls(self) -> None:
-        """Follow each call anew, so that all it does is seen again."""
-        self._frames.clear()
-
     def call(self, callee: Value, args: Arguments, here: Here) -> Value:
         return call_all(self, callee, args, here)
 
@@ -377,15 +378,17 @@ class Follower(Interpreter):
 
     def _run(self, identity: Any, frame: Frame) -> None:
         """Execute a function until that brings nothing new, unless it is under way."""
-        if identity in self._active or frame.finished_at == self.progress:
-            return
-        self._active[identity] = frame
-        before = -1
-        while before != self.progress:
-            before = self.progress
-            execute(self, frame.code.body, frame)
-        frame.finished_at = before
-        del self._active[identity]
+        if identity not in self._active and frame.finished_at != self.progress:
+            self._active[identity] = frame
+            outer, self.changed_sites = self.changed_sites, frame.changed_sites
+            before = -1
+            while before != self.progress:
+                before = self.progress
+                execute(self, frame.code.body, frame)
+            frame.finished_at = before
+            self.changed_sites = outer
+            del self._active[identity]
+        self.changed_sites |= frame.changed_sites
 
     def _result(self, inner: Frame) -> Value:
         if not inner.code.generator:

@@ -93,6 +93,7 @@ _FUNCTIONS: Mapping[str, str] = {
     "fnmatch": "fnmatch fnmatchcase filter translate",
     "ast": "literal_eval",
     "tomllib": "loads",
+    "tomllib._parser": "loads",
     "pprint": "pformat",
     "http": "HTTPStatus HTTPMethod",
     "array": "array",
@@ -100,10 +101,10 @@ _FUNCTIONS: Mapping[str, str] = {
     "json.encoder": "JSONEncoder.default",
     "re": "compile match fullmatch search sub subn split findall finditer escape error",
     "hashlib": """md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384
-        sha3_512 blake2b blake2s new""",
+        sha3_512 blake2b blake2s new pbkdf2_hmac scrypt""",
     "_hashlib": """openssl_md5 openssl_sha1 openssl_sha224 openssl_sha256 openssl_sha384
         openssl_sha512 openssl_sha3_224 openssl_sha3_256 openssl_sha3_384
-        openssl_sha3_512 new""",
+        openssl_sha3_512 new pbkdf2_hmac scrypt""",
     "_blake2": "blake2b blake2s",
     "datetime": "datetime date time timedelta timezone",
     "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
@@ -166,7 +167,9 @@ _CHANGES_FIRST: Mapping[str, str] = {
 _VIEWS = _words(
     """asarray ascontiguousarray atleast_1d atleast_2d atleast_3d reshape ravel squeeze
     transpose swapaxes moveaxis broadcast_to diagonal array_split hsplit vsplit split
-    expand_dims flip fliplr flipud rot90 frombuffer diag ndarray take"""
+    expand_dims flip fliplr flipud rot90 frombuffer diag ndarray take einsum diff histogram
+    histogram2d float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
+    bool_"""
 )
 # Modules that C code reports as its own, with the public name.
 _PUBLIC = {
@@ -461,6 +464,27 @@ _KEYWORDS: Final[dict[int, tuple[str, ...]]] = {
 }
 
 
+_LOOKING_AT_RESULTS: Final = frozenset(
+    map(
+        id,
+        (
+            *(sorted, min, max, filter, iter, itertools.groupby, itertools.takewhile),
+            *(itertools.dropwhile, itertools.filterfalse, heapq.nlargest),
+            *(heapq.nsmallest, heapq.merge, bisect.bisect_left, bisect.bisect_right),
+        ),
+    )
+)
+
+
+def looks_at_results(function: Any) -> bool:
+    """Tell whether a function compares what others give, or asks if it is true.
+
+    >>> looks_at_results(sorted), looks_at_results(map)
+    (True, False)
+    """
+    return id(function) in _LOOKING_AT_RESULTS
+
+
 def called_arguments(function: Any, args: Arguments) -> Value:
     """Return the arguments of a known function that it may call.
 
@@ -663,7 +687,7 @@ _CLASSES: Final[Mapping[str, Facts]] = {
     ),
 }
 _PANDAS: Final = Facts(
-    changes=_words("insert pop update"),
+    changes=_words("insert pop update isetitem"),
     refused=_words("""to_csv to_excel to_parquet to_sql to_pickle to_feather to_hdf
         to_clipboard to_stata to_orc to_gbq to_xml to_html to_latex to_markdown eval query
         plot hist boxplot sample style now today utcnow"""),

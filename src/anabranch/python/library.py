@@ -69,6 +69,7 @@ from anabranch.python.known import (
     is_pure,
     is_reflective,
     leaves_memory_unset,
+    looks_at_results,
     module_of,
     resource_of,
     seeded_generator,
@@ -82,6 +83,7 @@ from anabranch.python.methods import (
     make_at,
     make_fresh,
     make_holding,
+    run_codec,
     take_in,
     write_log,
 )
@@ -128,6 +130,7 @@ _PLAIN_RESULTS: dict[int, type | None] = {
     **{id(each): int for each in (len, ord)},
     **{id(each): bool for each in (isinstance, issubclass, callable, all, any)},
     **{id(each): str for each in (json.dumps, re.sub, re.escape, pprint.pformat)},
+    **{id(each): bytes for each in (hashlib.pbkdf2_hmac, hashlib.scrypt)},
     id(re.compile): re.Pattern,
     id(ET.tostring): None,
 }
@@ -380,6 +383,7 @@ _OF_ANY_CLASS: Final = (
     "__weakref__",
 )
 GETTERS: Final = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
+_METHODS_OF_NUMPY: Final = {"amax": "max", "amin": "min", "around": "round"}
 _NEVER_CALLS = frozenset(map(id, (isinstance, issubclass, type, callable, repr, str)))
 
 
@@ -457,8 +461,8 @@ def _call_impure(
 def _call_changing(run: Interpreter, args: Arguments, here: Here) -> Value:
     """Call what changes its first argument, as `heappush` and `setitem` do."""
     first = args.positional[0]
-    call_arguments(run, args, here, args.keywords.get("key", NOTHING))
-    run_operators(run, args.all(), here)
+    made = call_arguments(run, args, here, args.keywords.get("key", NOTHING))
+    run_operators(run, args.all() | made, here)
     for root in first:
         names = (*IMPLICIT["set element"], *IN_PLACE)
         run_special(run, root, names, here, Arguments(rest=args.all()))
@@ -474,11 +478,26 @@ def _call_pure(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value
     if obj is isinstance or obj is issubclass:
         classes = join(args.positional[1:]) | args.rest
         check_class(run, classes, args.all(), here)
-    run_builtin(run, obj, args.all(), here)
+    looked_at = made if looks_at_results(obj) else NOTHING
+    run_builtin(run, obj, args.all() | looked_at, here)
     if module_of(obj) == "dataclasses" or obj is getattr(copy, "replace", None):
         _take_apart(run, obj, args, here)
+    if any(obj is each for each in (str, bytes, bytearray)):
+        run_codec(run, 1, args, here)
+    if module_of(obj).startswith("numpy"):
+        _run_methods_for_numpy(run, obj, args, here)
     watch_call(run, obj, args, here)
     return find_result(run, obj, args, made, here)
+
+
+def _run_methods_for_numpy(
+    run: Interpreter, obj: Any, args: Arguments, here: Here
+) -> None:
+    """Run the methods that NumPy calls on what is no array: `np.sum(x)` is `x.sum()`."""
+    name = getattr(obj, "__name__", "")
+    given = Arguments(rest=args.all() | PLAIN)
+    for root in find_operands(run, args.all()):
+        run_special(run, root, (name, _METHODS_OF_NUMPY.get(name, name)), here, given)
 
 
 def _take_apart(run: Interpreter, obj: Any, args: Arguments, here: Here) -> None:

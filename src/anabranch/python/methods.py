@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import datetime as dt
 import decimal
 import fractions
@@ -11,14 +13,18 @@ import logging
 import pathlib
 import re
 import uuid
+from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from anabranch.graph.declarations import is_trusted
+from anabranch.python import ir
 from anabranch.python.attributes import change, read_attribute
 from anabranch.python.classes import class_of, classes_of
 from anabranch.python.elements import (
+    TABLES,
     escape,
     find_operands,
     find_reachable,
@@ -26,6 +32,7 @@ from anabranch.python.elements import (
     look_inside,
     note_unknown,
     note_unknown_package,
+    read_existing,
     remember_order,
     run_operators,
     watch_iteration,
@@ -51,10 +58,13 @@ from anabranch.python.objects import (
     field_names,
     is_scalar_type,
     is_users_class,
+    is_users_code,
+    methods_run_by,
 )
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
+    KEYS,
     MADE,
     NOTHING,
     PLAIN,
@@ -70,6 +80,7 @@ from anabranch.python.values import (
     Method,
     Plain,
     Root,
+    Shared,
     Value,
     join,
 )
@@ -112,13 +123,16 @@ _RESULTS: dict[str, type] = {
 }
 _SAME_KIND = ("copy", "union", "intersection", "difference", "symmetric_difference")
 _GIVES_PARTS = ("get", "group", "start", "end", "span")
+_GIVES_VALUES = ("get", "setdefault", "pop")
 _TAKES_ELEMENTS = ("extend", "extendleft", "update", "subtract")
 _CLOCKS = ("now", "today", "utcnow")
 
 
-def call_method(  # noqa: C901, PLR0911 - one return for each kind of method
+def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of method
     run: Interpreter, owner: Root, name: str, args: Arguments, here: Here
 ) -> Value:
+    if name in ("encode", "decode"):
+        run_codec(run, 0, args, here)
     if isinstance(owner, Plain):
         return _call_method_of_plain(run, owner, name, args, here)
     if _is_trusted(run, owner):
@@ -135,12 +149,15 @@ def call_method(  # noqa: C901, PLR0911 - one return for each kind of method
         escape(run, args.all() | {owner}, here)
         return _note_unknown_method(run, name, here)
     made = call_arguments(run, args, here, _called(name, args))
-    run_operators(run, args.all() | {owner}, here)
+    compared = made if name == "sort" else NOTHING
+    run_operators(run, args.all() | compared | {owner}, here)
     watch_lookup(run, owner, name, args, here)
     watch_method(run, owner, name, args, here)
     if _may_be_array(owner, run.universe):
         written = arguments_written_by_method(name, args)
         change(run, written, NOTHING, here)
+    if isinstance(owner, Fresh) and owner.type in TABLES and name in _GIVES_VALUES:
+        return _look_up_in_table(run, owner, name, args, here)
     self_and_parts = look_inside(run, frozenset([owner])) | args.all() | made
     if is_changing:
         stored = args.all() | look_inside(run, args.all())
@@ -158,7 +175,71 @@ def call_method(  # noqa: C901, PLR0911 - one return for each kind of method
         self_and_parts = list_elements(run, args.all(), here)
         self_and_parts = list_elements(run, self_and_parts, here)
         return make_holding(run, itertools.chain, self_and_parts, here)
-    return _find_result(run, owner, name, self_and_parts, here)
+    return _find_result(run, Method(owner, name), args, self_and_parts, here)
+
+
+def _look_up_in_table(
+    run: Interpreter, owner: Fresh, name: str, args: Arguments, here: Here
+) -> Value:
+    """Return what a table has under a key, or what is given in its place."""
+    others = join([*args.positional[1:], *args.keywords.values(), args.rest])
+    if name == "setdefault":
+        run.heap.put(owner.site, KEYS, join(args.positional[:1]))
+    if name != "get":
+        stored = others if name == "setdefault" else NOTHING
+        change(run, frozenset([owner]), stored, here)
+    return run.heap.values(owner.site) | others | {Plain(type(None))}
+
+
+def run_codec(run: Interpreter, first: int, args: Arguments, here: Here) -> None:
+    """Run what the program has registered as an encoding, or to handle errors in one.
+
+    `first` is the position of the encoding; what handles errors is behind it.
+    """
+    if not isinstance(here.step, ir.Call) or len(args.all()) == 0:
+        return
+    for place, (name, find) in enumerate(_REGISTERED, first):
+        given = [
+            each.value
+            for index, each in enumerate(here.step.arguments)
+            if each.name == name or (index == place and not each.name)
+        ]
+        for register in given:
+            made = here.frame.code.made_by(register)
+            if not isinstance(made, ir.Const) or type(made.value) is not str:
+                if name == "errors":
+                    note_unknown(run, f"{here.text} handles errors", here)
+                continue
+            with contextlib.suppress(LookupError):
+                for function in find(made.value):
+                    if isinstance(function, FunctionType):
+                        callee = read_existing(run, function, made.value, here)
+                        error = make_at(run, (here.step, "error"), LibraryObject)
+                        run.call(callee, Arguments(rest=PLAIN | {error}), here)
+
+
+def _find_codec(name: str) -> tuple[Any, ...]:
+    """Return the functions of an encoding, if they are of the program."""
+    found = codecs.lookup(name)
+    both = (found.encode, found.decode)
+    return tuple(each for each in both if _is_users(each))
+
+
+def _find_handler(name: str) -> tuple[Any, ...]:
+    """Return the function that handles errors under a name, if it is of the program."""
+    found = codecs.lookup_error(name)
+    return (found,) if _is_users(found) else ()
+
+
+def _is_users(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return isinstance(code, CodeType) and is_users_code(code)
+
+
+_REGISTERED: tuple[tuple[str, Callable[[str], tuple[Any, ...]]], ...] = (
+    ("encoding", _find_codec),
+    ("errors", _find_handler),
+)
 
 
 def write_log(run: Interpreter, args: Arguments, here: Here) -> Value:
@@ -282,36 +363,44 @@ def make_holding(run: Interpreter, kind: Any, held: Value, here: Here) -> Value:
 
 
 def _find_result(
-    run: Interpreter,
-    owner: Root,
-    name: str,
-    self_and_parts: Value,
-    here: Here,
+    run: Interpreter, method: Method, args: Arguments, parts: Value, here: Here
 ) -> Value:
+    owner, name = method.owner, method.name
     known = classes_of(owner, run.universe)
     kind: type | None = dict if name == "_asdict" else None
     if isinstance(owner, Known) and name in ("_make", "fromkeys"):
         kind = owner.obj
     if known is not None and not any(map(is_users_class, known)):
         if name == "get" and all(issubclass(each, dict) for each in known):
-            return self_and_parts | {Plain(type(None))}
+            return parts | {Plain(type(None))}
         if name in _GIVES_PARTS:
-            return self_and_parts | PLAIN
-        kind = kind or _find_kind_of_result(run, known, name, self_and_parts)
+            return parts | PLAIN
+        kind = kind or _find_kind_of_result(run, known, name, parts)
     fresh = make_fresh(run, here, kind)
-    held = _texts(owner) if name in _GIVES_TEXTS else self_and_parts
+    held = _texts(owner) if name in _GIVES_TEXTS else parts
     if name in _SAME_KIND:
         remember_order(run, frozenset([owner]), fresh.site)
+    is_table = isinstance(owner, Fresh) and owner.type in TABLES
+    values = run.heap.values(owner.site) if is_table else held  # type: ignore[union-attr]
     if kind is _ITEMS or name == "most_common":
         pair = make_at(run, (here.step, "pair"), tuple)
-        run.heap.put(pair.site, ELEMENTS, held | PLAIN)
+        run.heap.put(pair.site, "[0]", held | PLAIN)
+        run.heap.put(pair.site, "[1]", values | PLAIN)
         held = frozenset([pair])
+    elif kind is _VALUES:
+        held = values
     run.heap.put(fresh.site, ELEMENTS, held)
-    if name in _ALWAYS_FRESH or kind is _VALUES:
+    if (name in _ALWAYS_FRESH and not _may_leave(name, args)) or kind is _VALUES:
         return frozenset([fresh])
     if isinstance(owner, Fresh):
-        return frozenset([fresh]) | self_and_parts
-    return frozenset([fresh, owner]) | self_and_parts
+        return frozenset([fresh]) | parts
+    return frozenset([fresh, owner]) | parts
+
+
+def _may_leave(name: str, args: Arguments) -> bool:
+    """Tell whether `astype` is told not to copy what is of that type already."""
+    told = "copy" in args.keywords or args.rest or len(args.positional) > 1
+    return name == "astype" and bool(told)
 
 
 def _find_kind_of_result(
@@ -448,12 +537,16 @@ def _may_be_array(owner: Root, universe: Universe) -> bool:
     return classes is None or not classes <= own
 
 
-def is_callable(root: Root) -> bool:
+def is_callable(root: Root) -> bool:  # noqa: PLR0911 - one return for each kind
     match root:
         case Closure() | Bound() | Method():
             return True
-        case Fresh(_, kind):
-            return kind is functools.partial
+        case Fresh(_, kind) if kind is functools.partial:
+            return True
+        case Fresh(_, type() as kind) | Input(type() as kind):
+            return bool(is_users_class(kind) and methods_run_by(kind, "__call__"))
+        case Shared(kinds=kinds):
+            return any(methods_run_by(kind, "__call__") for kind in kinds or ())
         case Known(obj=obj):
             if isinstance(obj, CALLABLES):
                 return True

@@ -30,6 +30,7 @@ import numpy as np
 
 from anabranch.graph.declarations import is_trusted
 from anabranch.graph.site import is_users_file, is_users_module
+from anabranch.python.implicit import ORDER, READ_HOOKS
 
 MISSING: Final = object()
 SCALARS: Final[tuple[type, ...]] = (
@@ -44,7 +45,11 @@ SCALARS: Final[tuple[type, ...]] = (
     *(TypeVar, ParamSpec, NewType, types.GenericAlias, types.UnionType),
     *(type(Union[int, str]), type(List[int]), type(Union)),  # noqa: UP006, UP007
 )
-_NAMESPACES = (types.SimpleNamespace, argparse.Namespace)  # instances, in all but name
+_NAMESPACES = (
+    object,
+    types.SimpleNamespace,
+    argparse.Namespace,
+)  # instances, in all but name
 CONTAINERS: Final[tuple[type, ...]] = (
     *(list, dict, set, tuple, frozenset, bytearray, collections.deque),
     *(types.MappingProxyType, np.ndarray),
@@ -62,6 +67,7 @@ _EXACT_SCALARS = frozenset(SCALARS) | {dt.datetime, dt.timezone, zoneinfo.ZoneIn
 _MOST_HELD = 10_000
 _COMPILED = (".pyx", ".pxd", ".pxi")  # by Cython, whose functions tell their source
 _VIEWS = (Iterator, KeysView, ValuesView, ItemsView)  # they do not tell of what
+_GENERATED = ("<string>", "<namedtuple", "<attrs")
 _PYTHONS_OWN = ("builtins", "itertools")
 _LARGEST_LOOKED_INTO = 256
 
@@ -130,7 +136,8 @@ def is_scalar_type(kind: Any) -> bool:
 def is_instance_of_users(obj: Any) -> bool:
     """Tell whether an object is an instance of a class that is written in Python.
 
-    A namespace is as good as one: its attributes are what it was given.
+    A namespace is as good as one: its attributes are what it was given. So is `object()`,
+    which has none.
     """
     return type(obj) in _NAMESPACES or is_users_class(type(obj))
 
@@ -180,6 +187,46 @@ def function_in(raw: Any) -> Any:
     if isinstance(raw, types.DynamicClassAttribute):  # a property of an enum
         return raw.fget
     return getattr(raw, "__func__", raw)
+
+
+# Their methods call nothing of a class but what its fields or its own methods are.
+_HARMLESS_BASES = ("abc", "contextlib", "dataclasses", "enum", "types", "typing")
+_STEPS_OF_BASES = ("__contains__", "__iter__", "__reversed__", "__ne__")
+
+
+def methods_run_by(  # noqa: PLR0911 - one return for each kind of home
+    cls: type, name: str
+) -> tuple[types.FunctionType, ...]:
+    """Return the functions that a special method of a class runs: the user's.
+
+    A method that a class has from a package, as of `total_ordering`, may run any of the
+    user's there; such a function is returned itself where it cannot be told which.
+    """
+    function = function_in(class_attribute(cls, name))
+    if not isinstance(function, types.FunctionType):
+        return ()
+    if is_users_code(function.__code__):
+        return (function,)
+    if not is_users_class(cls) or function.__code__.co_filename.startswith(_GENERATED):
+        return ()
+    own = {
+        each: found
+        for base in cls.__mro__
+        for each, raw in vars(base).items()
+        if isinstance(found := function_in(raw), types.FunctionType)
+        and is_users_code(found.__code__)
+    }
+    home = function.__globals__.get("__name__")
+    if home == "functools" and name in ORDER:  # as total_ordering derives it
+        return tuple(own[each] for each in ORDER if each in own)
+    if home in _HARMLESS_BASES or name in READ_HOOKS:
+        return ()
+    if home in ("collections", "collections.abc"):
+        called = [f for n, f in own.items() if n.startswith("__") and n != "__init__"]
+        if name in (*ORDER, "__ne__", "__hash__"):
+            return tuple(called)
+        return (function,) if called and name not in _STEPS_OF_BASES else ()
+    return (function,)
 
 
 def is_users_descriptor(raw: Any) -> bool:

@@ -58,6 +58,7 @@ from anabranch.python.objects import (
     class_attribute,
     contents,
     function_in,
+    held_objects,
     holds_set,
     is_instance_of_users,
     is_scalar,
@@ -235,6 +236,10 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
     run = Follower(universe)
     here = outermost(kind.step)
     step = read_existing(run, kind.step, "step", here)
+    for each in held_objects(
+        kind.initial
+    ):  # copied when a key comes for the first time
+        run.found.touch("initial", each, here.place)
     state = _state_object(run, kind.initial)
     while True:
         args = Arguments([state, items_of(item, universe)])
@@ -323,7 +328,7 @@ def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings
 def _keeps_nothing(run: Follower, instance: Value, item: Value, here: Here) -> bool:
     """Tell whether `process` leaves the instance, and all that it holds, as it was.
 
-    What has been learnt by now is what the attributes may be. The calls are followed
+    What has been learnt by now is what the attributes may be. The call is followed
     once more, and must change nothing that can be reached from the instance. Only what
     cannot change in another way may lie there: a function may have variables of its own,
     and an iterator is used up without being changed.
@@ -332,7 +337,6 @@ def _keeps_nothing(run: Follower, instance: Value, item: Value, here: Here) -> b
     made = [root for root in held if isinstance(root, Fresh)]
     if not all(isinstance(r, Plain | Known) or _is_plain_object(r) for r in held):
         return False
-    run.forget_calls()
     run.changed_sites.clear()
     process = read_attribute(run, instance, "process", here)
     result = run.call(process, Arguments([item]), here)

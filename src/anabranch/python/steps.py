@@ -11,6 +11,7 @@ import builtins
 import importlib.util
 import sys
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +32,10 @@ from anabranch.python.elements import (
     ORDER_FREE,
     are_whole_numbers,
     find_operands,
+    find_reachable,
     list_elements,
     look_inside,
+    look_up,
     note_unknown,
     note_unknown_code,
     note_unknown_package,
@@ -47,7 +50,7 @@ from anabranch.python.elements import (
     watch_text,
 )
 from anabranch.python.implicit import IMPLICIT, name_of_operator
-from anabranch.python.known import CHANGING_METHODS, CONTEXTS, facts_about
+from anabranch.python.known import CONTEXTS, facts_about
 from anabranch.python.library import check_class, number
 from anabranch.python.local_classes import (
     NotBuiltError,
@@ -60,6 +63,7 @@ from anabranch.python.objects import MISSING, class_attribute, is_users_class
 from anabranch.python.source import file_around, node_of
 from anabranch.python.values import (
     ELEMENTS,
+    KEYS,
     LOST,
     NOTHING,
     PLAIN,
@@ -78,6 +82,8 @@ from anabranch.python.values import (
     join,
 )
 
+_INDEXED = (list, np.ndarray, bytearray, deque)  # by numbers
+_UNARY = {"-": "neg", "+": "pos", "~": "invert"}
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))
 _KINDS: dict[str, type] = {"list": list, "set": set, "dict": dict, "tuple": tuple}
 # A class pattern with one positional part takes the whole value of these.
@@ -208,8 +214,10 @@ def apply_binary(run: Interpreter, one: ir.Binary, here: Here) -> Value:
     left, right = (here.frame.registers[each] for each in (one.left, one.right))
     if not one.in_place:
         return _combine(run, left, right, one.op, here)
-    if one.op == "+":  # a list takes in what it goes through
+    if one.op in ("+", "|"):  # a list or a table takes in what it goes through
         watch_iteration(run, right, here)
+        run_implicit(run, right, "unpack mapping", here)
+        list_elements(run, right, here)
     kept = change_in_place(run, left, right, one.op, here)
     return kept | _combine(run, left, right, one.op, here)
 
@@ -247,6 +255,8 @@ def _run_operator(
     to_right, to_left = Arguments([right]), Arguments([left])
     ran = [run_special(run, root, (plain,), here, to_right) for root in left]
     ran += [run_special(run, root, (reflected,), here, to_left) for root in right]
+    if op == "*":  # of a text or a list
+        run_implicit(run, left | right, "repeat", here)
     inner = find_operands(run, left | right) - left - right
     return join([*ran, run_implicit(run, inner, op, here, inner)])
 
@@ -298,7 +308,8 @@ def apply_unary(run: Interpreter, one: ir.Unary, here: Here) -> Value:
         return frozenset([Plain(bool)])
     if all(isinstance(r, Plain) for r in value):
         return frozenset([number(value)])
-    return frozenset([make_fresh(run, here)]) | ran
+    kind = _find_kind_of_both(run, value, _UNARY[one.op])
+    return frozenset([make_fresh(run, here, kind)]) | ran
 
 
 def compare_values(run: Interpreter, one: ir.Compare, here: Here) -> Value:
@@ -374,16 +385,19 @@ def build_container(run: Interpreter, one: ir.Build, here: Here) -> Value:
 
 
 def _build_dictionary(run: Interpreter, one: ir.Build, here: Here) -> Value:
-    registers, held = here.frame.registers, list[Value]()
+    registers, held, keys = here.frame.registers, list[Value](), list[Value]()
     for place in range(0, len(one.items), 2):
         first = registers[one.items[place]]
         if place in one.starred:
             run_implicit(run, first, "unpack mapping", here)
             held.append(list_elements(run, first, here))
         else:
-            held += [first, registers[one.items[place + 1]]]
-    run_hashing(run, join(held), here)
-    return make_holding(run, dict, join(held), here)
+            keys.append(first)
+            held.append(registers[one.items[place + 1]])
+    run_hashing(run, join([*held, *keys]), here)
+    made = make_holding(run, dict, join(held), here)
+    _keep_keys(run, made, join(keys))
+    return made
 
 
 def add_to_container(run: Interpreter, one: ir.Add, here: Here) -> None:
@@ -393,7 +407,11 @@ def add_to_container(run: Interpreter, one: ir.Add, here: Here) -> None:
     for root in registers[one.container]:
         if not isinstance(root, Fresh):
             continue
-        run.heap.put(root.site, ELEMENTS, held)
+        if root.type is dict:
+            run.heap.put(root.site, KEYS, registers[one.values[0]])
+            run.heap.put(root.site, ELEMENTS, registers[one.values[-1]])
+        else:
+            run.heap.put(root.site, ELEMENTS, held)
         if root.type is not list:
             run_hashing(run, held, here)
         if root.type is set:
@@ -427,7 +445,7 @@ def get_element(run: Interpreter, one: ir.GetElement, here: Here) -> Value:
             return join(_get_at(run, root, position, here) for root in value)
         case ir.Build(kind="slice"):
             return join(_slice(run, root, here) for root in value)
-    return list_elements(run, value, here)
+    return join(look_up(run, root, here) for root in value)
 
 
 def _slice(run: Interpreter, root: Root, here: Here) -> Value:
@@ -443,7 +461,7 @@ def _get_at(run: Interpreter, root: Root, position: int, here: Here) -> Value:
     if isinstance(root, Fresh) and root.type is tuple:
         exact = run.heap.get(root.site, f"[{position}]")
         return exact | run.heap.get(root.site, ELEMENTS)
-    return list_elements(run, frozenset([root]), here)
+    return look_up(run, root, here)
 
 
 def unpack_value(run: Interpreter, one: ir.Unpack, here: Here) -> None:
@@ -711,6 +729,15 @@ def set_element(run: Interpreter, one: ir.SetElement, here: Here) -> None:
     run_operators(run, registers[one.index], here)
     new = NOTHING if one.new is None else registers[one.new]
     assign_element(run, registers[one.value], new, here)
+    if one.new is not None:
+        _keep_keys(run, registers[one.value], registers[one.index])
+
+
+def _keep_keys(run: Interpreter, value: Value, index: Value) -> None:
+    """Remember what a table that is made here has as keys."""
+    for root in value:
+        if isinstance(root, Fresh) and root.type not in _INDEXED:
+            run.heap.put(root.site, KEYS, index)
 
 
 # -- control
@@ -738,8 +765,29 @@ def loop_over(run: Interpreter, one: ir.For, here: Here) -> None:
         for root in frame.registers[one.into]:
             if isinstance(root, Fresh) and root.type is set:
                 remember_order(run, source, root.site)
-    execute(run, one.body, frame)
+    if ordered:
+        execute(run, one.body, frame)
+    elif _changes_outer(run, one, frame):
+        watch_iteration(run, source, here)
     execute(run, one.orelse, frame)
+
+
+def _changes_outer(run: Interpreter, one: ir.For, frame: Frame) -> bool:
+    """Execute the body of a comprehension; tell whether it changes what stays behind.
+
+    A list that a helper appends to shows in which order the helper was called.
+    """
+    around: list[Value] = []
+    within: Frame | None = frame
+    while within is not None:
+        around += [v for name, v in within.variables.items() if "%" not in str(name)]
+        within = within.parent
+    kept = {r.site for r in find_reachable(run, join(around)) if isinstance(r, Fresh)}
+    outer, run.changed_sites = run.changed_sites, set()
+    execute(run, one.body, frame)
+    changed, run.changed_sites = run.changed_sites, outer
+    run.changed_sites |= changed
+    return not changed.isdisjoint(kept)
 
 
 def _is_order_free(run: Interpreter, one: ir.For, frame: Frame) -> bool:
@@ -857,13 +905,8 @@ def pass_over(_run: Interpreter, _one: ir.Instruction, _here: Here) -> None:
 
 def _leaves_traces(block: ir.Block) -> bool:
     """Tell whether a comprehension may show in which order it went through something."""
-    for one in ir.walk(block):
-        match one:
-            case ir.GetAttribute(name=name, called=True) if name in CHANGING_METHODS:
-                return True
-            case ir.Store(name=name) if "%" not in name:
-                return True
-    return False
+    stores = (one for one in ir.walk(block) if isinstance(one, ir.Store))
+    return any("%" not in one.name for one in stores)
 
 
 _VALUES: dict[type[ir.Instruction], Callable[[Any, Any, Here], Value]] = {

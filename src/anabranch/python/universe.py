@@ -25,6 +25,7 @@ from anabranch.python.objects import (
     function_in,
     is_users_class,
     is_users_code,
+    methods_run_by,
     runs_code,
 )
 from anabranch.python.source import SourceFile, file_of
@@ -210,10 +211,13 @@ def _functions_of(classes: Iterable[type]) -> dict[str, list[types.FunctionType]
         for base in cls.__mro__:
             for name, raw in vars(base).items():
                 function = function_in(raw)
-                if isinstance(function, types.FunctionType) and is_users_code(
-                    function.__code__
-                ):
+                if not isinstance(function, types.FunctionType):
+                    continue
+                if is_users_code(function.__code__):
                     found.setdefault(name, {})[function] = None
+                elif base is cls and function.__globals__ is vars(functools):
+                    ran = methods_run_by(cls, name)  # as total_ordering derives it
+                    found.setdefault(name, {}).update(dict.fromkeys(ran))
     return {name: list(functions) for name, functions in found.items()}
 
 

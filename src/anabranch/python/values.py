@@ -24,6 +24,7 @@ from anabranch.python.source import FunctionNode
 from anabranch.python.universe import Universe
 
 ELEMENTS = "[]"
+KEYS = "[key]"  # of a table: what is gone through, but not what a key gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,11 @@ class Heap:
         """Return whatever the object may hold."""
         return join(self._fields[site, n] for n in self._names.get(site, ()))
 
+    def values(self, site: int) -> Value:
+        """Return whatever the object may hold, but for the keys of a table."""
+        names = (n for n in self._names.get(site, ()) if n != KEYS)
+        return join(self._fields[site, n] for n in names)
+
     def elements(self, site: int) -> Value:
         """Return what may be found by index, key or iteration."""
         names = (n for n in self._names.get(site, ()) if n.startswith("["))
@@ -270,6 +276,7 @@ class Frame:
     returned: Value = NOTHING
     yielded: Value = NOTHING
     finished_at: int = -1
+    changed_sites: set[int] = field(default_factory=set)  # by it and what it calls
 
     def current(self, name: str) -> Value:
         """Return what a variable may stand for at the statement that is executed."""
