@@ -78,6 +78,7 @@ RUNS = (
     ),
     Run("checkpoint/digests"),
     Run("compile/time", quick=("100", "1000")),
+    Run("local/verify", quick=("--items", "20000", "--runs", "2")),
     Run("peers", ("--trades", "2000000", "--write"), ("--peers", "loop,anabranch")),
 )
 
