@@ -14,7 +14,6 @@ real data, and events of a generator of our own where there is none.
 """
 
 import heapq
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -114,6 +113,14 @@ class SellerPrice(NamedTuple):
 
     seller: int
     price: float
+
+
+class Counted(NamedTuple):
+    """How many bids each auction had in a window, whose bids go from first to last."""
+
+    first: int
+    last: int
+    bids: dict[int, int]
 
 
 class Hot(NamedTuple):
@@ -284,17 +291,22 @@ def average_so_far(
 def q5(house: House | None = None) -> ab.Result:
     """Give the auctions with the most bids of ten seconds, every two seconds."""
     windows = opened(house).bids.window(time=TEN_SECONDS, every=TWO_SECONDS, on="ts")
-    hottest = windows.aggregate(most_bids, name="most_bids")
-    return hottest.flat_map(lambda found: found, type=Hot).to_list(name="q5")
+    counted = windows.aggregate(
+        first=ab.min("ts"),
+        last=ab.max("ts"),
+        bids=ab.counts("auction"),
+        into=Counted,
+        name="counted",
+    )
+    return counted.flat_map(most_bids, name="most_bids").to_list(name="q5")
 
 
-def most_bids(bids: list[Bid]) -> list[Hot]:
-    """Return the auctions with the most bids, by number."""
-    counts = Counter(bid.auction for bid in bids)
-    most = max(counts.values())
-    hot = [auction for auction in sorted(counts) if counts[auction] == most]
-    first, last = min(bid.ts for bid in bids), max(bid.ts for bid in bids)
-    return [Hot(first, last, auction, most) for auction in hot]
+def most_bids(window: Counted) -> Iterator[Hot]:
+    """Yield the auctions with the most bids, by number."""
+    most = max(window.bids.values())
+    for auction in sorted(window.bids):
+        if window.bids[auction] == most:
+            yield Hot(window.first, window.last, auction, most)
 
 
 def q6(house: House | None = None) -> ab.Result:
@@ -309,14 +321,8 @@ def q6(house: House | None = None) -> ab.Result:
 def q7(house: House | None = None) -> ab.Result:
     """Give the bids with the highest price of every ten seconds."""
     windows = opened(house).bids.window(time=TEN_SECONDS, on="ts")
-    highest = windows.aggregate(highest_bids, name="highest")
-    return highest.flat_map(lambda found: found, type=Bid).to_list(name="q7")
-
-
-def highest_bids(bids: list[Bid]) -> list[Bid]:
-    """Return the bids with the highest price."""
-    price = max(bid.price for bid in bids)
-    return [bid for bid in bids if bid.price == price]
+    highest = windows.aggregate(bids=ab.highest("price"), name="highest")
+    return highest.flat_map(lambda row: row.bids, type=Bid).to_list(name="q7")
 
 
 def q8(house: House | None = None) -> ab.Result:

@@ -15,7 +15,7 @@ PUBLIC = """
 from_iterable generate read_csv read_jsonl read_parquet read_text
 socket kafka read_postgres read_delta read_iceberg from_spark
 union merge barrier pipeline split_join duplicate round_robin fuse
-sum count any min max mean first last window_start window_end
+sum count any min max mean first last counts highest lowest window_start window_end
 declare trust dead_letter
 to_stream stage
 run start compile explain throughput latency

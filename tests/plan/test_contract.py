@@ -159,6 +159,10 @@ CHANGES = {
         trades,
         lambda p: of_operator(p, "again", lifted=(("global", "nothing"),)),
     ),
+    (PlanOperator, "in_parts"): (
+        trades,
+        lambda p: of_operator(p, "again", in_parts=True),
+    ),
     (Region, "name"): (trades, lambda p: with_first(Region, p, name="x")),
     (Region, "operators"): (trades, lambda p: with_first(Region, p, operators=())),
     (Region, "key"): (trades, lambda p: with_first(Region, p, key=("x",))),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from anabranch.compiler.columns.choose_columns import choose_columns
 from anabranch.compiler.elements import form_elements
+from anabranch.compiler.fusion import find_giving
 from anabranch.compiler.one_thread import OneThread, find_together, why_one_thread
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import order_regions
@@ -16,12 +17,15 @@ from anabranch.compiler.static import find_subgraphs, refuse_dynamic_inside
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind
 from anabranch.operators.sources import FromIterable, Generate
+from anabranch.operators.window_parts import why_not_in_parts
+from anabranch.operators.windows import Aggregate
 from anabranch.plan.column_kernels import RunsAs
 from anabranch.plan.plan import (
     Element,
     Plan,
     PlanOperator,
     Reason,
+    Region,
     Sequential,
     Subgraph,
 )
@@ -58,17 +62,62 @@ def make_plan(
     if alone is not None:
         return _one_thread(graph, traits, subgraphs, alone)
     on_arrays = [k.operator for one in subgraphs for k in one.kernels]
-    runs = choose_columns(graph, traits, elements, target, on_arrays)
+    in_parts = find_in_parts(graph, traits, regions, target)
+    runs = choose_columns(graph, traits, elements, target, on_arrays, in_parts=in_parts)
     return Plan(
-        operators=tuple(_operator(op, traits[op.name], runs) for op in graph),
+        operators=tuple(
+            replace(_operator(op, traits[op.name], runs), in_parts=op.name in in_parts)
+            for op in graph
+        ),
         subgraphs=subgraphs,
         regions=regions,
-        sequential=_sequential(graph, traits, found.refused),
+        sequential=tuple(
+            replace(one, why=f"{one.why}; {in_parts[one.operator]}")
+            if one.operator in in_parts
+            else one
+            for one in _sequential(graph, traits, found.refused)
+        ),
         elements=elements,
         together=find_together(sharing),
         chains=rules.chains,
         columns=tuple(one.kernel for one in runs.values() if one.kernel is not None),
     )
+
+
+def find_in_parts(
+    graph: Graph,
+    traits: Mapping[str, Traits],
+    regions: Sequence[Region],
+    target: Target,
+) -> dict[str, str]:
+    """Return the windows without a key that are computed in two steps, in words.
+
+    The replicas before them have contiguous ranges of the stream. Where a run goes on
+    after errors, an item that is late must fail by itself.
+    """
+    if not target.batched:
+        return {}
+    region_of = {name: region for region in regions for name in region.operators}
+    giving = find_giving(graph, traits)
+    found: dict[str, str] = {}
+    for op in graph:
+        if not isinstance(op.kind, Aggregate) or op.state_key or op.name in region_of:
+            continue
+        producer = op.inputs[0].operator
+        region = region_of.get(producer)
+        fails = target.resilient and op.kind.window.late == "error"
+        if (
+            region is not None
+            and region.ordering == "contiguous"
+            and producer not in giving
+            and not fails
+            and why_not_in_parts(op.kind) is None
+        ):
+            found[op.name] = (
+                f"in two steps: each replica of {region.name} adds up the items of its "
+                f"range, and one task merges that"
+            )
+    return found
 
 
 def _leave_out_sinks(graph: Graph, traits: Mapping[str, Traits], found: Found) -> Found:

@@ -31,7 +31,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Literal
 
-from anabranch.epochs.lift import lift_states
+from anabranch.epochs.lift import lift_states, merge_parts
 from anabranch.errors import PlanError
 from anabranch.graph.graph import Edge, Graph, Input, Output, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
@@ -191,7 +191,7 @@ def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> SparkLayout
     `resilient` programs go on after errors, so that items may be missing anywhere.
     """
     check(graph, plan)
-    graph = lift_states(graph, plan)
+    graph = merge_parts(lift_states(graph, plan), plan)
     _refuse_regions(graph, plan, resilient=resilient)
     planned = {op.name: op for op in plan.operators}
     prolific = frozenset(

@@ -1,4 +1,8 @@
-"""The graph as workers run it: states that the plan lifts are states of operators."""
+"""The graph as workers run it.
+
+States that the plan lifts are states of operators, and windows that it computes in two steps
+take what has been added up.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from anabranch.errors import PlanError
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.lifted import Lifted, StatePlace
 from anabranch.operators.stateless import Filter, FlatMap, Map
+from anabranch.operators.window_parts import MergedAggregate
+from anabranch.operators.windows import Aggregate
 from anabranch.plan.plan import Plan
 
 
@@ -24,6 +30,22 @@ def lift_states(graph: Graph, plan: Plan) -> Graph:
     return Graph(
         tuple(_lift(op, lifted[op.name]) if op.name in lifted else op for op in graph)
     )
+
+
+def merge_parts(graph: Graph, plan: Plan) -> Graph:
+    """Return the graph in which windows in two steps take parts of them, too."""
+    in_parts = {op.name for op in plan.operators if op.in_parts}
+    if not in_parts:
+        return graph
+    return Graph(tuple(_merge(op) if op.name in in_parts else op for op in graph))
+
+
+def _merge(op: Op) -> Op:
+    kind = op.kind
+    if not isinstance(kind, Aggregate):
+        return op
+    merged = MergedAggregate(kind.window, kind.function, kind.columns, kind.into)
+    return replace(op, kind=merged)
 
 
 def _lift(op: Op, places: tuple[StatePlace, ...]) -> Op:

@@ -21,6 +21,7 @@ from anabranch.graph.site import Site
 from anabranch.operators import windows
 from anabranch.operators.clock import Advance
 from anabranch.operators.custom import Operator
+from anabranch.operators.window_parts import WindowPart
 from anabranch.runtime.failures import Failure
 
 MODULE = "anabranch.<checkpoint>"  # no file can have that name
@@ -35,6 +36,7 @@ OBJECTS: dict[str, Any] = {
     "Failure": Failure,
     "Operator": Operator,
     "Site": Site,
+    "WindowPart": WindowPart,
     "row": windows.make_row,
     "AnabranchError": errors.AnabranchError,
     "ArgumentError": errors.ArgumentError,

@@ -30,6 +30,7 @@ from anabranch.operators.stateless import (
     SplitKernel,
     Union,
 )
+from anabranch.operators.window_parts import MergedAggregate, MergedAggregateKernel
 from anabranch.operators.windows import Aggregate, AggregateKernel
 
 
@@ -58,6 +59,8 @@ def make_kernel(op: Op, run_body: RunBody) -> Kernel:  # noqa: C901, PLR0911, PL
             return ApplyKernel(kind)
         case EventTime() as kind:
             return EventTimeKernel(kind)
+        case MergedAggregate() as kind:
+            return MergedAggregateKernel(kind)
         case Aggregate() as kind:
             return AggregateKernel(kind)
         case Join() as kind:

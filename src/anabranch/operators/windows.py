@@ -11,10 +11,10 @@ import datetime as dt
 import numbers
 import operator
 from abc import ABC, abstractmethod
-from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections import Counter, namedtuple
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 
 from anabranch.errors import LateItemError
@@ -96,6 +96,9 @@ class Column:
         "mean",
         "first",
         "last",
+        "counts",
+        "highest",
+        "lowest",
         "window_start",
         "window_end",
     ]
@@ -180,6 +183,37 @@ def last(attribute: str) -> Column:
     Column(function='last', attribute='ts')
     """
     return Column("last", attribute)
+
+
+def counts(attribute: str) -> Column:
+    """Return how often each value of an attribute occurs in the window, as a dict.
+
+    >>> import anabranch as ab
+    >>> words = ab.from_iterable(["b", "a", "b"]).map(lambda w: {"word": w})
+    >>> ab.testing.outputs(words.window(count=3).aggregate(n=ab.counts("word")))
+    [Row(n={'b': 2, 'a': 1})]
+    """
+    return Column("counts", attribute)
+
+
+def highest(attribute: str) -> Column:
+    """Return the items of the window with the greatest value of an attribute, as a list.
+
+    >>> import anabranch as ab
+    >>> ab.highest("price")
+    Column(function='highest', attribute='price')
+    """
+    return Column("highest", attribute)
+
+
+def lowest(attribute: str) -> Column:
+    """Return the items of the window with the least value of an attribute, as a list.
+
+    >>> import anabranch as ab
+    >>> ab.lowest("price")
+    Column(function='lowest', attribute='price')
+    """
+    return Column("lowest", attribute)
 
 
 def window_start() -> Column:
@@ -603,15 +637,21 @@ def summary_of(kind: Aggregate) -> Callable[[Items], Any]:
         if kind.window.time is not None or kind.window.gap is not None:
             return lambda items: own(list(items))  # its bounds are no concern of it
         return own
+    return summary_by(kind, [_column(column) for _, column in kind.columns])
+
+
+def summary_by(
+    kind: Aggregate, columns: Sequence[Callable[[Any], Any]]
+) -> Callable[[Items], Any]:
+    """Return the function that makes an output of what each column gives."""
     names = tuple(name for name, _ in kind.columns)
-    columns = tuple(_column(column) for _, column in kind.columns)
     make = row_type(names) if kind.into is None else kind.into
     return lambda items: make(
         **{name: f(items) for name, f in zip(names, columns, strict=True)}
     )
 
 
-def _column(column: Column) -> Callable[[Items], Any]:  # noqa: PLR0911 - a table
+def _column(column: Column) -> Callable[[Items], Any]:
     if column.function in ("window_start", "window_end"):
         return operator.attrgetter(column.function.removeprefix("window_"))
     if column.attribute is None:
@@ -622,16 +662,25 @@ def _column(column: Column) -> Callable[[Items], Any]:  # noqa: PLR0911 - a tabl
     def values(items: Items) -> Iterator[Any]:
         return map(get if isinstance(items[0], dict) else plain, items)
 
-    match column.function:
-        case "sum":
-            return lambda items: sum(values(items))
-        case "min":
-            return lambda items: min(values(items))
-        case "max":
-            return lambda items: max(values(items))
-        case "mean":
-            return lambda items: sum(values(items)) / len(items)
-        case "last":
-            return lambda items: get(items[-1])
-        case _:  # any, first
-            return lambda items: get(items[0])
+    if column.function in _OF_VALUES:
+        summarize = _OF_VALUES[column.function]
+        return lambda items: summarize(items, values(items))
+    at = -1 if column.function == "last" else 0  # else any, first
+    return lambda items: get(items[at])
+
+
+def _find_best(choose: Callable[..., Any], items: Items, values: Any) -> Items:
+    known = list(values)
+    best = choose(known)
+    return [item for item, value in zip(items, known, strict=True) if value == best]
+
+
+_OF_VALUES: dict[str, Callable[[Items, Iterator[Any]], Any]] = {
+    "sum": lambda _, values: sum(values),
+    "min": lambda _, values: min(values),
+    "max": lambda _, values: max(values),
+    "mean": lambda items, values: sum(values) / len(items),
+    "counts": lambda _, values: dict(Counter(values)),
+    "highest": partial(_find_best, max),
+    "lowest": partial(_find_best, min),
+}

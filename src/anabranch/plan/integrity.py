@@ -14,6 +14,8 @@ from anabranch.operators.blocks import Block
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.stateless import Map
+from anabranch.operators.window_parts import why_not_in_parts
+from anabranch.operators.windows import Aggregate
 from anabranch.plan.plan import Order, Plan, PlanOperator, Region
 
 
@@ -377,6 +379,21 @@ def _bodies_are_those_of_rounds(look: _Look) -> Iterator[str]:
             yield f"the body of {body.operator}: {error}"
 
 
+def _parts_are_of_ranges(look: _Look) -> Iterator[str]:
+    """Check that what is added up before a window stands side by side in the stream."""
+    for known in look.plan.operators:
+        if not known.in_parts or known.name not in look.graph:
+            continue
+        op = look.graph[known.name]
+        if not isinstance(op.kind, Aggregate) or op.state_key:
+            yield f"{op.name} takes parts of windows, but has none without a key"
+        elif (why := why_not_in_parts(op.kind)) is not None:
+            yield f"{op.name} takes parts of windows, but {why}"
+        region = look.region_of.get(op.inputs[0].operator) if op.inputs else None
+        if region is None or region.ordering != "contiguous":
+            yield f"{op.name} takes parts of windows, but not from contiguous ranges"
+
+
 RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
     _operators_have_one_element,
     _operators_are_those_of_the_program,
@@ -391,4 +408,5 @@ RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
     _joints_fit_their_neighbours,
     _orderings_are_safe,
     _bodies_are_those_of_rounds,
+    _parts_are_of_ranges,
 )

@@ -118,6 +118,7 @@ def _operator_to(operator: PlanOperator) -> dict[str, Any]:
         "effects": operator.effects,
         "runs": operator.runs,
         "why": operator.why,
+        **({"in_parts": True} if operator.in_parts else {}),
         **(
             {"lifted": [list(one) for one in operator.lifted]}
             if operator.lifted
@@ -137,6 +138,7 @@ def _operator_from(data: Mapping[str, Any]) -> PlanOperator:
         reasons=tuple(Reason(**reason) for reason in data["reasons"]),
         effects=data["effects"],
         runs=data.get("runs", "python"),
+        in_parts=data.get("in_parts", False),
         why=data.get("why", ""),
         lifted=tuple((scope, name) for scope, name in data.get("lifted", ())),
     )

@@ -43,6 +43,7 @@ class PlanOperator:
     changes outside its state, or reads from the world. They keep it in one process.
     An operator that `runs` in columns has a kernel in the plan.
     `lifted` are the variables that are its state, wherever it runs: scope and name.
+    What comes to one `in_parts` has been added up by the replicas before it.
     """
 
     name: str
@@ -54,6 +55,7 @@ class PlanOperator:
     reasons: tuple[Reason, ...]
     effects: bool = False
     runs: Literal["columns", "python"] = "python"
+    in_parts: bool = False
     why: str = ""  # it runs so
     lifted: tuple[tuple[Scope, str], ...] = ()
 

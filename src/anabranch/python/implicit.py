@@ -78,7 +78,8 @@ IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
     "merge": (*ORDER, "__bool__"),
     "measure": (*ORDER, "__bool__", *_both("sub", "floordiv", "mul", "add")),
     **dict.fromkeys(("sum", "mean"), _both("add", "truediv")),
-    **dict.fromkeys(("min", "max"), (*ORDER, "__bool__")),
+    **dict.fromkeys(("min", "max", "highest", "lowest"), (*ORDER, "__bool__")),
+    "counts": _HASH,
     "pickle": (
         *("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__"),
         *("__getnewargs_ex__", "__setstate__"),

@@ -26,15 +26,20 @@ def choose_columns(
     elements: Sequence[Element],
     target: Target,
     on_arrays: Collection[str] = (),
+    *,
+    in_parts: Collection[str] = (),
 ) -> Mapping[str, RunsAs]:
     """Return how the operators that compute run, and why.
 
-    Those `on_arrays` have kernels of numbers alone, which such engines prefer.
+    Those `on_arrays` have kernels of numbers alone, which such engines prefer. What comes
+    to those `in_parts` are no items any more.
     """
     found = {one.operator: one for one in find_columns(graph, traits)}
     marked = _find_marked(graph, traits)
     signs = "punctuations or a clock pass through it"
     found |= {name: RunsAs(name, signs) for name in marked if found[name].kernel}
+    merged = "it merges what replicas have added up"
+    found |= {name: RunsAs(name, merged) for name in in_parts}
     if not target.batched:
         arrays = "it runs on arrays of numbers"
         found |= {name: RunsAs(name, arrays) for name in on_arrays if name in found}

@@ -1343,6 +1343,8 @@ class ColumnsText(FunctionText):
                 return self.binary("/", total, Scalar(("int",), items.count))
             case "last":
                 return self._item_at(values, Known(-1))
+            case "counts" | "highest" | "lowest" as name:
+                self.refuse(f"ab.{name} is not compiled")
         return self._item_at(values, Known(0))
 
     def _values(self, items: Items, name: str) -> Items:

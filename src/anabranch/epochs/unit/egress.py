@@ -32,6 +32,7 @@ from anabranch.epochs.checkpoint.record import PartSum
 from anabranch.epochs.faults import reach
 from anabranch.epochs.groups import in_groups
 from anabranch.epochs.layout import UnitRoute
+from anabranch.epochs.make_parts import PartMaker
 from anabranch.epochs.shuffle import SentKeys, TaskRows, by_key, by_range
 from anabranch.epochs.task import TO_DRIVER, EpochTask, ProcessRows, WorkerJob
 from anabranch.epochs.wire import WireBatch, end_to_end
@@ -39,6 +40,7 @@ from anabranch.errors import OutputError
 from anabranch.graph.graph import Edge, Op
 from anabranch.operators.clock import is_sign
 from anabranch.operators.sinks import WriteFiles
+from anabranch.operators.window_parts import MergedAggregate
 from anabranch.runtime.failures import (
     END,
     Failure,
@@ -179,6 +181,13 @@ class Exits:
         self._on_error = on_error
         self._sums: list[PartSum] = []
         self.sent = SentKeys()  # since they were last taken
+        self._part_makers = {
+            edge: PartMaker(kind)
+            for edge in self._layout.routes
+            if isinstance(
+                kind := self._layout.graph[edge.consumer.operator].kind, MergedAggregate
+            )
+        }
 
     def take_sums(self) -> tuple[PartSum, ...]:
         """Return the sums of the parts that were written since it was last asked."""
@@ -228,6 +237,8 @@ class Exits:
             rows.add_batch(TO_DRIVER, 0, sink, batch, pickler)
             return
         if route.how == "one":
+            maker = self._part_makers.get(edge)
+            batch = batch if maker is None else maker.make(batch)
             rows.add_batch(route.unit, 0, route.entry, batch, pickler)
             return
         unit = self._layout.units[route.unit]

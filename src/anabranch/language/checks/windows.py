@@ -304,8 +304,10 @@ def _number_advice(found: Any) -> str:
 
 
 def _column_type(column: Column, item: Any) -> Any:
-    if column.function in ("window_start", "window_end"):
+    if column.function in ("window_start", "window_end", "highest", "lowest"):
         return None
+    if column.function == "counts":
+        return dict
     if column.attribute is None:
         return int
     return (

@@ -1,0 +1,186 @@
+"""Windows without a key in two steps: replicas add up what they have, and one merges it.
+
+Items that stand side by side in a stream, and that no window tells apart, become one
+`WindowPart` with what each column needs of them. It stands where the first of them stood,
+and closes the windows that this one would have closed. Whatever may not be added up to the
+last bit (other numbers than ints in a sum, NaN in a maximum, times that are no ints) is left
+as it is: a window may hold parts and items.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import gcd
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
+
+from anabranch.operators.getters import attribute_getter
+from anabranch.operators.kernel import State
+from anabranch.operators.windows import (
+    Aggregate,
+    AggregateKernel,
+    Column,
+    Items,
+    TimeSliding,
+    Window,
+    summary_by,
+)
+
+Held: TypeAlias = tuple[bool, Any, Any]  # whether it is a part, its value, and itself
+
+
+class WindowPart(NamedTuple):
+    """Some items of a window, added up: their number, the first of them and its time.
+
+    `values` are what columns have of them, by the place of the column.
+    """
+
+    size: int
+    first: Any
+    time: int
+    values: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return repr(self.first)  # a message about it is one about that item
+
+
+@dataclass(frozen=True, eq=False)
+class MergedAggregate(Aggregate):
+    """An aggregate whose items may have been added up in parts before."""
+
+
+def why_not_in_parts(kind: Aggregate) -> str | None:
+    """Return why the windows of an aggregate cannot be computed in two steps, or None.
+
+    >>> from anabranch.operators.windows import count
+    >>> why_not_in_parts(Aggregate(Window(time=10, on="ts"), columns=(("n", count()),)))
+    >>> why_not_in_parts(Aggregate(Window(count=10), columns=(("n", count()),)))
+    'where a window by count ends depends on all items before it'
+    """
+    window = kind.window
+    if kind.function is not None:
+        return "its function wants the items of a window, not columns of them"
+    if window.clocked:
+        return "it closes by a clock"
+    if window.time is None:
+        what = "count" if window.count is not None else "difference"
+        return f"where a window by {what} ends depends on all items before it"
+    if not all(type(span) is int for span in (window.time, _step_of(window))):
+        return "only times and lengths that are ints are added up"
+    return None
+
+
+def _step_of(window: Window) -> Any:
+    return window.time if window.every is None else window.every
+
+
+def find_span(window: Window) -> int:
+    """Return a length of time in which no window begins or ends, from its multiples on.
+
+    >>> find_span(Window(time=10, every=4, on="ts"))
+    2
+    """
+    return gcd(int(window.time or 0), int(_step_of(window)))  # type: ignore[arg-type]
+
+
+class PartedSliding(TimeSliding):
+    """Windows by time over items and parts of them."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        of_item = self.time
+        self.time = lambda one: one.time if type(one) is WindowPart else of_item(one)
+
+    def _refuse(self, state: State, item: Any, time: Any) -> None:
+        first = item.first if type(item) is WindowPart else item
+        super()._refuse(state, first, time)
+
+
+class MergedAggregateKernel(AggregateKernel):
+    def __init__(self, kind: MergedAggregate) -> None:
+        self.shape = PartedSliding(kind.window)
+        self.summary = merge_of(kind)
+        self.handles_punctuation = False
+
+
+def merge_of(kind: Aggregate) -> Callable[[Items], Any]:
+    """Return the function from the items and parts of a window to its output."""
+    merges = [_merge(place, column) for place, (_, column) in enumerate(kind.columns)]
+    return summary_by(kind, merges)
+
+
+def _merge(place: int, column: Column) -> Callable[[Any], Any]:
+    if column.attribute is None:
+        if column.function == "count":
+            return _count
+        return attrgetter(column.function.removeprefix("window_"))
+    get = attribute_getter(column.attribute)
+    merge = _MERGES.get(column.function, _first)
+
+    def each(held: Items) -> Iterator[Held]:
+        for one in held:
+            if type(one) is WindowPart:
+                yield True, one.values[place], one
+            else:
+                yield False, get(one), one
+
+    if column.function == "mean":
+        return lambda held: _sum(each(held)) / _count(held)
+    if column.function == "last":
+        return lambda held: _first(each(held[-1:]))
+    return lambda held: merge(each(held))
+
+
+def _count(held: Items) -> int:
+    return sum(one.size if type(one) is WindowPart else 1 for one in held)
+
+
+def _sum(each: Iterator[Held]) -> Any:
+    """Return the sum in the order of the items; behind a float, one after the other."""
+    total: Any = 0
+    for is_part, value, _ in each:
+        if not is_part:
+            total = total + value
+        elif type(total) is int:
+            total += value[0]
+        else:
+            for one in array("q", value[1]):
+                total = total + one
+    return total
+
+
+def _counts(each: Iterator[Held]) -> dict[Any, int]:
+    counts: dict[Any, int] = {}
+    for is_part, value, _ in each:
+        for one, count in value.items() if is_part else ((value, 1),):
+            counts[one] = counts.get(one, 0) + count
+    return counts
+
+
+def _best(choose: Callable[..., Any], each: Iterator[Held]) -> list[Any]:
+    held = list(each)
+    best = choose(value[0] if is_part else value for is_part, value, _ in held)
+    found: list[Any] = []
+    for is_part, value, one in held:
+        if is_part and value[0] == best:
+            found += value[1]
+        elif not is_part and value == best:
+            found.append(one)
+    return found
+
+
+def _first(each: Iterator[Held]) -> Any:
+    return next(each)[1]
+
+
+_MERGES: dict[str, Callable[[Iterator[Held]], Any]] = {
+    "sum": _sum,
+    "min": lambda each: min(value for _, value, _ in each),
+    "max": lambda each: max(value for _, value, _ in each),
+    "counts": _counts,
+    "highest": partial(_best, max),
+    "lowest": partial(_best, min),
+}
