@@ -57,6 +57,7 @@ from anabranch.graph.graph import Graph
 from anabranch.graph.types import fields_of
 from anabranch.operators.custom import Apply
 from anabranch.operators.iterate import Iterate
+from anabranch.runtime.state import HeldItems
 
 Token: TypeAlias = tuple[str, int]  # which driver it is from, and its number there
 
@@ -324,7 +325,12 @@ class Pickler:
         A list of tuples of one type, such as a window holds, is kept by attributes: that
         takes a fraction of the time.
         """
-        return self.dumps_state((key, _Rows(state) if is_rows(state) else state))
+        if isinstance(state, HeldItems):
+            some = state.columns and state.columns[0] and has_rows(state.type)
+            state = _Rows(*state) if some else state.list_items()
+        elif is_rows(state):
+            state = _Rows(type(state[0]), tuple(zip(*state, strict=True)))
+        return self.dumps_state((key, state))
 
     def _dump(self, value: Any, writer: type[ValuePickler]) -> bytes:
         buffer = io.BytesIO()
@@ -391,11 +397,11 @@ class Pickler:
 class _Rows:
     """Stands for a list of tuples of one type; it is read back as the list."""
 
-    def __init__(self, items: list[Any]) -> None:
-        self._items = items
+    def __init__(self, kind: type, columns: tuple[tuple[Any, ...], ...]) -> None:
+        self._given = kind, columns
 
     def __reduce__(self) -> Any:
-        return _rows_of, (type(self._items[0]), tuple(zip(*self._items, strict=True)))
+        return _rows_of, self._given
 
 
 def is_rows(state: Any) -> bool:
@@ -409,14 +415,21 @@ def is_rows(state: Any) -> bool:
     """
     if type(state) is not list or not state:
         return False
-    kind = type(state[0])
     return (
         len(set(map(type, state))) == 1
-        and issubclass(kind, tuple)
+        and has_rows(type(state[0]))
+        and len(set(map(len, state))) == 1
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def has_rows(kind: type) -> bool:
+    """Tell whether the instances of a type are tuples with nothing but attributes."""
+    return (
+        issubclass(kind, tuple)
         and not kind.__dictoffset__
         and bool(getattr(kind, "_fields", ()))
         and _reducer_of(kind) is _reduce_tuple
-        and len(set(map(len, state))) == 1
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
@@ -16,6 +16,22 @@ class Holder(Protocol):
 
     def put_back(self, states: dict[Any, State]) -> None:
         """Put all states where they belong; one that is there already is newer."""
+
+    def list_changes(self) -> Iterable[tuple[Any, State | HeldItems]]:
+        """Return keys with the states that have changed since it was last asked."""
+
+
+class HeldItems(NamedTuple):
+    """A state that is a list of tuples of one type, given by its columns."""
+
+    type: Any
+    columns: tuple[tuple[Any, ...], ...]
+
+    def list_items(self) -> list[Any]:
+        """Return the items."""
+        return [
+            tuple.__new__(self.type, row) for row in zip(*self.columns, strict=True)
+        ]
 
 
 class LentStates(dict[Any, State]):

@@ -1,18 +1,24 @@
-"""The states of an operator behind a clock: what an epoch reads of them, and writes."""
+"""The states of an operator: what an epoch reads of them, and writes."""
 
 from __future__ import annotations
 
+import random
 from typing import NamedTuple
 
 import pytest
 
 import anabranch as ab
+from anabranch.compiler.columns.find_columns import find_columns
+from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.state.states import ClockStates, bucket_of
+from anabranch.epochs.state.states import ClockStates, StoredStates, bucket_of
 from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
 from anabranch.language.drafts import build_graph
 from anabranch.operators.clock import Advance
+from anabranch.python.traits import Traits
+from anabranch.runtime.columns.chain import ColumnChain
 from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.program import Program
 
 BUCKETS = 4
 
@@ -24,6 +30,16 @@ class Click(NamedTuple):
 
 def count(total: int, click: Click) -> tuple[int, tuple[str, int]]:
     return total + 1, (click.user, total + 1)
+
+
+class Trade(NamedTuple):
+    symbol: str
+    price: float
+
+
+class Price(NamedTuple):
+    symbol: str
+    price: float
 
 
 class Epochs:
@@ -150,3 +166,117 @@ def test_states_and_index_entries_of_a_key_are_in_its_bucket(make):
         keys = [epochs.pickler.loads(stored)[0] for _, stored in bucket.states()]
         assert {number} >= {bucket_of(key, BUCKETS) for key in keys}
         assert len(keys) == 2 * len(set(keys))
+
+
+def total(state: float, t: Trade) -> tuple[float, Price]:
+    return state + t.price, Price(t.symbol, state + t.price)
+
+
+def mean(trades: list[Trade]) -> Price:
+    return Price(trades[0].symbol, sum(t.price for t in trades) / len(trades))
+
+
+KEYED = {
+    "scan": lambda s: s.scan(total, 0.5),
+    "window": lambda s: s.window(count=4).aggregate(mean),
+}
+
+
+class ColumnEpochs:
+    """Runs epochs of an operator in columns, beside the same one in Python."""
+
+    def __init__(self, folder, follow):
+        graph = build_graph(
+            [follow(ab.from_iterable([], Trade).key_by("symbol")).to_list()]
+        )
+        self.op = graph.ops[-2]
+        (entry,) = graph.out_edges(graph.sources[0].name)
+        self.python = Program(graph, [self.op.name], [entry])
+        traits = {op.name: Traits("stateless") for op in graph}
+        kernels = {r.operator: r.kernel for r in find_columns(graph, traits)}
+        self.states = self.open()
+        self.chain = ColumnChain([self.op], kernels, {self.op.name: self.states})
+        self.pickler = Pickler(graph)
+        self.buckets = {n: Bucket(folder / str(n)) for n in range(BUCKETS)}
+        self.stamps = dict.fromkeys(self.buckets, EMPTY)
+        self.turn = 0
+        self.same = False
+
+    def open(self):
+        return StoredStates(0, self.op, kernel_of(self.op), self.op.keyed_by)
+
+    def run(self, trades):
+        """Return the outputs of an epoch, which is not saved yet."""
+        self.turn += 1
+        for number, bucket in self.buckets.items():
+            assert bucket.begin(self.stamps[number], self.turn)
+        self.states.attach(self.buckets, BUCKETS, self.pickler, same=self.same)
+        self.same = False
+        table = to_table(trades, form_of(Trade))
+        return self.chain.run(self.chain.of_table(table)).items()
+
+    def save(self):
+        for number, changed in self.states.changes().items():
+            self.buckets[number].end()
+            if changed:
+                stamp = Stamp(self.turn, self.turn, number)
+                assert self.buckets[number].write(self.stamps[number], stamp, changed)
+                self.stamps[number] = stamp
+        self.same = True
+
+    def give_up(self):
+        for bucket in self.buckets.values():
+            bucket.end()
+
+    def read(self):
+        """Return the states that are stored, as another process reads them."""
+        other = self.open()
+        for number, bucket in self.buckets.items():
+            assert bucket.begin(self.stamps[number], self.turn)
+        other.attach(self.buckets, BUCKETS, self.pickler)
+        other.load_all()
+        self.give_up()
+        return dict(other)
+
+    def run_python(self, trades):
+        (left,) = self.python.exits.values()
+        left.clear()
+        self.python.run(trades)
+        return left.items[:]
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_what_kernels_hold_from_epoch_to_epoch_is_what_is_stored(name, tmp_path):
+    """
+    Some epochs are given up half-way, and some find states of another process.
+    """
+    epochs = ColumnEpochs(tmp_path, KEYED[name])
+    rng = random.Random(5)
+    try:
+        for number in range(24):
+            trades = [
+                Trade(f"S{rng.randrange(1 + number)}", rng.uniform(1, 9))
+                for _ in range(rng.randrange(1, 40))
+            ]
+            if number % 5 == 3:
+                epochs.run(trades[::-1])
+                epochs.give_up()
+            if number % 7 == 4:
+                epochs.same = False
+            assert epochs.run_python(trades) == epochs.run(trades)
+            epochs.save()
+            assert dict(epochs.python.states[epochs.op.name]) == epochs.read()
+    finally:
+        close_buckets()
+
+
+def test_states_that_are_held_are_not_read_again(tmp_path, monkeypatch):
+    epochs = ColumnEpochs(tmp_path, KEYED["window"])
+    try:
+        epochs.run([Trade("a", 1.5), Trade("b", 2.5)])
+        epochs.save()
+        monkeypatch.setattr(epochs.pickler, "loads", None)
+
+        assert [] == epochs.run([Trade("a", 3.5)])
+    finally:
+        close_buckets()

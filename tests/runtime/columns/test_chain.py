@@ -148,7 +148,7 @@ def test_windows_that_stay_in_columns_hold_what_the_interpreter_holds():
 
 
 def test_many_keys_are_not_held_for_a_few_items(monkeypatch):
-    monkeypatch.setattr("anabranch.runtime.columns.chain._HELD_KEYS", 8)
+    monkeypatch.setattr("anabranch.runtime.columns.held_state._HELD_KEYS", 8)
     stream = ab.from_iterable([], Trade).key_by("ts").window(count=2)
     both = Both(stream.aggregate(of_window))
     many = [Trade(n, "S", 1.5, n) for n in range(50)]

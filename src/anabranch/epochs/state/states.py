@@ -89,10 +89,21 @@ class StoredStates(LentStates):
         return (self.prefix,)
 
     def attach(
-        self, buckets: Mapping[int, Bucket], count: int, pickler: Pickler
+        self,
+        buckets: Mapping[int, Bucket],
+        count: int,
+        pickler: Pickler,
+        *,
+        same: bool = False,
     ) -> None:
-        """Begin an epoch on the buckets of a replica, some of so many."""
+        """Begin an epoch on the buckets of a replica, some of so many.
+
+        They are in the `same` version in which the last epoch left them, or it is not
+        known: then what kernels hold of them counts no more.
+        """
+        holder = self.holder if same else None
         self.clear()
+        self.holder = holder
         self._old.clear()
         self._buckets = buckets
         self._count = count
@@ -144,11 +155,15 @@ class StoredStates(LentStates):
         """Return what has to be written, by bucket."""
         assert self._pickler is not None  # noqa: S101
         found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
-        for key, state in self.items():
+        for key, state in dict.items(self):
             raw = self._raw(key)
             new = self._pickler.dumps_entry(key, state)
             if self._old.get(raw) != new:
                 found[self.find_bucket(key, self._count)][raw] = new
+        if self.holder is not None:  # which goes on holding them
+            for key, state in self.holder.list_changes():
+                new = self._pickler.dumps_entry(key, state)
+                found[self.find_bucket(key, self._count)][self._raw(key)] = new
         return found
 
     def _raw(self, key: Any) -> bytes:
@@ -210,7 +225,12 @@ class ClockStates(StoredStates):
         return self.prefix, self.index
 
     def attach(
-        self, buckets: Mapping[int, Bucket], count: int, pickler: Pickler
+        self,
+        buckets: Mapping[int, Bucket],
+        count: int,
+        pickler: Pickler,
+        *,
+        same: bool = False,
     ) -> None:
         self.clear()
         self._found.clear()

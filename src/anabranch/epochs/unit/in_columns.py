@@ -17,8 +17,8 @@ from anabranch.connectors.files.arrow_items import Form, form_of
 from anabranch.epochs.wire import Numbers, WireBatch, end_to_end
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Edge
-from anabranch.runtime.columns.chain import ColumnBatch
 from anabranch.runtime.columns.column import UnfitError
+from anabranch.runtime.columns.held_state import ColumnBatch
 from anabranch.runtime.columns.tier import ColumnTier
 
 Ran: TypeAlias = dict[str, tuple[int, int]]  # operator -> in columns, in Python

@@ -623,7 +623,7 @@ class UnitRunner:
         for changes, _ in done:
             for number, changed in changes.items():
                 together[number].update(changed)
-        saved = self._saved.save(task, channel, together)
+        saved = self._saved.save(task, channel, together, whole=False)
         return replace(
             done[-1][1],
             versions=saved.versions,

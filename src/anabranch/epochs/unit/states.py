@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -38,6 +39,7 @@ from anabranch.epochs.state.store import GONE, Bucket, Stamp
 from anabranch.epochs.task import EpochTask
 from anabranch.errors import EngineError
 
+Versions: TypeAlias = dict[tuple[int, int], Stamp]  # bucket, of so many -> version
 Changes: TypeAlias = dict[int, dict[bytes, bytes]]  # bucket -> key -> state
 
 
@@ -72,6 +74,7 @@ class UnitStates:
             prefix: states for states in stored.values() for prefix in states.prefixes
         }
         self._pickler: Pickler | None = None
+        self._left: Versions | None = None  # those that states here are of, once saved
 
     def open(self, task: EpochTask, channel: int, pickler: Pickler) -> None:
         """Begin with the version that the epoch is made from."""
@@ -85,8 +88,11 @@ class UnitStates:
             bucket = self._buckets[number] = Bucket(path)
             version = self._versions[number] = self._find_version(task, number)
             begin_at(bucket, version, task.attempt.turn, self._copy(task, number))
+        versions = self._versions_of(task)
+        same = self._left == versions
+        self._left = None  # until they are saved
         for states in self._stored.values():
-            states.attach(self._buckets, count, pickler)
+            states.attach(self._buckets, count, pickler, same=same)
         reach("opened", task.attempt.epoch)
 
     def _find_version(self, task: EpochTask, number: int) -> Stamp:
@@ -100,6 +106,12 @@ class UnitStates:
                 if version in made:
                     return version
         return task.attempt.version_of(self._unit, number)
+
+    def _versions_of(self, task: EpochTask) -> Versions:
+        """Return the versions of all buckets that an epoch begins with."""
+        count = task.stage.count_buckets(self._unit)
+        find = partial(task.attempt.version_of, self._unit)
+        return {(number, count): find(number) for number in self._buckets}
 
     def _copy(self, task: EpochTask, bucket: int) -> Copy:
         count = task.stage.count_buckets(self._unit)
@@ -136,8 +148,14 @@ class UnitStates:
                     changes[number].update(changed)
         return changes
 
-    def save(self, task: EpochTask, channel: int, changes: Changes) -> Saved:
-        """Make the next version of the buckets that have changed."""
+    def save(
+        self, task: EpochTask, channel: int, changes: Changes, *, whole: bool = True
+    ) -> Saved:
+        """Make the next version of the buckets that have changed.
+
+        Where these are `whole`, not also those of other processes, the states of this
+        one are those of the new version.
+        """
         logs = self._log(task, channel, changes)
         reach("logged", task.attempt.epoch)
         stamp = task.attempt.stamp
@@ -150,6 +168,11 @@ class UnitStates:
             reach("half-stored", task.attempt.epoch)
         reach("stored", task.attempt.epoch)
         versions = {number: stamp for number in self._buckets if changes[number]}
+        if whole:
+            self._left = {
+                (number, count): versions.get(number, version)
+                for (number, count), version in self._versions_of(task).items()
+            }
         snapshots = self._snapshots(task, versions)
         self.close()
         return Saved(versions, logs, snapshots)

@@ -8,9 +8,7 @@ happened yet, and the caller runs the batch in Python.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -21,7 +19,6 @@ from anabranch.graph.graph import Op
 from anabranch.plan.column_kernels import ColumnKernel, ColumnShape
 from anabranch.runtime.columns.column import (
     DTYPES,
-    PYTHON_TYPES,
     BatchColumn,
     Numpy,
     Pools,
@@ -29,12 +26,13 @@ from anabranch.runtime.columns.column import (
     as_they_come,
     check_types,
 )
-from anabranch.runtime.columns.kept_state import (
-    from_arrays,
-    join_columns,
-    to_arrays,
-    transpose,
+from anabranch.runtime.columns.held_state import (
+    ColumnBatch,
+    Held,
+    HeldScan,
+    HeldWindows,
 )
+from anabranch.runtime.columns.kept_state import from_arrays, to_arrays, transpose
 from anabranch.runtime.columns.tables import StringTables
 from anabranch.runtime.columns.windows import KeyRange, WindowPlan, ramps, window_plan
 from anabranch.runtime.compiled.build import Fire, compile_columns
@@ -45,59 +43,6 @@ _MOST_OUTPUTS = 1 << 24  # of a batch
 
 Commit = Callable[[], None]
 Step: TypeAlias = "Callable[[ColumnBatch, list[Commit]], ColumnBatch]"
-
-
-@dataclass(frozen=True)
-class ColumnBatch:
-    """Items in columns, and the place of each among those that came in.
-
-    `shape` is that of the items, which have a column for each scalar. `rows` is None
-    where each item stands for itself. `listed` are the items themselves, where they came
-    in as such and are only chosen from.
-    """
-
-    shape: ColumnShape
-    columns: tuple[BatchColumn, ...]
-    count: int
-    rows: Numpy | None = None
-    listed: Sequence[Any] | None = None
-
-    @property
-    def type(self) -> Any:
-        """The type of the items; None if it is a tuple, or one of several."""
-        if self.shape.parts is not None or len(self.shape.kinds) > 1:
-            return self.shape.type
-        return PYTHON_TYPES.get(self.shape.kinds[0])
-
-    def table(self) -> pa.Table:
-        """Return the columns as a table, of items without tuples in them."""
-        arrays = [column.arrow for column in self.columns]
-        names = getattr(self.shape.type, "_fields", ("value",))
-        return pa.Table.from_arrays(arrays, names=list(names))
-
-    def take(self, rows: Numpy) -> ColumnBatch:
-        """Return the items at some places."""
-        columns = tuple(column.take(rows) for column in self.columns)
-        before = rows if self.rows is None else self.rows[rows]
-        listed = None
-        if self.listed is not None:
-            listed = list(map(self.listed.__getitem__, rows.tolist()))
-        return ColumnBatch(self.shape, columns, len(rows), before, listed)
-
-    def items(self) -> list[Any]:
-        """Return the items themselves."""
-        if self.listed is not None:
-            return list(self.listed)
-        return _join_items(iter(self.columns), self.shape, self.count)
-
-
-def _join_items(
-    columns: Iterator[BatchColumn], shape: ColumnShape, count: int
-) -> list[Any]:
-    if shape.parts is None:
-        return next(columns).list_values()
-    parts = [_join_items(columns, part, count) for part in shape.parts]
-    return join_columns(parts, shape, count)
 
 
 class ColumnChain:
@@ -343,6 +288,8 @@ class _Step:
     def _scan(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
         kernel, states = self.kernel, self._states
         assert states is not None and kernel.state is not None  # noqa: PT018, S101
+        if self._key and isinstance(states, LentStates):
+            return self._scan_held(batch, states, kernel.state, commits)
         keys, slots = self._slots(batch)
         before = self._open(keys)
         touched = np.zeros(len(keys), np.bool_)
@@ -362,23 +309,54 @@ class _Step:
         commits.append(commit)
         return self._gather(batch, outs)
 
+    def _scan_held(
+        self,
+        batch: ColumnBatch,
+        states: LentStates,
+        shape: ColumnShape,
+        commits: list[Commit],
+    ) -> ColumnBatch:
+        """Run a scan with keys, whose states stay in arrays."""
+        held = self._find_held(states, HeldScan, batch.count)
+        keys, codes = self._slots(batch)
+        numbers, new = held.place(keys)
+        opened = [state[0] for state in self._open_others(new)]
+        arrays = to_arrays(opened, shape, self._pools)
+        if held.arrays:
+            pairs = zip(held.arrays, arrays, strict=True)
+            arrays = [np.concatenate(pair) for pair in pairs]
+        touched = np.zeros(len(held.keys) + len(new), np.bool_)
+        outs = self._outputs(batch.count)
+        fields = self._read(batch)
+        self._call(batch.count, [numbers[codes], touched], fields, arrays, outs)
+
+        def commit() -> None:
+            held.take_over(states, new, np.flatnonzero(touched))
+            held.arrays, held.shape = arrays, shape
+
+        commits.append(commit)
+        return self._gather(batch, outs)
+
+    def _find_held(self, states: LentStates, kind: type[Held], items: int) -> Held:
+        """Return what is held of states, or nothing yet; for a batch of so many items."""
+        held = states.holder
+        if (
+            type(held) is kind
+            and held.pools is self._pools
+            and not held.is_too_large_for(items)
+        ):
+            return held
+        states.settle()
+        return kind(self._pools)
+
     def _tumble(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
         """Run windows of so many items of each key; what they hold stays in columns."""
         states, size = self._states, self._size
         assert isinstance(states, LentStates)  # noqa: S101 - since windows tumble
-        held = states.holder
-        if not isinstance(held, HeldWindows):
-            held = HeldWindows()
-        elif held.is_too_large_for(batch.count):
-            states.settle()
-            held = HeldWindows()
+        held = self._find_held(states, HeldWindows, batch.count)
         keys, codes = self._slots(batch)
-        places = held.place(keys)
-        new = [key for key, place in zip(keys, places, strict=True) if place < 0]
+        numbers, new = held.place(keys)
         opened = self._open_others(new)
-        known = len(held.keys)
-        numbers = np.array(places, np.int64)
-        numbers[numbers < 0] = np.arange(known, known + len(new))
         lengths = list(map(len, opened))
         waiting = [item for items in opened for item in items]
         parts = [] if held.batch is None else [held.batch.columns]
@@ -409,10 +387,8 @@ class _Step:
         kept = whole.take(order[left])
 
         def commit() -> None:
-            for key in new:
-                dict.pop(states, key, None)
-            held.keep(new, kept, counts)
-            states.holder = held
+            held.take_over(states, new, numbers)
+            held.batch, held.counts = kept, counts
 
         commits.append(commit)
         return self._gather(batch, outs, triggers[closed_by] - int(before.sum()))
@@ -421,7 +397,7 @@ class _Step:
         """Run the windows that the items of a batch close, in the order they do so."""
         states, plan, window = self._states, self._plan, self.kernel.window
         assert states is not None and plan is not None and window is not None  # noqa: PT018, S101
-        if self._size and isinstance(states, LentStates):
+        if self._size and self._key and isinstance(states, LentStates):
             return self._tumble(batch, commits)
         keys, slots = self._slots(batch)
         old = self._open(keys)
@@ -482,39 +458,6 @@ class _Step:
 
 
 _NOTHING = np.zeros(0, np.int64)
-_HELD_KEYS = 1 << 16  # that are held for longer than a batch needs them
-
-
-@dataclass
-class HeldWindows:
-    """What the windows of keys hold, in columns: `counts` items of each key in turn."""
-
-    keys: list[Any] = field(default_factory=list)
-    counts: Numpy = field(default_factory=lambda: _NOTHING)
-    batch: ColumnBatch | None = None
-    _places: dict[Any, int] = field(default_factory=dict)
-
-    def place(self, keys: Sequence[Any]) -> list[int]:
-        """Return the places of keys; -1 for those that are new."""
-        return [self._places.get(key, -1) for key in keys]
-
-    def is_too_large_for(self, items: int) -> bool:
-        """Tell whether so few items do not pay for going through all that is held."""
-        return len(self.keys) > max(4 * items, _HELD_KEYS)
-
-    def keep(self, new: Sequence[Any], batch: ColumnBatch, counts: Numpy) -> None:
-        """Hold other items, also of new keys."""
-        self._places.update(zip(new, itertools.count(len(self.keys))))
-        self.keys += new
-        self.batch, self.counts = batch, counts
-
-    def put_back(self, states: dict[Any, Any]) -> None:
-        """Make states of what is held, as the interpreter has them."""
-        if self.batch is None:
-            return
-        items, cuts = self.batch.items(), np.cumsum([0, *self.counts.tolist()]).tolist()
-        for key, (start, end) in zip(self.keys, itertools.pairwise(cuts), strict=True):
-            states.setdefault(key, items[start:end])
 
 
 def _join(columns: Sequence[BatchColumn]) -> BatchColumn:

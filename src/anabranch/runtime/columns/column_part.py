@@ -15,8 +15,9 @@ import pyarrow as pa
 from anabranch.graph.graph import Graph
 from anabranch.plan.column_kernels import ColumnKernel
 from anabranch.runtime.batch import TableItems
-from anabranch.runtime.columns.chain import ColumnBatch, ColumnChain, Commit
+from anabranch.runtime.columns.chain import ColumnChain, Commit
 from anabranch.runtime.columns.column import Numpy, UnfitError
+from anabranch.runtime.columns.held_state import ColumnBatch
 from anabranch.runtime.compiled.part import GoneWrongError, name_part, write_calls
 from anabranch.runtime.compiled.shape import PartShape
 from anabranch.runtime.program import StatesOf

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from anabranch.graph.graph import Op
 from anabranch.plan.column_kernels import ColumnKernel
-from anabranch.runtime.columns.chain import ColumnBatch, ColumnChain
+from anabranch.runtime.columns.chain import ColumnChain
 from anabranch.runtime.columns.column import UnfitError
+from anabranch.runtime.columns.held_state import ColumnBatch
 from anabranch.runtime.compiled.build import CompilationError, has_compiled_columns
 from anabranch.runtime.compiled.program import When
 

@@ -1,0 +1,181 @@
+"""What kernels hold of the states of an operator, in columns, from batch to batch.
+
+States are stored, moved and shown as the interpreter has them: one Python value for each
+key. To make these for every batch costs more than what the kernels do, so kernels keep
+states as columns until somebody else wants to see them (`LentStates`). An epoch stores
+what has changed of them without making items.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.plan.column_kernels import ColumnShape
+from anabranch.runtime.columns.column import PYTHON_TYPES, BatchColumn, Numpy, Pools
+from anabranch.runtime.columns.kept_state import from_arrays, join_columns
+from anabranch.runtime.state import HeldItems, LentStates
+
+_HELD_KEYS = 1 << 16  # that are held for longer than a batch needs them
+_NO_NUMBERS: Numpy = np.zeros(0, np.int64)
+_NO_MARKS: Numpy = np.zeros(0, np.bool_)
+
+
+@dataclass(frozen=True)
+class ColumnBatch:
+    """Items in columns, and the place of each among those that came in.
+
+    `shape` is that of the items, which have a column for each scalar. `rows` is None
+    where each item stands for itself. `listed` are the items themselves, where they came
+    in as such and are only chosen from.
+    """
+
+    shape: ColumnShape
+    columns: tuple[BatchColumn, ...]
+    count: int
+    rows: Numpy | None = None
+    listed: Sequence[Any] | None = None
+
+    @property
+    def type(self) -> Any:
+        """The type of the items; None if it is a tuple, or one of several."""
+        if self.shape.parts is not None or len(self.shape.kinds) > 1:
+            return self.shape.type
+        return PYTHON_TYPES.get(self.shape.kinds[0])
+
+    def table(self) -> pa.Table:
+        """Return the columns as a table, of items without tuples in them."""
+        arrays = [column.arrow for column in self.columns]
+        names = getattr(self.shape.type, "_fields", ("value",))
+        return pa.Table.from_arrays(arrays, names=list(names))
+
+    def take(self, rows: Numpy) -> ColumnBatch:
+        """Return the items at some places."""
+        columns = tuple(column.take(rows) for column in self.columns)
+        before = rows if self.rows is None else self.rows[rows]
+        listed = None
+        if self.listed is not None:
+            listed = list(map(self.listed.__getitem__, rows.tolist()))
+        return ColumnBatch(self.shape, columns, len(rows), before, listed)
+
+    def items(self) -> list[Any]:
+        """Return the items themselves."""
+        if self.listed is not None:
+            return list(self.listed)
+        return _join_items(iter(self.columns), self.shape, self.count)
+
+
+def _join_items(
+    columns: Iterator[BatchColumn], shape: ColumnShape, count: int
+) -> list[Any]:
+    if shape.parts is None:
+        return next(columns).list_values()
+    parts = [_join_items(columns, part, count) for part in shape.parts]
+    return join_columns(parts, shape, count)
+
+
+@dataclass
+class HeldKeys:
+    """The keys whose states are held, each in its place."""
+
+    pools: Pools
+    keys: list[Any] = field(default_factory=list)
+    _places: dict[Any, int] = field(default_factory=dict)
+    _there: Numpy = field(default_factory=lambda: _NO_MARKS)  # has a state at all
+    _changed: Numpy = field(default_factory=lambda: _NO_MARKS)  # since it was stored
+
+    def place(self, keys: Sequence[Any]) -> tuple[Numpy, list[Any]]:
+        """Return the places of keys, and those that are new, which come last."""
+        places = [self._places.get(key, -1) for key in keys]
+        new = [key for key, place in zip(keys, places, strict=True) if place < 0]
+        numbers = np.array(places, np.int64)
+        numbers[numbers < 0] = np.arange(len(self.keys), len(self.keys) + len(new))
+        return numbers, new
+
+    def is_too_large_for(self, items: int) -> bool:
+        """Tell whether so few items do not pay for going through all that is held."""
+        return len(self.keys) > max(4 * items, _HELD_KEYS)
+
+    def take_over(self, states: LentStates, new: list[Any], changed: Numpy) -> None:
+        """Hold the states of new keys as well; those at some places have changed."""
+        for key in new:
+            dict.pop(states, key, None)
+        self._places.update(zip(new, itertools.count(len(self.keys))))
+        self.keys += new
+        more = np.zeros(len(new), np.bool_)
+        self._there = np.concatenate([self._there, more])
+        self._changed = np.concatenate([self._changed, more])
+        self._there[changed] = self._changed[changed] = True
+        states.holder = self  # type: ignore[assignment]
+
+    def take_changed(self) -> list[int]:
+        """Return the places of states that have changed since it was last asked."""
+        found: list[int] = np.flatnonzero(self._changed).tolist()
+        self._changed[:] = False
+        return found
+
+
+@dataclass
+class HeldScan(HeldKeys):
+    """The states of a scan: arrays with a number for each key."""
+
+    arrays: list[Numpy] = field(default_factory=list)
+    shape: ColumnShape | None = None
+
+    def _values(self) -> list[Any]:
+        assert self.shape is not None  # noqa: S101 - it holds something
+        return from_arrays(iter(self.arrays), self.shape, len(self.keys), self.pools)
+
+    def put_back(self, states: dict[Any, Any]) -> None:
+        """Make states of what is held, as the interpreter has them."""
+        for key, value, there in zip(
+            self.keys, self._values(), self._there.tolist(), strict=True
+        ):
+            if there:
+                states.setdefault(key, [value])
+
+    def list_changes(self) -> Iterator[tuple[Any, Any]]:
+        """Return keys with the states that have changed since it was last asked."""
+        values = self._values()
+        for place in self.take_changed():
+            yield self.keys[place], [values[place]]
+
+
+@dataclass
+class HeldWindows(HeldKeys):
+    """What the windows of keys hold: so many items of each key in turn."""
+
+    counts: Numpy = field(default_factory=lambda: _NO_NUMBERS)
+    batch: ColumnBatch | None = None
+
+    def put_back(self, states: dict[Any, Any]) -> None:
+        """Make states of what is held, as the interpreter has them."""
+        assert self.batch is not None  # noqa: S101 - it holds something
+        items, ends = self.batch.items(), np.cumsum(self.counts).tolist()
+        for key, start, end in zip(self.keys, [0, *ends], ends, strict=False):
+            states.setdefault(key, items[start:end])
+
+    def list_changes(self) -> Iterator[tuple[Any, Any]]:
+        """Return keys with the states that have changed since it was last asked."""
+        assert self.batch is not None  # noqa: S101 - as above
+        shape, ends = self.batch.shape, np.cumsum(self.counts).tolist()
+        flat = shape.parts is not None and all(p.parts is None for p in shape.parts)
+        if shape.type is None or not flat:
+            items = self.batch.items()
+            for place in self.take_changed():
+                end = ends[place]
+                yield self.keys[place], items[end - int(self.counts[place]) : end]
+            return
+        columns = [column.list_values() for column in self.batch.columns]
+        for place in self.take_changed():
+            rows = slice(ends[place] - int(self.counts[place]), ends[place])
+            own = tuple(tuple(values[rows]) for values in columns)
+            yield self.keys[place], HeldItems(shape.type, own)
+
+
+Held = TypeVar("Held", HeldScan, HeldWindows)
