@@ -68,21 +68,28 @@ class Executor:
     def __init__(self, host, port):
         self._at = host, port
 
-    def host(self):
+    def id(self):
         return self._at[0]
 
-    def port(self):
+    def hostPort(self):  # noqa: N802 - Java's name
         return self._at[1]
+
+
+class Executors(list):
+    """A sequence of Scala."""
+
+    def apply(self, number):
+        return self[number]
+
+    def size(self):
+        return len(self)
 
 
 def fake_cluster(*executors):
     """A session whose driver is on host d; what PySpark calls are methods."""
-    driver = Executor("d", 1)
-    manager = SimpleNamespace(blockManagerId=lambda: driver)
-    env = SimpleNamespace(blockManager=lambda: manager)
-    infos = [driver, *(Executor(*one) for one in executors)]
-    tracker = SimpleNamespace(getExecutorInfos=lambda: infos)
-    java = SimpleNamespace(env=lambda: env, statusTracker=lambda: tracker)
+    found = Executors([Executor("driver", "d:1"), *(Executor(*e) for e in executors)])
+    store = SimpleNamespace(executorList=lambda active: found)
+    java = SimpleNamespace(statusStore=lambda: store)
     context = SimpleNamespace(
         master="spark://d:7077", _jsc=SimpleNamespace(sc=lambda: java)
     )
@@ -90,8 +97,10 @@ def fake_cluster(*executors):
 
 
 def test_the_driver_is_no_host_of_tasks_unless_an_executor_is_there_too():
-    assert {"a", "b"} == find_hosts(fake_cluster(("a", 1), ("a", 2), ("b", 1)))
-    assert {"d"} == find_hosts(fake_cluster(("d", 2)))
+    assert {"a", "b"} == find_hosts(
+        fake_cluster(("0", "a:1"), ("1", "a:2"), ("2", "b:1"))
+    )
+    assert {"d"} == find_hosts(fake_cluster(("0", "d:2")))
 
 
 class Numbers:

@@ -21,6 +21,7 @@ from anabranch.epochs.unit.runner import remembers_nothing
 from anabranch.errors import EngineError
 from anabranch.runtime.interpreter import kernel_of
 
+DRIVER = "driver"  # Spark's name for it among the executors
 SHARED_S = 0.1  # that a task stays, so that none runs all of them
 
 
@@ -30,10 +31,11 @@ def find_hosts(spark: SparkSession) -> set[str]:
     if is_on_this_machine(context):
         return {"this machine"}
     java = context._jsc.sc()  # noqa: SLF001 - nothing else of PySpark knows them
-    infos = java.statusTracker().getExecutorInfos()
-    driver = java.env().blockManager().blockManagerId()
-    own = driver.host(), driver.port()
-    return {one.host() for one in infos if (one.host(), one.port()) != own}
+    found = java.statusStore().executorList(True)
+    executors = [found.apply(number) for number in range(found.size())]
+    return {
+        one.hostPort().rpartition(":")[0] for one in executors if one.id() != DRIVER
+    }
 
 
 def refuse_states_on_several_hosts(layout: SparkLayout, hosts: Collection[str]) -> None:
