@@ -11,6 +11,7 @@ of the real data, and a generated graph where there is none.
 """
 
 import random
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,16 +71,16 @@ class Matrix(ab.Operator):
 
     def setup(self) -> None:
         """Start without a link."""
-        self.links: list[Link] = []
+        self.links = array("q")  # in turn, from where and to where
 
     def process(self, link: Link) -> Iterator[Rows]:
         """Keep a link until all have come."""
-        self.links.append(link)
+        self.links.extend(link)
         return iter(())
 
     def finish(self) -> Iterator[Rows]:
         """Yield the rows, with equal ranks for all pages."""
-        pages, numbers = np.unique(np.array(self.links), return_inverse=True)
+        pages, numbers = np.unique(np.array(self.links, np.int64), return_inverse=True)
         sources, targets = numbers.reshape(-1, 2).T
         weights = 1.0 / np.bincount(sources, minlength=len(pages))[sources]
         ranks = np.full(len(pages), 1 / len(pages))

@@ -19,6 +19,7 @@ from tests.engines.spark.test_clocks import undisturbed
 @pytest.fixture
 def imitation(monkeypatch, tmp_path):
     """Run the jobs of a test on an imitation of Spark; count the rounds in tasks."""
+    monkeypatch.setattr(rounds, "WORTH_S", 0)  # whatever a round takes
     begun = []
     begin = Epochs.begin_anew
 
@@ -50,7 +51,8 @@ def by_process(pair: tuple[int, int]) -> tuple[int, int]:
 
 
 @pytest.mark.spark
-def test_a_round_has_as_many_processes_as_it_is_told():
+def test_a_round_has_as_many_processes_as_it_is_told(monkeypatch):
+    monkeypatch.setattr(rounds, "WORTH_S", 0)
     pairs = ab.from_iterable([(n, 0) for n in range(60)])
     out = pairs.iterate(lambda s: s.map(by_process), rounds=2).to_list()
 
@@ -62,12 +64,22 @@ def test_a_round_has_as_many_processes_as_it_is_told():
 
 
 def test_rounds_that_take_long_are_tried_on_all_cores(monkeypatch, imitation):
-    monkeypatch.setattr(rounds, "WORTH_S", 0.0)
+    monkeypatch.setattr(rounds, "WORTH_S", 1e-12)
     out = ab.from_iterable([1, 2, 3]).iterate(lambda s: s.map(abs), rounds=2).to_list()
 
-    ab.run(out, on="spark")
+    ab.run(out, on="spark", degree=2)
 
     assert 1 == len(imitation)
+    assert [1, 2, 3] == out.items
+
+
+def test_rounds_that_take_no_time_stay_in_one_process(monkeypatch, imitation):
+    monkeypatch.setattr(rounds, "WORTH_S", 60)
+    out = ab.from_iterable([1, 2, 3]).iterate(lambda s: s.map(abs), rounds=4).to_list()
+
+    ab.run(out, on="spark", degree=2)
+
+    assert [] == imitation
     assert [1, 2, 3] == out.items
 
 
@@ -101,6 +113,8 @@ def test_a_job_that_is_killed_in_its_rounds_runs_them_again(
             rounds=3,
         )
         ab.run(sums.write_jsonl(tmp_path / folder), **options)
+
+    monkeypatch.setattr(rounds, "WORTH_S", 0)
 
     def kill(self):
         if next(left) == 0:

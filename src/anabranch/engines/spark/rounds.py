@@ -32,7 +32,9 @@ from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import stop
 from anabranch.runtime.verify.verifier import find_verdicts
 
-WORTH_S = 0.5  # that a round must take by itself to be tried on several replicas
+WORTH_S = (
+    0.5  # that a round must take by itself to be tried in tasks: items travel there
+)
 
 
 class SparkRounds:
@@ -74,7 +76,9 @@ class SparkRounds:
     def __call__(self, items: list[Any]) -> list[Any]:
         """Return what the last round gives for the items of a window."""
         cores = self._spark.sparkContext.defaultParallelism
-        run = BodyRunner(self._run, self._degree, cores, WORTH_S, self._prepare)
+        most = self._degree or cores
+        told = most if WORTH_S == 0 else None
+        run = BodyRunner(self._run, told, most, WORTH_S, self._prepare)
         try:
             return run_rounds(self._kind, items, run)
         finally:
