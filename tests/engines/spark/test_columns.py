@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from pathlib import Path
 
 import pyarrow as pa
@@ -174,3 +176,27 @@ def test_parquet_goes_to_parquet_in_columns(tmp_path):
     made = [row for part in parts for row in pq.read_table(part).to_pylist()]
     assert [item._asdict() for item in same.items] == made
     assert {1.0} == set(job.metrics().in_columns.values())
+
+
+@pytest.mark.parametrize("name", ["scan", "window"])
+def test_what_was_held_of_an_epoch_that_is_taken_back_counts_no_more(name, tmp_path):
+    """
+    A process is killed while epochs overlap; others that live on hold what is not so.
+    """
+    source = write_trades(tmp_path / "trades.csv", 2000)
+    @ab.declare(state="stateless")
+    def kill_once(t: Trade) -> Trade:
+        flag = tmp_path / str(t.ts)
+        if t.ts % 700 == 690 and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return t
+
+    def sink(folder, map_):
+        trades = map_(ab.read_csv(source, Trade))
+        return PROGRAMS[name](trades).write_csv(tmp_path / folder)
+
+    ab.run(sink("one", lambda s: s), on="sequential")
+    ab.run(sink("two", lambda s: s.map(kill_once)), degree=2, epoch_items=25)
+
+    assert read_rows(tmp_path / "one") == read_rows(tmp_path / "two")

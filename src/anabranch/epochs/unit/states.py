@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -110,8 +109,7 @@ class UnitStates:
     def _versions_of(self, task: EpochTask) -> Versions:
         """Return the versions of all buckets that an epoch begins with."""
         count = task.stage.count_buckets(self._unit)
-        find = partial(task.attempt.version_of, self._unit)
-        return {(number, count): find(number) for number in self._buckets}
+        return {(number, count): self._versions[number] for number in self._buckets}
 
     def _copy(self, task: EpochTask, bucket: int) -> Copy:
         count = task.stage.count_buckets(self._unit)
