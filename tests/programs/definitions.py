@@ -161,14 +161,22 @@ def summarize(kind: Aggregate, items: list[Any], start: Any = None, end: Any = N
     if kind.function is not None:
         return kind.function(items)
     bounds = {"window_start": start, "window_end": end}
-    values = {
-        name: bounds[column.function]
-        if column.function in bounds
-        else COLUMNS[column.function](
-            [column.attribute and getattr(item, column.attribute) for item in items]
-        )
-        for name, column in kind.columns
-    }
+    values = {}
+    for name, column in kind.columns:
+        found = [column.attribute and getattr(item, column.attribute) for item in items]
+        match column.function:
+            case "window_start" | "window_end" as bound:
+                values[name] = bounds[bound]
+            case "highest":
+                values[name] = [
+                    i for i, v in zip(items, found, strict=True) if v >= max(found)
+                ]
+            case "lowest":
+                values[name] = [
+                    i for i, v in zip(items, found, strict=True) if v <= min(found)
+                ]
+            case function:
+                values[name] = COLUMNS[function](found)
     into = kind.into or namedtuple("Row", values)  # noqa: PYI024 - named at run time
     return into(**values)
 
@@ -182,6 +190,7 @@ COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
     "mean": lambda values: sum(values) / len(values),
+    "counts": lambda values: {value: values.count(value) for value in values},
 }
 
 

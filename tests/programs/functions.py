@@ -330,5 +330,10 @@ def from_totals(t) -> Event:
     return Event(t.ts, t.key, (t.zone + t.n) % 3, (t.low * 7 + t.total) % PRIME)
 
 
+def from_tops(row) -> Event:
+    top, low = row.tops[-1], row.low[0]
+    return Event(row.ts, [*row.keys][-1], top.zone, len(row.tops) * 100 + low.value)
+
+
 def from_some(row) -> Event:
     return Event(row.ts, row.some, row.n % 3, row.n)

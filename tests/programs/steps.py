@@ -19,6 +19,7 @@ EXACT = (
     'ts=ab.max("ts"), key=ab.last("key"), zone=ab.first("zone"), n=ab.count(), '
     'low=ab.min("value"), total=ab.sum("value")'
 )
+TOPS = 'ts=ab.max("ts"), tops=ab.highest("value"), keys=ab.counts("key"), low=ab.lowest("ts")'
 SOME = 'ts=ab.last("ts"), some=ab.any("key"), n=ab.count()'
 FILTERS = ("is_even", "outside", "is_rare") * 3 + ("never",)
 TALLY = (
@@ -92,6 +93,7 @@ def totals_step(w: Writer) -> None:
             (EXACT, "from_totals"),
             (f"{EXACT}, into=Totals", "from_totals"),
             (SOME, "from_some"),
+            (TOPS, "from_tops"),
         )
     )
     expression = f"{start}.window({window}).aggregate({columns}).map({end})"
