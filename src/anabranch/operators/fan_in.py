@@ -27,9 +27,20 @@ class MergeKernel(Kernel):
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
         state[port].append((self.by(item), item))
+        if not all(state):
+            return ()
+        if self.inputs == 2:  # noqa: PLR2004 - the usual case, a third cheaper
+            return self._merge_two(*state)
         outputs = []
         while all(state):
             outputs.append(self._least(state))
+        return outputs
+
+    def _merge_two(self, left: deque[Any], right: deque[Any]) -> list[Any]:
+        outputs = []
+        while left and right:
+            first_right = right[0][0] < left[0][0]
+            outputs.append((right if first_right else left).popleft()[1])
         return outputs
 
     def finish(self, state: State) -> Outputs:
