@@ -11,6 +11,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from anabranch.engines.spark.session import check_java, open_session
+from anabranch.epochs.modules import find_modules_by_value, not_importable
 from anabranch.errors import EngineError
 from tests import needs
 from tests.schedule import FileScheduling
@@ -97,6 +98,19 @@ def _one_session(request):
     """A test marked `spark` runs on the shared session without asking for it."""
     if request.node.get_closest_marker("spark"):
         request.getfixturevalue("spark")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_programs():
+    """Forget the program files that the tests of a file have loaded.
+
+    Every job on Spark sends the classes of all that are loaded.
+    """
+    before = set(sys.modules)
+    yield
+    for module in (*find_modules_by_value(), *not_importable()):
+        if module.__name__ not in before:
+            sys.modules.pop(module.__name__, None)
 
 
 @pytest.fixture(scope="session")

@@ -96,6 +96,7 @@ def test_every_engine_finds_what_the_function_finds(lane_detection, on):
     assert as_it_stands(lane_detection, None) == sink.items
 
 
+@pytest.mark.long
 def test_a_film_under_a_latency_goal_has_the_same_lanes(lane_detection, data):
     film = data / "lane" / "solidWhiteRight.mp4"
     sink = lane_detection.program(film)

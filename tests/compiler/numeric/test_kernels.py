@@ -10,6 +10,7 @@ from anabranch.compiler.numeric.kernels import Firing, layout_of, make_kernel
 from anabranch.compiler.numeric.values import RefusedError
 from anabranch.runtime.compiled.arrays import DTYPES, to_arrays, to_items
 from anabranch.runtime.compiled.build import compile_kernel
+from tests import needs
 from tests.compiler.numeric import exact, refused
 from tests.compiler.numeric.refused import REFUSED
 
@@ -54,7 +55,7 @@ def single(function):
     return Firing(function.__name__, function, 1, 1, 1, single=True, gives_list=False)
 
 
-@pytest.mark.parametrize("function", exact.SINGLE)
+@pytest.mark.parametrize("function", needs.quick(12, exact.SINGLE))
 def test_a_function_of_a_float(function):
     ordinary = [x for x in numbers(1) if not raises(function, x)]
 

@@ -13,6 +13,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.errors import OperatorError
+from tests import needs
 from tests.engines.trades import (
     Trade,
     ever_larger,
@@ -71,7 +72,7 @@ def read_rows(folder):
     ]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", needs.quick(3, PROGRAMS))
 def test_the_rows_are_those_of_one_thread(name, tmp_path):
     source = write_trades(tmp_path / "trades.csv", 3000)
     stream = PROGRAMS[name]

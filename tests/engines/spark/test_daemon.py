@@ -1,6 +1,9 @@
 """The process that workers are forked from."""
 
+import subprocess
 import sys
+
+import pytest
 
 from anabranch.engines.spark.daemon import prefer_installed_pyspark
 
@@ -21,3 +24,47 @@ def test_a_zip_file_of_another_installation_stays(monkeypatch):
     prefer_installed_pyspark()
 
     assert paths == sys.path
+
+
+# A worker whose other end, Spark, is there or gone; and what serves its tasks.
+WORKER = """
+import os, socket, sys
+from anabranch.engines.spark.daemon import end_quietly
+
+here, spark = socket.socketpair()
+infile = os.fdopen(os.dup(here.fileno()), "rb")
+outfile = os.fdopen(os.dup(here.fileno()), "wb")
+
+def serve(infile, outfile):
+    print(infile.read(4).decode(), flush=True)
+    if "lost" in sys.argv:
+        spark.close()
+    outfile.write(b"done")
+
+if "task" in sys.argv:
+    spark.send(b"task")
+else:
+    spark.close()
+end_quietly(serve)(infile, outfile)
+print(spark.recv(4).decode(), flush=True)
+os._exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed", "code"),
+    [
+        (["task"], "task\ndone\n", 7),
+        (["task", "lost"], "task\n", 1),
+        ([], "", 0),
+    ],
+)
+def test_a_worker_ends_without_a_word_where_spark_is_gone(arguments, printed, code):
+    ended = subprocess.run(
+        [sys.executable, "-c", WORKER, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (printed, "", code) == (ended.stdout, ended.stderr, ended.returncode)

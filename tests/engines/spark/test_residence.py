@@ -17,6 +17,7 @@ from anabranch.engines.spark.residence import Residence, why_not_resident
 from anabranch.epochs.layout import lay_out
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks
+from tests import needs
 from tests.engines.spark.test_job_labels import find_jobs
 
 pytestmark = pytest.mark.spark
@@ -240,7 +241,7 @@ def flights(monkeypatch):
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
-@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("degree", needs.quick(1, [2, 1]))
 def test_epochs_begin_before_those_before_are_over(
     tmp_path, flights, degree, checkpoint
 ):

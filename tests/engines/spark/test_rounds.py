@@ -32,7 +32,10 @@ def imitation(monkeypatch, tmp_path):
         yield begun
 
 
-@pytest.mark.parametrize(("epoch_items", "degree"), [(7, 2), (1000, 3), (50, 1)])
+@pytest.mark.parametrize(
+    ("epoch_items", "degree"),
+    [(7, 2), pytest.param(1000, 3, marks=pytest.mark.long), (50, 1)],
+)
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_rounds_give_what_one_thread_gives(body, epoch_items, degree, imitation):
     expected, sinks = of_stream(body), of_stream(body)

@@ -103,7 +103,10 @@ def compare(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize(("degree", "epoch"), [(1, 400), (2, 97), (4, 250)])
+@pytest.mark.parametrize(
+    ("degree", "epoch"),
+    [(1, 400), pytest.param(2, 97, marks=pytest.mark.long), (4, 250)],
+)
 def test_rows_are_those_of_one_thread(program, degree, epoch, compare, tmp_path):
     source = write_rows(tmp_path / "rows.csv", 500, PLAIN, [])
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
+from collections.abc import Callable
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
+from typing import TypeAlias
 
 # Loaded by name, once it is known from where.
 DAEMON = "pyspark.daemon"
+WORKER = "pyspark.worker"
 NEEDED = (
-    "pyspark.worker",
+    WORKER,
     "pyspark.sql.pandas.serializers",
     "anabranch.engines.spark.worker",
 )
@@ -33,11 +38,37 @@ def prefer_installed_pyspark() -> None:
             sys.path.remove(path)
 
 
+Serve: TypeAlias = Callable[[BufferedReader, BufferedWriter], None]
+
+
+def end_quietly(serve: Serve) -> Serve:
+    """Return what serves a task, and ends this process where Spark is gone.
+
+    Spark's own would try to report the lost connection on it, and print a traceback for
+    each worker at the end of some programs.
+    """
+
+    def run(infile: BufferedReader, outfile: BufferedWriter) -> None:
+        if not infile.peek(1):  # no more tasks
+            os._exit(0)
+        try:
+            serve(infile, outfile)
+        finally:
+            try:
+                outfile.flush()
+            except BrokenPipeError:  # nobody is left to be told
+                os._exit(1)
+
+    return run
+
+
 def main() -> None:
     """Load what tasks need, then do as Spark's own daemon does."""
     prefer_installed_pyspark()
     for module in NEEDED:
         importlib.import_module(module)
+    worker = sys.modules[WORKER]
+    worker.main = end_quietly(worker.main)  # type: ignore[attr-defined]
     gc.collect()
     gc.freeze()  # a worker that looks for garbage would copy all pages it looks at
     importlib.import_module(DAEMON).manager()
