@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NO_FUNCTION = re.compile(r"operators of the kind \w+ are not compiled")
-NO_TUPLES = "are not of a tuple type with plain attributes"
+NO_TUPLES = "tuple type with plain attributes"
 
 
 def list_operators(text):

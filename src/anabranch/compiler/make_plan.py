@@ -63,7 +63,17 @@ def make_plan(
         return _one_thread(graph, traits, subgraphs, alone)
     on_arrays = [k.operator for one in subgraphs for k in one.kernels]
     in_parts = find_in_parts(graph, traits, regions, target)
-    runs = choose_columns(graph, traits, elements, target, on_arrays, in_parts=in_parts)
+    together = find_together(sharing)
+    runs = choose_columns(
+        graph,
+        traits,
+        elements,
+        target,
+        on_arrays=on_arrays,
+        together=together,
+        in_parts=in_parts,
+        in_groups=[region.name for region in regions if region.period > 1],
+    )
     return Plan(
         operators=tuple(
             replace(_operator(op, traits[op.name], runs), in_parts=op.name in in_parts)
@@ -78,7 +88,7 @@ def make_plan(
             for one in _sequential(graph, traits, found.refused)
         ),
         elements=elements,
-        together=find_together(sharing),
+        together=together,
         chains=rules.chains,
         columns=tuple(one.kernel for one in runs.values() if one.kernel is not None),
     )

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anabranch.connectors.files.arrow_items import (
     Form,
@@ -28,12 +27,12 @@ from anabranch.connectors.files.arrow_items import (
 )
 from anabranch.epochs.pickle import Pickler
 from anabranch.operators.clock import is_sign
+from anabranch.runtime.columns.placed import arrow_column, column_of, sort_positions
 
 Numbers = npt.NDArray[Any]  # whole numbers, or turns
 _COLUMNS, _PICKLED = b"c", b"p"
 _CHUNK_ITEMS = 1 << 14
 _WORTH = 4  # rows for each word of a dictionary that is sent with them
-_SPARSE = 4  # times as many numbers as there are items
 _NO_NUMBERS = np.zeros(0, np.int64)
 
 
@@ -83,7 +82,7 @@ class WireBatch:
         """Return the items in another order, or some of them."""
         positions = [column[order] for column in self.positions]
         if self.as_table() is not None and self.table is not None:
-            return WireBatch(positions, self.form, self.table.take(_indices(order)))
+            return WireBatch(positions, self.form, self.table.take(arrow_column(order)))
         items = self.items
         return WireBatch(positions, self.form, None, [items[i] for i in order.tolist()])
 
@@ -104,7 +103,7 @@ def encode(batch: WireBatch, pickler: Pickler) -> bytes | pa.Buffer:
     if _has_large_dictionary(table):
         table = without_codes(table)
     for number, column in enumerate(batch.positions):
-        table = table.append_column(f"#{number}", _indices(column))
+        table = table.append_column(f"#{number}", arrow_column(column))
     sink = pa.BufferOutputStream()
     sink.write(_COLUMNS)
     table = table.unify_dictionaries()  # else each would be sent
@@ -121,14 +120,6 @@ def _has_large_dictionary(table: pa.Table) -> bool:
         and len(column.chunk(0).dictionary) * _WORTH > len(column)
         for column in table.columns
     )
-
-
-def _indices(numbers: Numbers) -> pa.Array:
-    """Return numbers as Arrow holds them; `pa.array` would import Pandas."""
-    if numbers.dtype == object:
-        return pa.array(numbers.tolist(), pa.binary())
-    data = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, data])
 
 
 def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> WireBatch:
@@ -192,52 +183,6 @@ def _sort(batches: Sequence[WireBatch]) -> WireBatch:
     if all(_last(one) < _first(two) for one, two in pairwise(batches)):
         return joined
     return joined.take(sort_positions(joined.positions))
-
-
-def sort_positions(positions: Sequence[Numbers]) -> Numbers:
-    """Return the places of items in the order of their positions.
-
-    Single numbers that are close together are put into their places at once.
-
-    >>> turns = np.array([b"b", b"", b"a"], object)
-    >>> sort_positions([np.array([7, 7, 7]), turns]).tolist()
-    [1, 2, 0]
-    """
-    if any(column.dtype == object for column in positions):
-        return _sort_turns(positions)
-    numbers = positions[0]
-    if len(positions) > 1 or not len(numbers):
-        return np.lexsort(positions[::-1])
-    first = int(numbers.min())
-    span = int(numbers.max()) - first + 1
-    if span > _SPARSE * len(numbers):
-        return np.argsort(numbers, kind="stable")
-    places = np.full(span, -1, np.int64)
-    places[numbers - first] = np.arange(len(numbers))
-    order = places if span == len(numbers) else places[places >= 0]
-    if len(order) != len(numbers) or (span == len(numbers) and order.min() < 0):
-        return np.argsort(numbers, kind="stable")  # some are equal
-    return order
-
-
-def _sort_turns(positions: Sequence[Numbers]) -> Numbers:
-    columns = {str(n): _indices(column) for n, column in enumerate(positions)}
-    ascending = [(name, "ascending") for name in columns]
-    order = pc.sort_indices(pa.table(columns), sort_keys=ascending)
-    return np.asarray(np.from_dlpack(order), np.int64)
-
-
-def column_of(numbers: Sequence[Any], *, turns: bool) -> Numbers:
-    """Return a column of positions as an array; one that may have `turns` is of bytes.
-
-    Where streams meet of which only one has turns there, something before them tells
-    their items apart, so what stands in its place is of no account.
-    """
-    if not turns:
-        return np.array(numbers, np.int64)
-    made = np.empty(len(numbers), object)
-    made[:] = [one if type(one) is bytes else b"%d" % one for one in numbers]
-    return made
 
 
 def _sort_objects(filled: list[WireBatch]) -> Iterator[WireBatch]:

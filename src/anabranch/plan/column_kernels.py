@@ -24,7 +24,9 @@ ColumnKind: TypeAlias = Literal[
     "timedelta",
     "none",
 ]
-ColumnRole: TypeAlias = Literal["map", "filter", "flat_map", "scan", "window"]
+ColumnRole: TypeAlias = Literal[
+    "map", "filter", "flat_map", "scan", "window", "split", "union"
+]
 
 COLUMN_KINDS: tuple[ColumnKind, ...] = (
     "int",
@@ -198,7 +200,7 @@ class ColumnKernel:
     Items are scalars in the shape `takes`, of which the text needs those with the
     numbers `reads`. Scalar n of an output, which is of the shape `gives`, is the scalar
     `sources[n]` of its item, unchanged, or else computed by the kernel. `constants` are
-    those that have codes, with their kinds.
+    those that have codes, with their kinds. A union has no text.
     """
 
     operator: str

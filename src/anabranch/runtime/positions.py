@@ -16,10 +16,13 @@ outputs of a turn have an index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from anabranch.graph.graph import Edge, Graph, has_turns
+from anabranch.graph.graph import Edge, Graph, Op, has_turns
+from anabranch.operators.custom import Scan
+from anabranch.operators.stateless import Filter, Map, Union
+from anabranch.operators.windows import Aggregate
 
 END = 1 << 62  # the first number of what operators give when the stream has ended
 FOR_ITEM, IN_TURN, BEHIND_TURNS = 0, 1, 2  # what an operator with turns gives, and when
@@ -84,6 +87,57 @@ def positions_of(graph: Graph, prolific: frozenset[str]) -> Positions:
             indices = enumerate(graph.out_edges(op.name))
             branch |= {edge: index for index, edge in indices}
     return Positions(inside, after, branch, prolific, turns)
+
+
+def positions_inside(
+    graph: Graph, operators: Iterable[str], entries: Iterable[Edge | str]
+) -> Positions:
+    """Return positions that tell the order of one thread on all streams of an element.
+
+    Items that come in have one number. Each fan-out appends the index of the branch, so
+    that the order is also that between streams that never meet.
+    """
+    after = {_producer(entry): 1 for entry in entries}
+    branch: dict[Edge, int] = {}
+    inside: dict[str, int] = {}
+    within = [name for name in graph.names if name in {*operators}]
+    prolific = frozenset(name for name in within if _is_prolific(graph[name]))
+    for name in [*(entry for entry in entries if isinstance(entry, str)), *within]:
+        if name not in after:
+            into = [e for e in graph.edges if e.consumer.operator == name]
+            widths = [
+                after[e.producer.operator] + (e in branch)
+                for e in into
+                if e.producer.operator in after
+            ]
+            inside[name] = max(widths, default=1)
+            after[name] = inside[name] + (name in prolific)
+        edges = graph.out_edges(name)
+        if len(edges) > 1:
+            branch |= {edge: index for index, edge in enumerate(edges)}
+    return Positions(inside, after, branch, prolific)
+
+
+def _producer(entry: Edge | str) -> str:
+    return entry if isinstance(entry, str) else entry.producer.operator
+
+
+def _is_prolific(op: Op) -> bool:
+    """Tell whether an operator may give several outputs for an item."""
+    if isinstance(op.kind, Aggregate):
+        return op.kind.window.count is None or op.kind.window.every is not None
+    return not isinstance(op.kind, Map | Filter | Scan | Union)
+
+
+def shift_positions(form: Positions) -> Positions:
+    """Return positions with one number more, which comes first."""
+    return Positions(
+        {name: width + 1 for name, width in form.inside.items()},
+        {name: width + 1 for name, width in form.after.items()},
+        form.branch,
+        form.prolific,
+        {name: frozenset(n + 1 for n in found) for name, found in form.turns.items()},
+    )
 
 
 def _meeting(graph: Graph) -> frozenset[str]:

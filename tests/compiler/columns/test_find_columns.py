@@ -14,7 +14,6 @@ from anabranch.compiler.options import LOCAL, SPARK
 from anabranch.language.drafts import build_graph
 from anabranch.plan.plan import Element
 from anabranch.python.traits import Traits
-from anabranch.runtime.codegen import find_punctuated_operators
 
 
 class Trade(NamedTuple):
@@ -204,21 +203,21 @@ def test_one_operator_in_python_leaves_the_others_in_columns(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("traits", "why"),
+    ("together", "effects", "why"),
     [
-        ({}, "compiled; 1 of 4 columns are computed"),
-        ({"one": Traits("global")}, "compiled; 1 of 4 columns are computed"),
+        ((), (), "compiled; 1 of 4 columns are computed"),
+        ((("one", "other"),), (), "compiled; 1 of 4 columns are computed"),
         (
-            {"one": Traits("global"), "three": Traits("global")},
-            "one and three, which run with it, may share state",
+            (("one", "three"),),
+            (),
+            "one and three, which run with it, must take turns by item",
         ),
-        (
-            {"one": Traits("stateless", effects=True)},
-            "one, which runs with it, runs in the driver",
-        ),
+        ((), ("one",), "one, which runs with it, runs in the driver"),
     ],
 )
-def test_operators_that_may_share_something_run_item_by_item(tmp_path, traits, why):
+def test_operators_that_share_something_run_item_by_item(
+    tmp_path, together, effects, why
+):
     (tmp_path / "t.csv").write_text("ts,symbol,price,volume\n1,a,2.0,3\n")
     source = ab.read_csv(tmp_path / "t.csv", Trade)
     first = source.map(with_hypot, type=Trade, name="one")
@@ -226,10 +225,11 @@ def test_operators_that_may_share_something_run_item_by_item(tmp_path, traits, w
         with_hypot, name="three"
     )
     graph = build_graph([last.to_list()])
-    known = {op.name: Traits("stateless") for op in graph} | traits
+    known = {op.name: Traits("stateless", effects=op.name in effects) for op in graph}
     element = Element("e", ("read_csv", "one", "two", "three"), None)
 
-    assert why == choose_columns(graph, known, [element], SPARK)["two"].why
+    chosen = choose_columns(graph, known, [element], SPARK, together=together)
+    assert why == chosen["two"].why
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,10 @@ def test_operators_that_may_share_something_run_item_by_item(tmp_path, traits, w
     [
         ((), "compiled; 1 of 4 columns are computed"),
         (("one",), "compiled; 1 of 4 columns are computed"),
-        (("one", "three"), "operators with effects stand on both sides of it"),
+        (
+            ("one", "three"),
+            "operators that must take turns by item stand on both sides of it",
+        ),
     ],
 )
 def test_effects_on_both_sides_keep_threads_from_batches(effects, why):
@@ -252,20 +255,20 @@ def test_effects_on_both_sides_keep_threads_from_batches(effects, why):
     assert why == choose_columns(graph, known, [element], LOCAL)["two"].why
 
 
-def test_operators_that_punctuations_pass_through_run_in_python():
+def test_operators_that_punctuations_pass_through_run_in_columns():
     marked = trades().punctuate(lambda t: t.ts > 3).map(replace_price, name="op")
     ops = ab.compile(marked.to_list(), on="local").to_dict()["operators"]
 
+    assert {"op": "columns", "punctuate": "python"} == {
+        one["name"]: one["runs"] for one in ops if one["why"]
+    }
+
+
+def test_a_union_between_operators_in_python_stays_there():
+    one, two = (
+        trades().map(with_hypot, type=Trade, name=name) for name in ("one", "two")
+    )
+    ops = ab.compile(ab.union(one, two, name="both").to_list()).to_dict()["operators"]
+
     why = {one["name"]: (one["runs"], one["why"]) for one in ops}
-
-    assert ("python", "punctuations or a clock pass through it") == why["op"]
-
-
-def test_what_is_said_of_punctuations_is_what_programs_find():
-    """A compiled operator is not one that the runtime gives signs beside items to."""
-    timed = trades().event_time("ts", lateness=3).filter(lambda t: t.ts > 3, name="op")
-    graph = ab.compile(timed.to_list(), on="local").graph
-    runs = ab.compile(timed.to_list(), on="local").to_dict()["operators"]
-
-    assert "op" in find_punctuated_operators(graph)
-    assert "python" == {one["name"]: one["runs"] for one in runs}["op"]
+    assert ("python", "what it stands between runs in Python") == why["both"]

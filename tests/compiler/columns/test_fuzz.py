@@ -20,6 +20,9 @@ from anabranch.language.drafts import build_graph
 from anabranch.python.traits import Traits
 from anabranch.runtime.columns import chain as chains
 from anabranch.runtime.columns.column import UnfitError
+from anabranch.runtime.columns.program_segments import ProgramSegments
+from anabranch.runtime.compiled.program import CompileChoice, make_program
+from anabranch.runtime.positions import Positions, positions_of
 from anabranch.runtime.program import Program
 from tests.compiler.columns.written_functions import (
     HEAD,
@@ -31,6 +34,7 @@ from tests.compiler.columns.written_functions import (
     write_columns,
     write_window_of,
 )
+from tests.compiler.columns.written_graphs import GraphWriter
 
 ROLES = ("map", "replace", "filter", "flat_map", "scan", "window", "columns")
 
@@ -80,6 +84,17 @@ def is_rich(seed):
     return seed % 2 == 1
 
 
+def load_module(path, texts):
+    path.write_text(HEAD + "\n\n\n".join(texts) + "\n")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # `0 is None`
+        spec.loader.exec_module(module)
+    linecache.checkcache(str(path))
+    return module
+
+
 def write_module(folder, seeds):
     texts, initials = [], {}
     for seed in seeds:
@@ -91,15 +106,7 @@ def write_module(folder, seeds):
         if role == "scan":
             made, initials[seed] = made
         texts.append(made)
-    path = folder / f"written_{seeds[0]}.py"
-    path.write_text(HEAD + "\n\n\n".join(texts) + "\n")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # `0 is None`
-        spec.loader.exec_module(module)
-    linecache.checkcache(str(path))
-    return module, initials
+    return load_module(folder / f"written_{seeds[0]}.py", texts), initials
 
 
 KEYS = (["s"], ["s", "b"], ["i"])
@@ -228,9 +235,100 @@ def fuzz(folder, seeds):
     return found
 
 
+def describe_exits(program, *, clear=True):
+    made = {
+        edge: (exactly(left.items), [list(c) for c in left.positions])
+        for edge, left in program.exits.items()
+    }
+    for left in program.exits.values() if clear else ():
+        left.clear()
+    return made
+
+
+def choose_positions(graph, rng):
+    """Return positions as engines have them: full ones, of one number, or none."""
+    pushes = {op.name: op.kind.traits(op).push for op in graph if op.inputs}
+    prolific = [name for name, push in pushes.items() if (push.most or 2) > 1]
+    full = positions_of(graph, frozenset(prolific))
+    one = dict.fromkeys(graph.names, 1)
+    return rng.choice([None, full, Positions(one, one, {}, frozenset())])
+
+
+def compare_graphs(sinks, seed, rich, found):
+    """Run batches through a program in Python, and through its segments."""
+    graph, rng = build_graph(sinks), random.Random(-seed)
+    traits = {op.name: Traits("stateless") for op in graph}
+    kernels = {
+        one.operator: one.kernel for one in find_columns(graph, traits) if one.kernel
+    }
+    inner = [op.name for op in graph if op.inputs and op.kind.outputs]
+    entries = [op.name for op in graph.sources]
+    form = choose_positions(graph, rng)
+    one = Program(graph, [*entries, *inner], entries, positions=form)
+    choice = CompileChoice(when="at once", columns=kernels)
+    two = make_program(graph, [*entries, *inner], entries, choice, positions=form)
+    if type(two) is Program:
+        found["refused"] += 1
+        return
+    source, number = Items(rng, rich), 0
+    for batch in range(8):
+        items = source.make(12, 0.0 if batch < 5 else 0.1)
+        several = len(entries) > 1
+        ports = [rng.randrange(len(entries)) for _ in items] if several else None
+        width = 0 if form is None else form.after[entries[0]]
+        numbers = list(range(number, number + len(items)))
+        positions = [numbers, ports or [0] * len(items)][:width] or None
+        number += len(items)
+        failures = []
+        for program in (one, two):
+            try:
+                program.run(iter(items), positions, ports)
+                failures.append(None)
+            except OperatorError as error:
+                failures.append(str(error))
+        assert failures[0] == failures[1]
+        expected, actual = describe_exits(one), describe_exits(two)
+        if failures[0] is not None:
+            found["raised"] += 1
+            if form is None or not form.prolific:
+                assert expected == actual
+            for edge, (items, _) in expected.items():  # others may be ahead
+                assert items == actual[edge][0][: len(items)]
+            return
+        assert expected == actual
+        for name, states in one.states.items():
+            assert describe_states(states) == describe_states(two.states[name])
+        counts = two._choice.tally.share()
+        found["columns"] += bool(counts) and max(counts.values()) > 0
+
+
+def fuzz_graphs(folder, seeds):
+    found = Counter()
+    writers = [GraphWriter(seed) for seed in seeds]
+    texts = [text for writer in writers for text in writer.texts]
+    module = load_module(folder / f"graphs_{seeds[0]}.py", texts)
+    for writer in writers:
+        try:
+            compare_graphs(writer.build(module), writer.seed, writer.rich, found)
+        except BaseException as error:
+            error.add_note(f"seed {writer.seed}")
+            raise
+    return found
+
+
 @pytest.fixture
 def interpreted(monkeypatch):
     monkeypatch.setattr(chains, "compile_columns", interpret)
+    monkeypatch.setattr(ProgramSegments, "fewest", 1)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_100_graphs_give_the_same_bits_and_errors(tmp_path):
+    found = fuzz_graphs(tmp_path, range(100))
+
+    assert found["refused"] < 20
+    assert found["columns"] > 200
+    assert found["raised"] > 10
 
 
 @pytest.mark.usefixtures("interpreted")

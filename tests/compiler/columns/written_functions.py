@@ -399,6 +399,32 @@ class Writer:
         test = self.write(self.pick("bool", "bool", "int", "float", "str"), 3)
         return "\n".join([f"def {name}(t):", *body, f"    return {test}"])
 
+    def write_split(self, name):
+        """Return a function that names one of three streams, and rarely none of them."""
+        self.read_item()
+        body = self.statements(1, "    ")
+        port = self.pick(
+            f"{self.write('int', 2)} % 3",
+            self.write("bool", 2),
+            f"min(abs({self.leaf('int')}), 2)",
+            f"{self.leaf('int')} % 4",
+        )
+        return "\n".join([f"def {name}(t):", *body, f"    return {port}"])
+
+    def write_spread(self, name):
+        """Return a function from an item to several of its type."""
+        self.read_item()
+        other = f"t._replace(i={self.write('int', 2)})"
+        some = self.pick(f"[{other}]", "[t]", f"[t, {other}]", "[]")
+        test = self.write("bool", 1)
+        return f"def {name}(t):\n    return [t, {other}] if {test} else {some}"
+
+    def write_python(self, name):
+        """Return a function that is not compiled."""
+        self.read_item()
+        made = f"math.hypot({self.write('float', 1)}, 0.5)"
+        return f"def {name}(t):\n    return t._replace(y={made})"
+
     def write_scan(self, name):
         """Return the text of a step, and its initial state."""
         self.read_item()

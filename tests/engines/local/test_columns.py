@@ -59,6 +59,49 @@ def _at_once(monkeypatch):
     monkeypatch.setenv("ANABRANCH_COMPILE", "at once")
 
 
+def which_third(t: Trade) -> int:
+    return t.volume % 3
+
+
+def is_small(t: Trade) -> bool:
+    return t.volume < 50
+
+
+def fan_out(s):
+    cents = s.map(in_cents)
+    some = ab.union(cents.filter(is_large), cents.filter(is_small))
+    return [some.key_by("symbol").scan(vwap, (0.0, 0)), cents.flat_map(parts_of)]
+
+
+def in_words_beside(s):
+    cents = s.map(in_cents)
+    parts = cents.flat_map(parts_of)
+    both = ab.union(cents.map(in_words), parts)
+    windows = both.key_by("symbol").window(count=7, every=2)
+    return [windows.aggregate(of_window), parts]
+
+
+def three_ways(s):
+    one, two, three = s.split(which_third, 3)
+    both = ab.union(two.map(in_words), three.map(in_cents))
+    return [ab.union(one.map(in_cents), three), both.map(per_share)]
+
+
+def marked(s):
+    signs = s.punctuate(is_small).map(in_cents)
+    windows = signs.filter(is_large).window(punctuation=True)
+    return [signs, windows.aggregate(of_window)]
+
+
+def timed(s):
+    clock = s.event_time("ts", lateness=9).map(in_cents)
+    windows = clock.filter(is_large).key_by("symbol").window(time=90, on="ts")
+    return [clock.flat_map(parts_of), windows.aggregate(of_window)]
+
+
+GRAPHS = {f.__name__: f for f in (fan_out, in_words_beside, three_ways, marked, timed)}
+
+
 def make_trades(count, volume=None):
     rng = random.Random(3)
     return [
@@ -183,6 +226,79 @@ def test_a_table_is_written_as_its_items_would_be(tmp_path):
 
     found = pq.read_table(tmp_path / "out").to_pylist()
     assert [t._asdict() for t in trades if t.volume > 3] == found
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_streams_that_part_and_meet_run_in_columns(name, degree):
+    trades = make_trades(12_000)
+    one = [s.to_list() for s in GRAPHS[name](ab.from_iterable(trades, Trade))]
+    two = [s.to_list() for s in GRAPHS[name](ab.from_iterable(trades, Trade))]
+
+    ab.run(*one, on="sequential")
+    job = ab.run(*two, on="local", degree=degree)
+
+    for expected, actual in zip(one, two, strict=True):
+        assert list(map(repr, expected.items)) == list(map(repr, actual.items))
+    shares = job.metrics().in_columns
+    assert {o.name for o in job.plan.operators if o.runs == "columns"} == set(shares)
+    assert min(shares.values()) > 0.2
+
+
+def share_of(t: Trade) -> Trade:
+    return t._replace(price=1.0 / t.volume)
+
+
+def loses_words(t: Trade) -> Trade:
+    return t._replace(symbol=["S"][t.ts // 8000])
+
+
+def test_the_first_error_counts_and_sinks_have_what_came_before_it():
+    """One branch fails on item 8000, the other one, which runs before it, on item 8100."""
+    trades = make_trades(9000, lambda ts: 0 if ts == 8100 else 4)
+
+    def build():
+        cents = ab.from_iterable(trades, Trade).map(in_cents)
+        both = ab.union(cents.map(share_of), cents.map(loses_words))
+        return [both.to_list(), cents.filter(is_large).to_list()]
+
+    one, two = build(), build()
+    for sinks, on in ((one, "sequential"), (two, "local")):
+        with pytest.raises(OperatorError, match="IndexError") as raised:
+            ab.run(*sinks, on=on)
+        assert "item 8001 of from_iterable" in str(raised.value)
+
+    for expected, actual in zip(one, two, strict=True):
+        assert expected.items == actual.items
+
+
+SEEN: list[tuple[str, int]] = []
+
+
+def note_here(t: Trade) -> Trade:
+    SEEN.append(("here", t.ts))
+    return t
+
+
+def note_there(t: Trade) -> Trade:
+    SEEN.append(("there", t.ts))
+    return t
+
+
+def test_operators_that_share_something_take_turns_by_item():
+    def build():
+        cents = ab.from_iterable(make_trades(3000), Trade).map(in_cents)
+        here = cents.map(note_here).map(in_cents)
+        there = cents.filter(is_small).map(note_there).map(in_cents)
+        return [here.to_list(), there.to_list()]
+
+    SEEN.clear()
+    ab.run(*build(), on="sequential")
+    expected = SEEN[:]
+    SEEN.clear()
+    ab.run(*build(), on="local")
+
+    assert expected == SEEN
 
 
 def test_the_users_own_error_names_its_item():

@@ -15,7 +15,7 @@ from anabranch.operators.stateless import WINDOW
 from anabranch.python.traits import Traits
 from anabranch.runtime.columns.chain import ColumnChain
 from anabranch.runtime.columns.column import UnfitError
-from anabranch.runtime.columns.tier import ColumnTier
+from anabranch.runtime.columns.tier import ChainTier
 from anabranch.runtime.program import Program
 
 
@@ -222,7 +222,7 @@ def test_kernels_that_keep_giving_up_are_dropped():
     both = Both(
         ab.from_iterable([], Trade).map(lambda t: t._replace(price=1 / t.volume))
     )
-    tier = ColumnTier(both.ops, both.kernels, {}, "at once")
+    tier = ChainTier(both.ops, both.kernels, {}, "at once")
     table = to_table([Trade(1, "a", 1.0, 0)], form_of(Trade))
 
     assert tier.ready
@@ -235,7 +235,7 @@ def test_a_small_job_is_not_compiled():
     both = Both(
         ab.from_iterable([], Trade).map(lambda t: t._replace(price=t.price + 7))
     )
-    tier = ColumnTier(both.ops, {**both.kernels}, {}, "never")
+    tier = ChainTier(both.ops, {**both.kernels}, {}, "never")
 
     assert not tier.ready
 

@@ -20,6 +20,8 @@ from anabranch.compiler.columns.write_kernel import (
     write_flat_map,
     write_map,
     write_scan,
+    write_split,
+    write_union,
     write_window,
 )
 from anabranch.graph.declarations import declaration_of
@@ -27,7 +29,14 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.types import parameter_type
 from anabranch.operators.custom import Scan
-from anabranch.operators.stateless import Filter, FlatMap, Map, describe_function
+from anabranch.operators.stateless import (
+    Filter,
+    FlatMap,
+    Map,
+    Split,
+    Union,
+    describe_function,
+)
 from anabranch.operators.windows import Aggregate
 from anabranch.plan.column_kernels import ColumnKernel, ColumnShape, RunsAs
 from anabranch.python.source import shown_path
@@ -68,14 +77,21 @@ def find_columns(graph: Graph, traits: Mapping[str, Traits]) -> tuple[RunsAs, ..
 
 
 def _why_columns(kernel: ColumnKernel) -> str:
-    if kernel.role == "filter":
-        return "its predicate is compiled"
+    match kernel.role:
+        case "filter":
+            return "its predicate is compiled"
+        case "split":
+            return "its route is compiled"
+        case "union":
+            return "it puts columns in order"
     count = len(kernel.sources)
     return f"compiled; {len(kernel.computed)} of {count} columns are computed"
 
 
 def _kernel(op: Op, traits: Traits, known: KnownShapes) -> ColumnKernel:
-    compiled = Map | Filter | FlatMap | Scan | Aggregate
+    if isinstance(op.kind, Union):
+        return write_union(op, _find_common(op, known))
+    compiled = Map | Filter | FlatMap | Scan | Aggregate | Split
     if len(op.inputs) != 1 or not isinstance(op.kind, compiled):
         msg = f"operators of the kind {op.kind.label} are not compiled"
         raise NoColumnsError(msg)
@@ -91,24 +107,40 @@ def _kernel(op: Op, traits: Traits, known: KnownShapes) -> ColumnKernel:
         return write_window(op, None, takes)
     function = _find_function(op, traits)
     try:
-        match op.kind:
-            case Map():
-                return write_map(op, function, takes)
-            case Filter():
-                return write_filter(op, function, takes)
-            case FlatMap():
-                return write_flat_map(op, function, takes)
-            case Scan(initial=initial):
-                _check_key(op, takes)
-                return write_scan(op, function, initial, takes)
-        _check_key(op, takes)
-        return write_window(op, function, takes)
+        return _write(op, function, takes)
     except NoColumnsError as refused:
         code = _plain(function).__code__
         file = shown_path(code.co_filename)
         line = refused.line or code.co_firstlineno
         msg = f"{describe_function(function)} {refused} ({file}:{line})"
         raise NoColumnsError(msg) from refused
+
+
+def _write(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
+    match op.kind:
+        case Map():
+            return write_map(op, function, takes)
+        case Filter():
+            return write_filter(op, function, takes)
+        case FlatMap():
+            return write_flat_map(op, function, takes)
+        case Split():
+            return write_split(op, function, takes)
+        case Scan(initial=initial):
+            _check_key(op, takes)
+            return write_scan(op, function, initial, takes)
+    _check_key(op, takes)
+    return write_window(op, function, takes)
+
+
+def _find_common(op: Op, known: KnownShapes) -> ColumnShape:
+    """Return the shape of the items of all streams that lead into an operator."""
+    shapes = {known.get(out.operator) for out in op.inputs}
+    shape = shapes.pop()
+    if shapes or shape is None:
+        msg = "the items of its streams are not of one tuple type with plain attributes"
+        raise NoColumnsError(msg)
+    return shape
 
 
 def _find_input(op: Op, known: KnownShapes) -> ColumnShape:

@@ -324,6 +324,34 @@ def write_filter(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel
     return text.kernel("filter", takes, everything, source)
 
 
+def write_split(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
+    """Return the kernel of a split by a function that names one stream."""
+    text = KernelText(op, takes)
+    args = [text.item]
+    made = translate(text.module, function, args)
+    if made.gives.parts is not None or made.gives.kinds not in (("int",), ("bool",)):
+        msg = f"gives {describe_shape(made.gives)}, not the number of one stream"
+        raise NoColumnsError(msg)
+    text.call(made, args)
+    port = "r[1]"
+    if made.forwards[0] is not None:
+        (port,) = text.texts(list(flatten_all(args))[made.forwards[0]])
+    text.body += [
+        f"p = int({port})",
+        f"if p < 0 or p >= {op.kind.outputs}:",
+        "    return j",
+        "o0[j] = p",
+    ]
+    everything = tuple(range(len(text.scalars)))
+    return text.kernel("split", takes, everything, text.write(outs=["o0"]))
+
+
+def write_union(op: Op, takes: ColumnShape) -> ColumnKernel:
+    """Return the kernel of a union, which has nothing to compute."""
+    everything = tuple(range(len(list(takes.scalars()))))
+    return KernelText(op, takes).kernel("union", takes, everything, "")
+
+
 def write_flat_map(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
     """Return the kernel of a flat_map: outputs stand one behind the other.
 

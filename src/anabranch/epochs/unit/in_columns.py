@@ -1,25 +1,36 @@
 """Runs a unit in columns where it can be, from the table that came in to one that leaves.
 
-No item becomes an object on the way. A batch that a kernel gives up on is run by the
-Python program of the unit, on the same states.
+No item becomes an object on the way, unless an operator runs in Python. A batch that a
+kernel gives up on is run by the Python program of the unit, or of the segment, on the same
+states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import Form, form_of
+from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.wire import Numbers, WireBatch, end_to_end
 from anabranch.errors import OperatorError
-from anabranch.graph.graph import Edge
+from anabranch.graph.graph import Edge, Output
+from anabranch.plan.segments import ElementSegment
+from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.columns.column import UnfitError
 from anabranch.runtime.columns.held_state import ColumnBatch
-from anabranch.runtime.columns.tier import ColumnTier
+from anabranch.runtime.columns.placed import PlacedBatch, PlacedStreams
+from anabranch.runtime.columns.segmented_element import (
+    MakeProgram,
+    SegmentedElement,
+    Send,
+)
+from anabranch.runtime.columns.tier import ChainTier, ColumnTier
 
 Ran: TypeAlias = dict[str, tuple[int, int]]  # operator -> in columns, in Python
 OnBatch: TypeAlias = Callable[[WireBatch], Iterator[tuple[Edge, WireBatch]]]
@@ -39,7 +50,7 @@ class InColumns:
     def __init__(
         self,
         edge: Edge,
-        tier: ColumnTier,
+        tier: ChainTier,
         in_python: OnBatch,
         *,
         width: int | None,
@@ -123,52 +134,142 @@ def _table_of(made: ColumnBatch, form: Form) -> pa.Table | None:
 
 
 class InSegments:
-    """Operators in a line that run segment by segment, each in columns or in Python.
+    """A unit that runs segment by segment, each in columns or in Python.
 
-    If an item fails, `in_full` runs the epoch from its beginning, item by item: it finds
+    `make` gives the program of a segment, and `in_python` runs the unit without columns.
+    If an item fails, `again` runs the epoch from its beginning, item by item: it finds
     the first error there is, with its place.
     """
 
     def __init__(
         self,
-        edge: Edge,
-        segments: Sequence[InColumns | OnBatch],
-        in_full: Callable[[], Iterator[tuple[Edge, WireBatch]]],
+        layout: SparkLayout,
+        unit: Unit,
+        segments: Sequence[ElementSegment],
+        states: Mapping[str, dict[Any, Any]],
+        *,
+        make: MakeProgram,
+        runs: WaysToRun,
     ) -> None:
-        self._edge = edge
-        self._segments = segments
-        self._in_full = in_full
+        graph, choice = layout.graph, layout.choice
+        self._layout = layout
+        self._unit = unit
+        self._marked = find_punctuated_operators(graph)
+        self._runs = runs
+        self._operators = [
+            name for one in segments if one.in_columns for name in one.operators
+        ]
+        self._exits = [
+            edge
+            for name in unit.operators
+            for edge in graph.out_edges(name)
+            if edge in layout.routes
+        ]
+        self._tier = ColumnTier(
+            [choice.columns[name] for name in self._operators],
+            lambda: SegmentedElement(
+                graph,
+                segments,
+                choice.columns,
+                states,
+                form=layout.positions,
+                make=make,
+                marked=self._marked,
+            ),
+            choice.when,
+        )
         self.ran: Ran = {}
 
-    def run(self, stream: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
+    def run(self, streams: Sequence[WireBatch]) -> Iterator[tuple[Edge, WireBatch]]:
         """Return what leaves the unit."""
         self.ran = {}
-        batches = []
-        try:
-            for start in range(0, len(stream), _SEGMENT_ITEMS):
-                end = min(len(stream), start + _SEGMENT_ITEMS)
-                made = self._run_part(stream.slice(start, end))
-                if made is not None and len(made):
-                    batches.append(made)
-        except OperatorError:
-            list(self._in_full())
-            raise
-        if batches:
-            yield self._edge, end_to_end(batches)
-
-    def _run_part(self, part: WireBatch) -> WireBatch | None:
-        for segment in self._segments:
-            if isinstance(segment, InColumns):
-                made = [batch for _, batch in segment.run(part) if len(batch)]
-                self._note(segment.ran)
+        left: dict[Edge, list[WireBatch]] = {}
+        for part in _cut(streams):
+            count, began_s = sum(map(len, part)), perf_counter()
+            if self._tier.ready:
+                made = self._run_segments(part)
+                self._tier.observe_columns(count, perf_counter() - began_s)
             else:
-                made = [batch for _, batch in segment(part) if len(batch)]
-            if not made:
-                return None
-            part = end_to_end(made)
-        return part
+                made = list(self._runs.in_full(part))
+                self._note(dict.fromkeys(self._operators, (0, count)))
+                self._tier.observe_python(count, perf_counter() - began_s)
+            for edge, batch in made:
+                if len(batch):
+                    left.setdefault(edge, []).append(batch)
+        for edge, batches in left.items():
+            yield edge, end_to_end(batches)
+
+    def _run_segments(self, part: Sequence[WireBatch]) -> list[tuple[Edge, WireBatch]]:
+        element = self._tier.compiled
+        assert element is not None  # noqa: S101 - it is ready
+        element.ran = {}
+        try:
+            streams = element.run(self._place(part), self._runs.send)
+        except OperatorError:
+            list(self._runs.again())
+            raise
+        self._note(element.ran)
+        if element.why_not is not None:
+            self._tier.drop(element.why_not)
+        return [(edge, self._leave(edge, streams)) for edge in self._exits]
+
+    def _place(self, part: Sequence[WireBatch]) -> PlacedStreams:
+        """Return the streams on which items come in."""
+        streams = PlacedStreams(self._layout.positions, {})
+        came = {}
+        for entry, batch in zip(self._unit.entries, part, strict=True):
+            producer = entry if isinstance(entry, str) else entry.producer.operator
+            placed = PlacedBatch(
+                batch.positions,
+                len(batch),
+                table=batch.table,
+                list_items=partial(getattr, batch, "items"),
+            )
+            if producer in self._marked:
+                placed = placed.set_signs_apart()
+            if isinstance(entry, Edge):
+                came[entry] = placed
+            else:
+                streams.made[Output(entry)] = placed
+        streams.came = came
+        return streams
+
+    def _leave(self, edge: Edge, streams: PlacedStreams) -> WireBatch:
+        placed = streams.along(edge).put_signs_back()
+        kind = self._layout.graph[edge.producer.operator].type
+        form = None if kind is None else form_of(kind)
+        table = placed.table
+        if placed.columns is not None and form is not None:
+            table = _table_of(placed.columns, form)
+        if table is not None:
+            return WireBatch(placed.positions, form, table)
+        batch = WireBatch(placed.positions, form, None, placed.items)
+        return self._runs.drop_marks(edge, batch).compact()
 
     def _note(self, ran: Ran) -> None:
         for name, (columns, python) in ran.items():
             done, others = self.ran.get(name, (0, 0))
             self.ran[name] = done + columns, others + python
+
+
+class WaysToRun(NamedTuple):
+    """How Python runs a unit: all of it, a program of a part, or all once more.
+
+    `drop_marks` leaves out signs on the way to a sink.
+    """
+
+    in_full: Callable[[Sequence[WireBatch]], Iterator[tuple[Edge, WireBatch]]]
+    send: Send
+    again: Callable[[], Iterator[tuple[Edge, WireBatch]]]
+    drop_marks: Callable[[Edge, WireBatch], WireBatch]
+
+
+def _cut(streams: Sequence[WireBatch]) -> Iterator[Sequence[WireBatch]]:
+    """Cut a stream into parts; several are taken as a whole, since they belong together."""
+    if len(streams) > 1:
+        if any(map(len, streams)):
+            yield streams
+        return
+    (stream,) = streams
+    for start in range(0, len(stream), _SEGMENT_ITEMS):
+        yield [stream.slice(start, min(len(stream), start + _SEGMENT_ITEMS))]

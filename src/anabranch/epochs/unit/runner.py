@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -37,15 +36,22 @@ from anabranch.epochs.task import (
 )
 from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.unit.handoff import in_chunks, in_steps
-from anabranch.epochs.unit.in_columns import InColumns, InSegments, OnBatch
+from anabranch.epochs.unit.in_columns import (
+    InColumns,
+    InSegments,
+    OnBatch,
+    WaysToRun,
+)
 from anabranch.epochs.unit.inputs import UnitInputs
 from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.states import Changes, UnitStates
-from anabranch.epochs.wire import Numbers, WireBatch, column_of, encode, end_to_end
+from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Edge, Op, has_turns
+from anabranch.plan.segments import ElementSegment, divide_into_segments
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
-from anabranch.runtime.columns.tier import ColumnTier
+from anabranch.runtime.columns.placed import column_of
+from anabranch.runtime.columns.tier import ChainTier
 from anabranch.runtime.compiled.program import make_program
 from anabranch.runtime.failures import (
     Failure,
@@ -171,47 +177,31 @@ def columns_of_unit(
     unit: Unit,
     states: Mapping[str, dict[Any, Any]],
     shortcut: Shortcut | None,
-    runs: WaysToRun,
-) -> Shortcut | None:
-    """Return how a unit runs in columns, if the plan says so and its shape allows it."""
-    graph, positions = layout.graph, layout.positions
+    in_full: OnBatch,
+) -> InColumns | None:
+    """Return how operators in a line run in columns, if all of them do."""
+    positions = layout.positions
     line = _line_of(layout, unit)
-    if line is None or layout.choice.columns.keys().isdisjoint(op.name for op in line):
+    if line is None or not all(op.name in layout.choice.columns for op in line):
         return None
-    (edge,) = graph.out_edges(line[-1].name)
-    if all(op.name in layout.choice.columns for op in line):
-        tier = _tier_of(layout, line, states)
-        if edge in positions.branch:
-            return None
-        bare = isinstance(shortcut, NoPositions) and not isinstance(
-            shortcut, SamePositions
-        )
-        run = runs.in_full if shortcut is None else shortcut.run
-        width = None if bare else positions.on(edge)
-        return InColumns(edge, tier, run, width=width, type=line[-1].type)
-    segments: list[InColumns | OnBatch] = []
-    entry = unit.entries[0]
-    head = () if isinstance(entry, Edge) else (entry,)
-    for in_columns, some in groupby(line, lambda op: op.name in layout.choice.columns):
-        ops = list(some)
-        (out,) = graph.out_edges(ops[-1].name)
-        run = runs.of_part((*head, *(op.name for op in ops)), (entry,))
-        if in_columns and out not in positions.branch:
-            tier = _tier_of(layout, ops, states)
-            width = positions.on(out)
-            segments.append(InColumns(out, tier, run, width=width, type=ops[-1].type))
-        else:
-            segments.append(run)
-        entry, head = out, ()
-    return InSegments(edge, segments, runs.again)
+    (edge,) = layout.graph.out_edges(line[-1].name)
+    if edge in positions.branch:
+        return None
+    tier = ChainTier(line, layout.choice.columns, states, layout.choice.when)
+    bare = isinstance(shortcut, NoPositions) and not isinstance(shortcut, SamePositions)
+    run = in_full if shortcut is None else shortcut.run
+    width = None if bare else positions.on(edge)
+    return InColumns(edge, tier, run, width=width, type=line[-1].type)
 
 
-class WaysToRun(NamedTuple):
-    """How Python runs a batch: through all of a unit, a part of it, or all once more."""
-
-    in_full: OnBatch
-    of_part: Callable[[tuple[str, ...], tuple[Entry, ...]], OnBatch]
-    again: Callable[[], Iterator[tuple[Edge, WireBatch]]]
+def segments_of_unit(
+    layout: SparkLayout, unit: Unit
+) -> tuple[ElementSegment, ...] | None:
+    """Return the segments of a unit, if the plan has some of it run in columns."""
+    columns = layout.choice.columns
+    if unit.period > 1 or unit.in_driver or columns.keys().isdisjoint(unit.operators):
+        return None
+    return divide_into_segments(layout.graph, unit.operators, columns)
 
 
 def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
@@ -233,12 +223,6 @@ def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
     ):
         return None
     return inner
-
-
-def _tier_of(
-    layout: SparkLayout, ops: Sequence[Op], states: Mapping[str, dict[Any, Any]]
-) -> ColumnTier:
-    return ColumnTier(ops, layout.choice.columns, states, layout.choice.when)
 
 
 class Untouched:
@@ -377,7 +361,8 @@ class UnitRunner:
         self._inputs = UnitInputs(job, unit, self._exits, self._on_error)
         self.programs = UnitPrograms(job, unit, self._states, self._on_error)
         self.parts_done: list[PartDone] = []
-        self._shortcut = None
+        self._shortcut: Shortcut | None = None
+        self._in_columns: InColumns | InSegments | None = None
         self._begun: tuple[EpochTask, int, list[WireBatch]] | None = None
         # What fails on a shortcut runs twice; in the driver, others would notice.
         if not job.spec.resilient and not unit.in_driver:
@@ -388,23 +373,32 @@ class UnitRunner:
                 self._replay,
                 job.rehearse,
             )
-            self._shortcut = (
-                columns_of_unit(
-                    self._layout,
-                    unit,
-                    self._states,
-                    self._shortcut,
-                    WaysToRun(
-                        lambda batch: self._run_streams([batch]),
-                        self._run_of_part,
-                        self._replay,
-                    ),
-                )
-                or self._shortcut
-            )
+            self._in_columns = self._find_columns()
         self._saved = UnitStates(
             unit, self._stored, job.spec.states, job.spec.checkpoint, job.spec.seal
         )
+
+    def _find_columns(self) -> InColumns | InSegments | None:
+        """Return how the unit runs in columns, if the plan says so."""
+        layout, unit, states = self._layout, self._unit, self._states
+        line = columns_of_unit(
+            layout,
+            unit,
+            states,
+            self._shortcut,
+            lambda batch: self._run_streams([batch]),
+        )
+        segments = segments_of_unit(layout, unit)
+        if line is not None or segments is None:
+            return line
+        runs = WaysToRun(
+            self._run_streams,
+            partial(run_and_rehearse, rehearse=self._job.rehearse),
+            self._replay,
+            self._exits.drop_marks,
+        )
+        make = self.programs.part
+        return InSegments(layout, unit, segments, states, make=make, runs=runs)
 
     def run(
         self,
@@ -491,9 +485,7 @@ class UnitRunner:
             begun=None
             if self._groups is None
             else self._groups.find_incomplete(pickler),
-            ran=self._shortcut.ran
-            if isinstance(self._shortcut, InColumns | InSegments)
-            else {},
+            ran={} if self._in_columns is None else self._in_columns.ran,
             reached=self._inputs.reached,
             births=self._inputs.births,
             sent=self._exits.sent.take(),
@@ -681,39 +673,30 @@ class UnitRunner:
                 yield from self._run_program(program, items, positions)
             elif any(map(len, streams)):
                 yield from self._run_streams(streams)
-        elif len(streams) == 1 and self._shortcut is not None:
+        elif self._in_columns is not None or (len(streams) == 1 and self._shortcut):
             before = PROGRESS.count(self._unit.number)
-            yield from self._shortcut.run(streams[0])
+            if isinstance(self._in_columns, InSegments):
+                yield from self._in_columns.run(streams)
+            else:
+                way = self._in_columns or self._shortcut
+                assert way is not None  # noqa: S101 - one of them is there
+                yield from way.run(streams[0])
             done = PROGRESS.count(self._unit.number) - before
-            PROGRESS.add(self._unit.number, max(0, len(streams[0]) - done))
+            PROGRESS.add(self._unit.number, max(0, sum(map(len, streams)) - done))
         elif any(map(len, streams)):
             yield from self._run_streams(streams)
 
     def _run_streams(
-        self, streams: list[WireBatch]
+        self, streams: Sequence[WireBatch]
     ) -> Iterator[tuple[Edge, WireBatch]]:
         program = self.programs.whole()
         left: dict[Edge, list[WireBatch]] = {}
         unit = None if self._groups else self._unit.number
-        for fed in self._inputs.read_chunks(streams):
+        for fed in self._inputs.read_chunks(list(streams)):
             for edge, batch in self._run_program(program, *fed, unit=unit):
                 left.setdefault(edge, []).append(batch.compact())
         for edge, batches in left.items():
             yield edge, end_to_end(batches)
-
-    def _run_of_part(
-        self, operators: tuple[str, ...], entries: tuple[Entry, ...]
-    ) -> OnBatch:
-        """Return how some operators of the unit run in Python."""
-        program = self.programs.part(operators, entries)
-
-        def run(batch: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
-            for chunk in batch.chunks():
-                positions = [column.tolist() for column in chunk.positions]
-                for edge, made in self._run_program(program, chunk.items, positions):
-                    yield edge, made.compact()
-
-        return run
 
     def _replay(self) -> Iterator[tuple[Edge, WireBatch]]:
         """Run all that this replica has taken once more, from the beginning."""

@@ -57,7 +57,8 @@ class ColumnChain:
         """Compile; raise `CompilationError` where Numba cannot."""
         self._pools = Pools()
         self._steps = [
-            _Step(op, kernels[op.name], states.get(op.name), self._pools) for op in ops
+            ColumnStep(op, kernels[op.name], states.get(op.name), self._pools)
+            for op in ops
         ]
 
     @property
@@ -81,29 +82,42 @@ class ColumnChain:
 
     def of_table(self, table: pa.Table) -> ColumnBatch:
         """Return the items of a table as a batch; it has a column for each scalar."""
-        self._check_strings()
-        scalars = list(self.takes.scalars())
-        if len(scalars) != table.num_columns:
-            msg = "a table has other columns"
-            raise UnfitError(msg)
-        columns = tuple(
-            BatchColumn(shape, self._pools, arrow=_combine(column))
-            for shape, column in zip(scalars, table.columns, strict=True)
-        )
-        return ColumnBatch(self.takes, columns, table.num_rows)
+        return batch_of_table(table, self.takes, self._pools)
 
     def of_items(self, items: Sequence[Any]) -> ColumnBatch:
         """Return items as a batch; attributes that are only passed on stay objects."""
-        self._check_strings()
-        if self.takes.parts is None:
-            check_types(items, self.takes)  # there may be punctuations among them
-        columns = tuple(_list_columns(items, self.takes, self._pools))
-        return ColumnBatch(self.takes, columns, len(items), listed=items)
+        return batch_of_items(items, self.takes, self._pools)
 
-    def _check_strings(self) -> None:
-        if len(self._pools) > _MOST_STRINGS:
-            msg = "there are too many different strings"
-            raise UnfitError(msg)
+
+def batch_of_table(table: pa.Table, shape: ColumnShape, pools: Pools) -> ColumnBatch:
+    """Return the items of a table as a batch; it has a column for each scalar."""
+    _check_strings(pools)
+    scalars = list(shape.scalars())
+    if len(scalars) != table.num_columns:
+        msg = "a table has other columns"
+        raise UnfitError(msg)
+    columns = tuple(
+        BatchColumn(one, pools, arrow=_combine(column))
+        for one, column in zip(scalars, table.columns, strict=True)
+    )
+    return ColumnBatch(shape, columns, table.num_rows)
+
+
+def batch_of_items(
+    items: Sequence[Any], shape: ColumnShape, pools: Pools
+) -> ColumnBatch:
+    """Return items as a batch; attributes that are only passed on stay objects."""
+    _check_strings(pools)
+    if shape.parts is None:
+        check_types(items, shape)  # there may be punctuations among them
+    columns = tuple(_list_columns(items, shape, pools))
+    return ColumnBatch(shape, columns, len(items), listed=items)
+
+
+def _check_strings(pools: Pools) -> None:
+    if len(pools) > _MOST_STRINGS:
+        msg = "there are too many different strings"
+        raise UnfitError(msg)
 
 
 def _list_columns(
@@ -123,8 +137,8 @@ def _combine(column: pa.ChunkedArray) -> pa.Array:
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
 
-class _Step:
-    """One operator of a chain."""
+class ColumnStep:
+    """One operator, on batches of columns."""
 
     def __init__(
         self,
@@ -137,7 +151,7 @@ class _Step:
         self._key = [kernel.takes.place_of(name) for name in op.state_key]
         self._states = states
         self._pools = pools
-        self._fire: Fire = compile_columns(kernel)
+        self._fire: Fire | None = compile_columns(kernel) if kernel.text else None
         self._tables = StringTables(kernel.tables, pools)
         codes = [pools[kind].add(one) for kind, one in kernel.constants]
         self._constants = np.array(codes or [0], np.int64)
@@ -168,6 +182,12 @@ class _Step:
         outs = self._outputs(batch.count)
         self._call(batch.count, [], self._read(batch), [], outs)
         return self._gather(batch, outs)
+
+    def split(self, batch: ColumnBatch) -> Numpy:
+        """Return for each item the number of the output stream that it goes to."""
+        ports = np.empty(batch.count, np.int64)
+        self._call(batch.count, [], self._read(batch), [], [ports])
+        return ports
 
     def _read(self, batch: ColumnBatch) -> list[Numpy]:
         return [a for n in self.kernel.reads for a in batch.columns[n].arrays]
@@ -219,6 +239,7 @@ class _Step:
         tables = self._tables.arrays()
         if not count:
             return 0
+        assert self._fire is not None  # noqa: S101 - a union does not come here
         done = self._fire(
             count, self._constants, *head, *fields, *tables, *states, *outs
         )
@@ -444,16 +465,9 @@ class _Step:
         waiting = [item for items in lists for item in items]
         if not waiting:
             return batch, slots, held
-        columns = tuple(
-            before.join(after)
-            for before, after in zip(
-                _list_columns(waiting, batch.shape, self._pools),
-                batch.columns,
-                strict=True,
-            )
-        )
+        columns = tuple(_list_columns(waiting, batch.shape, self._pools))
+        whole = ColumnBatch(batch.shape, columns, len(waiting)).join(batch)
         before = np.repeat(np.arange(len(old)), held)
-        whole = ColumnBatch(batch.shape, columns, len(waiting) + batch.count)
         return whole, np.concatenate([before, slots]), held
 
 

@@ -66,7 +66,7 @@ class ColumnPart:
         self.shape = shape
         ops = [graph[name] for name in shape.operators]
         self._chain = ColumnChain(ops, kernels, states)
-        self.filename = name_part("columns", shape)
+        self.filename = name_part("columns", shape.operators)
         self.line_table = {2 + n: name for n, name in enumerate(shape.operators)}
         self._run = write_calls(self._chain.steps, self.filename)
 

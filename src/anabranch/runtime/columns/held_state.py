@@ -63,6 +63,15 @@ class ColumnBatch:
             listed = list(map(self.listed.__getitem__, rows.tolist()))
         return ColumnBatch(self.shape, columns, len(rows), before, listed)
 
+    def join(self, other: ColumnBatch) -> ColumnBatch:
+        """Return these items and then others of the same shape."""
+        pairs = zip(self.columns, other.columns, strict=True)
+        columns = tuple(before.join(after) for before, after in pairs)
+        listed = None
+        if self.listed is not None and other.listed is not None:
+            listed = [*self.listed, *other.listed]
+        return ColumnBatch(self.shape, columns, self.count + other.count, listed=listed)
+
     def items(self) -> list[Any]:
         """Return the items themselves."""
         if self.listed is not None:

@@ -9,10 +9,10 @@ turn out to be slower, or keep giving up, the chain goes back to Python for good
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +28,8 @@ _HOT_S = 0.3  # in Python, before compiling is worth a second
 _TRIAL_BATCHES = 6
 _TELLING = 1024  # items in a batch; with fewer, other things cost more than they do
 _PATIENCE = 5  # batches in a row that had to go through Python after all
+
+Runs = TypeVar("Runs")
 
 
 @dataclass
@@ -47,41 +49,106 @@ class _Rate:
         return self.time_s / max(self.items, 1)
 
 
-@dataclass
-class ColumnTier:
-    """Runs batches of a chain in columns, when it should.
+class ColumnTier(Generic[Runs]):
+    """Tells when operators run in columns; `make` compiles what then runs them.
 
-    `done` counts the items that ran in columns, and `why_not` tells why none do.
+    `why_not` tells why they do not.
     """
 
-    ops: Sequence[Op]
-    kernels: Mapping[str, ColumnKernel]
-    states: Mapping[str, MutableMapping[Any, Any]]
-    when: When = "hot"
-    done: int = 0
-    why_not: str = "has not run long"
-    _chain: ColumnChain | None = None
-    _begun: bool = False
-    _spent_s: float = 0.0
-    _failed: int = 0
-    _python: _Rate = field(default_factory=_Rate)
-    _columns: _Rate = field(default_factory=_Rate)
+    def __init__(
+        self,
+        kernels: Sequence[ColumnKernel],
+        make: Callable[[], Runs],
+        when: When = "hot",
+    ) -> None:
+        self.why_not = "has not run long"
+        self.compiled: Runs | None = None
+        self._kernels = kernels
+        self._make = make
+        self._when = when
+        self._begun = False
+        self._spent_s = 0.0
+        self._failed = 0
+        self._python = _Rate()
+        self._columns = _Rate()
 
     @property
     def ready(self) -> bool:
         """Whether the next batch can run in columns."""
         if not self._begun and self._is_due():
             self._begun = True
-            if self.when == "at once" or self._is_known():
+            if self._when == "at once" or self._is_known():
                 self._compile()
             else:
                 # Not a daemon: a process must not end in the middle of compiling.
                 threading.Thread(target=self._compile, name="compile").start()
-        return self._chain is not None
+        return self.compiled is not None
+
+    def observe_columns(self, items: int, time_s: float) -> None:
+        """Take note of what a batch has taken in columns."""
+        self._failed = 0
+        self._columns.add(items, time_s)
+        slower = self._columns.for_an_item > self._python.for_an_item
+        tried = self._columns.batches >= _TRIAL_BATCHES and self._python.items
+        if self._when == "hot" and tried and slower:
+            self.drop("is faster in Python")
+
+    def observe_python(self, items: int, time_s: float) -> None:
+        """Take note of what a batch has taken in Python."""
+        self._spent_s += time_s
+        self._python.add(items, time_s)
+
+    def observe_misfit(self, error: UnfitError) -> None:
+        """Take note of a batch that had to go through Python after all."""
+        self._failed += 1
+        if self._failed >= _PATIENCE:
+            self.drop(f"its items keep going through Python: {error}")
+
+    def drop(self, why: str) -> None:
+        """Run in Python for good."""
+        self.compiled = None
+        self.why_not = why
+
+    def _is_due(self) -> bool:
+        if self._when == "never":
+            return False
+        return self._when == "at once" or self._spent_s > _HOT_S or self._is_known()
+
+    def _is_known(self) -> bool:
+        return all(map(has_compiled_columns, self._kernels))
+
+    def _compile(self) -> None:
+        try:
+            self.compiled = self._make()
+            self.why_not = ""
+        except CompilationError as error:
+            self.why_not = str(error)
+
+
+class ChainTier(ColumnTier[ColumnChain]):
+    """Runs batches of a chain in columns, when it should.
+
+    `done` counts the items that did.
+    """
+
+    def __init__(
+        self,
+        ops: Sequence[Op],
+        kernels: Mapping[str, ColumnKernel],
+        states: Mapping[str, MutableMapping[Any, Any]],
+        when: When = "hot",
+    ) -> None:
+        self.ops = ops
+        self.done = 0
+        super().__init__(
+            [kernels[op.name] for op in ops],
+            lambda: ColumnChain(ops, kernels, states),
+            when,
+        )
 
     def run(self, given: pa.Table | Sequence[Any]) -> ColumnBatch | None:
         """Return what comes of items, which may be a table; None: Python has to run them."""
-        chain = self._chain
+        chain = self.compiled
         if chain is None:
             return None
         began_s, count = perf_counter(), len(given)
@@ -90,39 +157,8 @@ class ColumnTier:
             batch = chain.of_table(given) if is_table else chain.of_items(given)
             made = chain.run(batch)
         except UnfitError as error:
-            self._failed += 1
-            if self._failed >= _PATIENCE:
-                self._drop(f"its items keep going through Python: {error}")
+            self.observe_misfit(error)
             return None
-        self._failed = 0
         self.done += count
-        self._columns.add(count, perf_counter() - began_s)
-        slower = self._columns.for_an_item > self._python.for_an_item
-        tried = self._columns.batches >= _TRIAL_BATCHES and self._python.items
-        if self.when == "hot" and tried and slower:
-            self._drop("is faster in Python")
+        self.observe_columns(count, perf_counter() - began_s)
         return made
-
-    def observe_python(self, items: int, time_s: float) -> None:
-        """Take note of what a batch has taken in Python."""
-        self._spent_s += time_s
-        self._python.add(items, time_s)
-
-    def _is_due(self) -> bool:
-        if self.when == "never":
-            return False
-        return self.when == "at once" or self._spent_s > _HOT_S or self._is_known()
-
-    def _is_known(self) -> bool:
-        return all(has_compiled_columns(self.kernels[op.name]) for op in self.ops)
-
-    def _drop(self, why: str) -> None:
-        self._chain = None
-        self.why_not = why
-
-    def _compile(self) -> None:
-        try:
-            self._chain = ColumnChain(self.ops, self.kernels, self.states)
-            self.why_not = ""
-        except CompilationError as error:
-            self.why_not = str(error)

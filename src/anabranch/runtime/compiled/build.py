@@ -72,7 +72,7 @@ def compile_columns(kernel: ColumnKernel) -> Fire:
 
 def has_compiled_columns(kernel: ColumnKernel) -> bool:
     """Tell whether this process has compiled a kernel, or one with the same text."""
-    return _name_columns(kernel)[0] in _compiled
+    return not kernel.text or _name_columns(kernel)[0] in _compiled
 
 
 def _name_columns(kernel: ColumnKernel) -> tuple[str, str]:
@@ -90,8 +90,8 @@ def _column_arrays(kernel: ColumnKernel) -> tuple[list[str], list[str]]:
     written: list[str] = []
     if kernel.state is not None:
         written += [k for shape in kernel.state.scalars() for k in shape.arrays]
-    if kernel.role == "filter":
-        return read, ["bool"]
+    if kernel.role in ("filter", "split"):
+        return read, ["bool" if kernel.role == "filter" else "int"]
     if kernel.role == "flat_map":
         written.append("int")
     return read, [*written, *(k for shape in kernel.computed for k in shape.arrays)]

@@ -549,11 +549,11 @@ class Part:
         self._item_type = _item_type(graph, shape.source.operator)
         self.gives_type = _item_type(graph, shape.last)
         steps = [_step(graph, name, kernels[name], threads) for name in shape.operators]
-        self.filename = name_part("compiled", shape)
+        self.filename = name_part("compiled", shape.operators)
         self.line_table = {
             2 + number: name for number, name in enumerate(shape.operators)
         }
-        self._run = _call_in_turn(steps, self.filename)
+        self._run = write_steps(steps, self.filename)
 
     def run(
         self, items: list[Any], states: Mapping[str, Any], *, triggers: bool = True
@@ -613,16 +613,17 @@ def _item_type(graph: Graph, operator: str) -> type | None:
     return found if isinstance(found, type) and issubclass(found, tuple) else None
 
 
-def name_part(what: str, shape: PartShape) -> str:
+def name_part(what: str, operators: Sequence[str]) -> str:
     """Return the name of the file that the code of a part is said to be in."""
-    return f"<anabranch {what} {'+'.join(shape.operators)[:50]} {next(_serial)}>"
+    return f"<anabranch {what} {'+'.join(operators)[:50]} {next(_serial)}>"
 
 
-def _call_in_turn(
-    steps: list[Callable[[BatchFlow], None]], filename: str
-) -> Callable[[BatchFlow], None]:
+def write_steps(
+    steps: Sequence[Callable[[Any], None]], filename: str
+) -> Callable[[Any], None]:
+    """Return a function that has each step work on a flow, on a line of its own."""
     lines = [f"    step{number}(flow)" for number in range(len(steps))]
-    made: Callable[[BatchFlow], None] = _write("flow", lines, steps, filename)
+    made: Callable[[Any], None] = _write("flow", lines, steps, filename)
     return made
 
 

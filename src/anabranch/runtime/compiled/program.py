@@ -13,17 +13,27 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from operator import length_hint
 from time import perf_counter
 from types import FrameType
 from typing import Any, Literal, TypeAlias
 
 from anabranch.graph.graph import Graph
-from anabranch.graph.kind import SourceKind
+from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.plan.column_kernels import ColumnKernel
 from anabranch.plan.plan import ArrayKernel, Plan
+from anabranch.plan.segments import (
+    ElementSegment,
+    divide_into_segments,
+    is_line,
+    why_not_in_segments,
+)
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.columns.column_part import ColumnPart
+from anabranch.runtime.columns.program_segments import ProgramSegments
+from anabranch.runtime.columns.segmented_element import ColumnSegment
 from anabranch.runtime.compiled.build import (
     CompilationError,
     has_compiled_columns,
@@ -88,6 +98,7 @@ class CompileChoice:
     threads: int = 1  # that may share the firings of one operator
     repeatable: frozenset[str] | None = None  # operators that may run again on an item
     columns: Mapping[str, ColumnKernel] = field(default_factory=dict)
+    together: tuple[tuple[str, ...], ...] = ()  # operators that share something
     tally: ColumnTally = field(default_factory=ColumnTally, compare=False)
 
 
@@ -109,7 +120,9 @@ def choice_of(plan: Plan, threads: int = 1) -> CompileChoice:
     )
     runs = {op.name: op.runs for op in plan.operators}
     columns = {k.operator: k for k in plan.columns if runs.get(k.operator) == "columns"}
-    return CompileChoice(kernels, effects, when, threads, repeatable, columns)
+    return CompileChoice(
+        kernels, effects, when, threads, repeatable, columns, plan.together
+    )
 
 
 def make_program(
@@ -125,8 +138,13 @@ def make_program(
 ) -> Program:
     """Return the program of an element, which compiles what the choice allows."""
     inside = tuple(operators)
-    shape, choice = _choose_shape(graph, inside, entries, choice)
-    if shape is None or _shows(shape, choice.effects):
+    shape: PartShape | tuple[ElementSegment, ...] | None
+    shape = find_segments(graph, inside, choice)
+    if shape is None:
+        shape, choice = _choose_shape(graph, inside, entries, choice)
+        if shape is not None and _shows(shape, choice):
+            shape = None
+    if shape is None:
         return Program(
             graph,
             inside,
@@ -148,6 +166,27 @@ def make_program(
         on_error=on_error,
         describe=describe,
     )
+
+
+def find_segments(
+    graph: Graph, inside: Sequence[str], choice: CompileChoice
+) -> tuple[ElementSegment, ...] | None:
+    """Return the segments of an element in which streams part or meet, or have signs."""
+    inner = [
+        name
+        for name in inside
+        if not isinstance(graph[name].kind, SourceKind | SinkKind)
+    ]
+    columns = choice.columns.keys() & {*inner}
+    if choice.when == "never" or len(columns) <= len(choice.kernels.keys() & {*inner}):
+        return None  # arrays of numbers alone are quicker
+    marked = find_punctuated_operators(graph)
+    bare = marked.isdisjoint([*inner, *graph.producers(inner[0])])
+    if bare and is_line(graph, inner):
+        return None
+    made = divide_into_segments(graph, inner, choice.columns)
+    why = why_not_in_segments(graph, made, choice.effects, choice.together)
+    return made if why is None else None
 
 
 def _choose_shape(
@@ -175,9 +214,12 @@ def _choose_shape(
     return max(found, key=lambda pair: len(pair[0].operators))
 
 
-def _shows(shape: PartShape, effects: frozenset[str]) -> bool:
+def _shows(shape: PartShape, choice: CompileChoice) -> bool:
     """Tell whether somebody could see that stages take turns by the batch."""
-    return not (effects.isdisjoint(shape.before) or effects.isdisjoint(shape.behind))
+    return any(
+        not {*group}.isdisjoint(shape.before) and not {*group}.isdisjoint(shape.behind)
+        for group in (choice.effects, *choice.together)
+    )
 
 
 class TieredProgram(Program):
@@ -188,7 +230,7 @@ class TieredProgram(Program):
         graph: Graph,
         operators: Iterable[str],
         entries: Sequence[Entry],
-        shape: PartShape,
+        shape: PartShape | tuple[ElementSegment, ...],
         choice: CompileChoice,
         *,
         positions: Positions | None = None,
@@ -209,8 +251,13 @@ class TieredProgram(Program):
         self._shape = shape
         self._choice = choice
         self._in_columns = bool(choice.columns)
+        if isinstance(shape, PartShape):
+            self._compiled_operators = shape.operators
+        else:
+            columns = (one.operators for one in shape if one.in_columns)
+            self._compiled_operators = tuple(chain.from_iterable(columns))
         self._positions = positions
-        self._staged: Staged | None = None
+        self._staged: Staged | ProgramSegments | None = None
         self._spent_s = 0.0
         self._cost = _Cost()
         self._compiled_cost = _Cost()
@@ -226,9 +273,16 @@ class TieredProgram(Program):
     def parts(self) -> tuple[Program | PartView, ...]:
         if self._staged is None:
             return (self,)
-        stages = self._staged.stages
-        views: list[Program | PartView] = [self, PartView(self, self._staged)]
-        for program in (stages.before, stages.whole, stages.behind):
+        views: list[Program | PartView] = [self]
+        if isinstance(self._staged, ProgramSegments):
+            found = self._staged.element.in_columns.values()
+            views += [PartView(self, one) for one in found]
+            programs: list[Program | None] = [*self._staged.programs]
+        else:
+            stages = self._staged.stages
+            views.append(PartView(self, stages.part))
+            programs = [stages.before, stages.whole, stages.behind]
+        for program in programs:
             if program is not None:
                 views += program.parts
         return tuple(views)
@@ -236,11 +290,11 @@ class TieredProgram(Program):
     @property
     def takes_tables(self) -> bool:
         self._compile_if_known()
-        return self._staged is not None and self._staged.takes_tables
+        return isinstance(self._staged, Staged) and self._staged.takes_tables
 
     def run_table(self, table: Any, positions: Columns | None) -> bool:
         staged, began_s = self._staged, perf_counter()
-        if staged is None or not staged.takes_tables:
+        if not isinstance(staged, Staged) or not staged.takes_tables:
             return False
         if not staged.run_table(table, positions, self.exits):
             return False
@@ -263,7 +317,8 @@ class TieredProgram(Program):
         self._compile_if_known()
         count, began_s = length_hint(items), perf_counter()
         staged = self._staged
-        if staged is None:
+        few = isinstance(staged, ProgramSegments) and count < staged.fewest
+        if staged is None or few:
             super().run(items, positions, entries)
             self._note_columns(0, count)
             self._spent_s += perf_counter() - began_s
@@ -273,27 +328,38 @@ class TieredProgram(Program):
                 # Not a daemon: a process must not end in the middle of compiling.
                 threading.Thread(target=self._compile, name="compile").start()
             return
-        before = staged.done, staged.not_done
-        staged.run(items, positions, entries, self.exits)
-        self._note_columns(staged.done - before[0], staged.not_done - before[1])
+        if isinstance(staged, ProgramSegments):
+            try:
+                staged.run(items, positions, entries, self.exits)
+            finally:
+                for name, counts in staged.take_counts().items():
+                    self._choice.tally.note(id(self), [name], *counts)
+        else:
+            before = staged.done, staged.not_done
+            staged.run(items, positions, entries, self.exits)
+            self._note_columns(staged.done - before[0], staged.not_done - before[1])
         self._compiled_cost.add(count, perf_counter() - began_s)
         self._judge(staged)
 
     def _note_columns(self, done: int, other: int) -> None:
         if self._in_columns:
-            names = self._shape.operators
+            names = self._compiled_operators
             self._choice.tally.note(id(self), names, done, other)
 
     def _is_known(self) -> bool:
         """Tell whether compiling takes no time, since it has been done before."""
-        names, choice = self._shape.operators, self._choice
+        names, choice = self._compiled_operators, self._choice
         if self._in_columns:
             return all(has_compiled_columns(choice.columns[name]) for name in names)
         return all(is_compiled(choice.kernels[name]) for name in names)
 
-    def _judge(self, staged: Staged) -> None:
+    def _judge(self, staged: Staged | ProgramSegments) -> None:
         """Go back to Python if that was faster, or is what happens anyway."""
-        if staged.failed_batches >= _PATIENCE:
+        if isinstance(staged, ProgramSegments):
+            gives_up = staged.why_not is not None
+        else:
+            gives_up = staged.failed_batches >= _PATIENCE
+        if gives_up:
             self._staged = None
             self.why_not_compiled = "its items keep going through Python"
             return
@@ -305,19 +371,54 @@ class TieredProgram(Program):
 
     def _compile(self) -> None:
         try:
-            self._staged = Staged(
-                self._make_part(),
-                self._positions,
-                self._make_stage,
-                self._describe,
-                repeatable=self._is_repeatable(self._shape.before),
-            )
+            self._staged = self._make_staged(self._shape)
             self.why_not_compiled = ""
         except CompilationError as error:
             self.why_not_compiled = str(error)
 
-    def _make_part(self) -> CompiledPart:
-        graph, shape, choice = self.graph, self._shape, self._choice
+    def _make_staged(
+        self, shape: PartShape | tuple[ElementSegment, ...]
+    ) -> Staged | ProgramSegments:
+        if not isinstance(shape, PartShape):
+            return ProgramSegments(
+                self.graph,
+                shape,
+                self.entries,
+                self._choice.columns,
+                self.states,
+                make=self._make_segment,
+                positions=self._positions,
+                describe=self._describe,
+                marked=find_punctuated_operators(self.graph),
+            )
+        return Staged(
+            self._make_part(shape),
+            self._positions,
+            partial(self._make_stage, shape),
+            self._describe,
+            repeatable=self._is_repeatable(shape.before),
+        )
+
+    def _make_segment(
+        self,
+        operators: tuple[str, ...],
+        entries: tuple[Entry, ...],
+        positions: Positions,
+        describe: Callable[[int | None], str],
+    ) -> Program:
+        """Return the program of a segment, on the states of the whole element."""
+        return Program(
+            self.graph,
+            operators,
+            entries,
+            positions=positions,
+            states=self.states,
+            describe=describe,
+            repeatable=self._choice.repeatable,
+        )
+
+    def _make_part(self, shape: PartShape) -> CompiledPart:
+        graph, choice = self.graph, self._choice
         if self._in_columns:
             return ColumnPart(graph, shape, choice.columns, self.states)
         return Part(graph, shape, choice.kernels, choice.threads)
@@ -334,6 +435,7 @@ class TieredProgram(Program):
 
     def _make_stage(
         self,
+        shape: PartShape,
         operators: tuple[str, ...],
         entry: Entry | None,
         describe: Callable[[int | None], str],
@@ -344,7 +446,7 @@ class TieredProgram(Program):
 
         A stage that runs once more reports no item: it has been reported.
         """
-        behind = entry is not None and entry == self._shape.last
+        behind = entry is not None and entry == shape.last
         return make_program(
             self.graph,
             operators,
@@ -364,10 +466,10 @@ def _ignore(_: Failure) -> None:
 class PartView:
     """The compiled part of a program, as the profiler sees it."""
 
-    def __init__(self, program: Program, staged: Staged) -> None:
+    def __init__(self, program: Program, part: CompiledPart | ColumnSegment) -> None:
         self._program = program
-        self._part = staged.stages.part
-        self.filename = self._part.filename
+        self._part = part
+        self.filename = part.filename
 
     def path_of(self, lines: Sequence[int]) -> tuple[str, ...]:
         """Return the operators that lead to the one whose step is at work."""

@@ -1,0 +1,271 @@
+"""Batches whose items have positions, and the streams of an element that hold them.
+
+A batch may be read by several operators, as columns or as objects; each form is made
+once, when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.graph.graph import Edge, Output
+from anabranch.operators.clock import is_sign
+from anabranch.plan.column_kernels import ColumnShape
+from anabranch.runtime.columns.chain import batch_of_items, batch_of_table
+from anabranch.runtime.columns.column import Numpy, Pools
+from anabranch.runtime.columns.held_state import ColumnBatch
+from anabranch.runtime.positions import Positions
+
+Place: TypeAlias = tuple[Any, ...]  # a position: numbers, and turns
+
+_SPARSE = 4  # times as many numbers as there are items
+
+
+class PlacedBatch:
+    """Items of one stream in order, and their positions, column by column.
+
+    They are `columns`, a `table`, or objects, which `list_items` gives. Of a stream with
+    punctuations or a clock these `signs` are kept apart from columns.
+    """
+
+    def __init__(
+        self,
+        positions: Sequence[Numpy],
+        count: int,
+        *,
+        columns: ColumnBatch | None = None,
+        table: pa.Table | None = None,
+        list_items: Callable[[], list[Any]] | None = None,
+        signs: PlacedBatch | None = None,
+    ) -> None:
+        self.positions = list(positions)
+        self.count = count
+        self.columns = columns
+        self.table = table
+        self._list_items = list_items
+        self.signs = signs
+        self._items: list[Any] | None = None
+        self._by_shape: dict[ColumnShape, ColumnBatch] = {}
+
+    @property
+    def items(self) -> list[Any]:
+        """The items as objects, without signs that are kept apart."""
+        if self._items is None:
+            if self.columns is not None:
+                self._items = self.columns.items()
+            else:
+                assert self._list_items is not None  # noqa: S101 - one of them is there
+                self._items = self._list_items()
+        return self._items
+
+    def with_positions(self, positions: Sequence[Numpy]) -> PlacedBatch:
+        """Return the same items in other places."""
+        made = PlacedBatch(
+            positions,
+            self.count,
+            columns=self.columns,
+            table=self.table,
+            list_items=lambda: self.items,
+            signs=self.signs,
+        )
+        made._items, made._by_shape = self._items, self._by_shape
+        return made
+
+    def to_columns(self, shape: ColumnShape, pools: Pools) -> ColumnBatch:
+        """Return the items in columns; raise `UnfitError` if they do not fit."""
+        if self.columns is not None and self.columns.shape == shape:
+            return self.columns
+        made = self._by_shape.get(shape)
+        if made is None:
+            if self.table is not None:
+                made = batch_of_table(self.table, shape, pools)
+            else:
+                made = batch_of_items(self.items, shape, pools)
+            self._by_shape[shape] = made
+        return made
+
+    def take(self, rows: Numpy) -> PlacedBatch:
+        """Return the items at some places."""
+        positions = [column[rows] for column in self.positions]
+        if self.columns is not None:
+            columns = self.columns.take(rows)
+            return PlacedBatch(positions, len(rows), columns=columns, signs=self.signs)
+        items = self.items
+        return place_items([items[row] for row in rows.tolist()], positions)
+
+    def before(self, end: Place) -> PlacedBatch:
+        """Return the items up to a position."""
+        kept = np.ones(self.count, bool)
+        for number, column in reversed(list(zip(end, self.positions, strict=False))):
+            kept = (column < number) | ((column == number) & kept)
+        signs = None if self.signs is None else self.signs.before(end)
+        if kept.all() and signs is self.signs:
+            return self
+        made = self if kept.all() else self.take(np.flatnonzero(kept))
+        made = made.with_positions(made.positions)
+        made.signs = signs
+        return made
+
+    def set_signs_apart(self) -> PlacedBatch:
+        """Return a batch whose items can be columns, whatever signs are among them."""
+        if self.columns is not None or self.table is not None:
+            return self
+        places = [i for i, item in enumerate(self.items) if is_sign(item)]
+        if not places:
+            return self
+        rows = np.array(places, np.int64)
+        made = self.take(np.setdiff1d(np.arange(self.count), rows))
+        made.signs = self.take(rows)
+        return made
+
+    def put_signs_back(self) -> PlacedBatch:
+        """Return a batch with its signs among its items."""
+        if self.signs is None or not self.signs.count:
+            return self
+        joined = [
+            np.concatenate(pair)
+            for pair in zip(self.positions, self.signs.positions, strict=True)
+        ]
+        items = [*self.items, *self.signs.items]
+        order = sort_positions(joined)
+        listed = [items[row] for row in order.tolist()]
+        return place_items(listed, [column[order] for column in joined])
+
+
+def place_items(items: list[Any], positions: Sequence[Numpy]) -> PlacedBatch:
+    """Return objects as a batch."""
+    return PlacedBatch(positions, len(items), list_items=lambda: items)
+
+
+def pad_positions(
+    positions: Sequence[Numpy], count: int, width: int, turns: Collection[int] = ()
+) -> list[Numpy]:
+    """Return positions of so many numbers: zeros follow, or turns that come first.
+
+    >>> [c.tolist() for c in pad_positions([np.array([7, 8])], 2, 2)]
+    [[7, 8], [0, 0]]
+    """
+    made = list(positions)
+    for place in range(width):
+        if place >= len(made):
+            made.append(np.zeros(count, np.int64))
+        if place in turns:
+            made[place] = column_of(made[place].tolist(), turns=True)
+    return made
+
+
+def column_of(numbers: Sequence[Any], *, turns: bool) -> Numpy:
+    """Return a column of positions as an array; one that may have `turns` is of bytes.
+
+    Where streams meet of which only one has turns there, something before them tells
+    their items apart, so what stands in its place is of no account.
+    """
+    if not turns:
+        return np.array(numbers, np.int64)
+    made = np.empty(len(numbers), object)
+    made[:] = [one if type(one) is bytes else b"%d" % one for one in numbers]
+    return made
+
+
+def join_batches(
+    batches: Sequence[PlacedBatch], shape: ColumnShape, pools: Pools
+) -> PlacedBatch:
+    """Return the items of several streams by position; on a tie the first stream's."""
+    columns = [batch.to_columns(shape, pools) for batch in batches]
+    whole = columns[0]
+    for one in columns[1:]:
+        whole = whole.join(one)
+    positions = [
+        np.concatenate(column)
+        for column in zip(*(batch.positions for batch in batches), strict=True)
+    ]
+    streams = np.repeat(np.arange(len(batches)), [batch.count for batch in batches])
+    order = sort_positions([*positions, streams])
+    taken = ColumnBatch(shape, whole.columns, whole.count, listed=whole.listed)
+    return PlacedBatch(positions, whole.count, columns=taken).take(order)
+
+
+def sort_positions(positions: Sequence[Numpy]) -> Numpy:
+    """Return the places of items in the order of their positions.
+
+    Single numbers that are close together are put into their places at once.
+
+    >>> turns = np.array([b"b", b"", b"a"], object)
+    >>> sort_positions([np.array([7, 7, 7]), turns]).tolist()
+    [1, 2, 0]
+    """
+    if any(column.dtype == object for column in positions):
+        return _sort_turns(positions)
+    numbers = positions[0]
+    if len(positions) > 1 or not len(numbers):
+        return np.lexsort(positions[::-1])
+    first = int(numbers.min())
+    span = int(numbers.max()) - first + 1
+    if span > _SPARSE * len(numbers):
+        return np.argsort(numbers, kind="stable")
+    places = np.full(span, -1, np.int64)
+    places[numbers - first] = np.arange(len(numbers))
+    order = places if span == len(numbers) else places[places >= 0]
+    if len(order) != len(numbers) or (span == len(numbers) and order.min() < 0):
+        return np.argsort(numbers, kind="stable")  # some are equal
+    return order
+
+
+def _sort_turns(positions: Sequence[Numpy]) -> Numpy:
+    columns = {str(n): arrow_column(column) for n, column in enumerate(positions)}
+    ascending = [(name, "ascending") for name in columns]
+    order = pc.sort_indices(pa.table(columns), sort_keys=ascending)
+    return np.asarray(np.from_dlpack(order), np.int64)
+
+
+def arrow_column(numbers: Numpy) -> pa.Array:
+    """Return a column of positions as Arrow holds it; `pa.array` would import Pandas."""
+    if numbers.dtype == object:
+        return pa.array(numbers.tolist(), pa.binary())
+    data = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, data])
+
+
+@dataclass
+class PlacedStreams:
+    """The streams of an element while a batch goes through it.
+
+    Those that come from outside are known by their edge, the others by the output that
+    they leave; each branch of a fan-out that meets another appends its number.
+    """
+
+    form: Positions
+    came: dict[Edge, PlacedBatch]
+    made: dict[Output, PlacedBatch] = field(default_factory=dict)
+    find_end: Callable[[Edge], Place] | None = None  # what comes behind is left out
+
+    def along(self, edge: Edge) -> PlacedBatch:
+        """Return the items on a stream."""
+        batch = self.came.get(edge)
+        if batch is None:
+            batch = self._find_branch(edge)
+        return batch if self.find_end is None else batch.before(self.find_end(edge))
+
+    def _find_branch(self, edge: Edge) -> PlacedBatch:
+        batch = self.made.get(edge.producer)
+        if batch is None:
+            width = self.form.after[edge.producer.operator]
+            batch = place_items([], [np.zeros(0, np.int64)] * width)
+        branch = self.form.branch.get(edge)
+        if branch is None:
+            return batch
+        signs = batch.signs
+        made = batch.with_positions(_append(batch, branch))
+        if signs is not None:
+            made.signs = signs.with_positions(_append(signs, branch))
+        return made
+
+
+def _append(batch: PlacedBatch, number: int) -> list[Numpy]:
+    return [*batch.positions, np.full(batch.count, number)]

@@ -1,0 +1,309 @@
+"""Runs an element segment by segment: kernels over columns, then Python, and so on.
+
+The element is a graph. A batch of columns is a value that any number of kernels read, and
+only operators in Python make objects of it. Where streams meet, positions tell the order.
+
+A segment in columns changes no state until all its kernels have done all items. If one
+gives up, Python runs that segment on what came into it, so nobody has to undo anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from anabranch.graph.graph import Edge, Graph, Op, Output, depth_first
+from anabranch.plan.column_kernels import ColumnKernel
+from anabranch.plan.segments import ElementSegment
+from anabranch.runtime.codegen import Entry
+from anabranch.runtime.columns.chain import ColumnStep, Commit
+from anabranch.runtime.columns.column import Numpy, Pools
+from anabranch.runtime.columns.placed import (
+    PlacedBatch,
+    PlacedStreams,
+    column_of,
+    join_batches,
+    pad_positions,
+    place_items,
+    sort_positions,
+)
+from anabranch.runtime.compiled.part import name_part, write_steps
+from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.positions import Positions
+from anabranch.runtime.program import Columns, Program
+
+_PATIENCE = 5  # batches in a row that had to go through Python after all
+
+MakeProgram: TypeAlias = Callable[[tuple[str, ...], tuple[Entry, ...]], Program]
+
+
+class Send(Protocol):
+    """Runs a program on items: with their positions, and where each comes in."""
+
+    def __call__(
+        self,
+        program: Program,
+        items: list[Any],
+        positions: Columns,
+        entries: list[int] | None,
+    ) -> None: ...
+
+
+@dataclass
+class ColumnRun:
+    """A batch on its way through kernels: the streams, and what states become."""
+
+    streams: PlacedStreams
+    changes: list[Commit] = field(default_factory=list)
+
+
+class _Node:
+    """One operator of a segment in columns."""
+
+    def __init__(
+        self, graph: Graph, op: Op, step: ColumnStep, pools: Pools, form: Positions
+    ) -> None:
+        self._op = op
+        self._step = step
+        self._pools = pools
+        self._edges = [e for e in graph.edges if e.consumer.operator == op.name]
+        self._width = form.inside[op.name]
+        self._turns = form.turns.get(op.name, frozenset())
+        self._prolific = op.name in form.prolific
+        kernel = kernel_of(op)
+        self._passes_signs = kernel.forwards_punctuation and kernel.forwards_clock
+
+    def __call__(self, run: ColumnRun) -> None:
+        came = [self._pad(run.streams.along(edge)) for edge in self._edges]
+        takes = self._step.kernel.takes
+        match self._step.kernel.role:
+            case "union":
+                made = join_batches(came, takes, self._pools)
+                run.streams.made[Output(self._op.name)] = made
+                return
+            case "split":
+                self._split(run, came[0])
+                return
+        batch = came[0].to_columns(takes, self._pools)
+        columns = self._step.run(replace(batch, rows=None), run.changes)
+        positions = came[0].positions
+        if columns.rows is not None:
+            positions = [column[columns.rows] for column in positions]
+        if self._prolific:
+            positions = [*positions, _count_outputs(columns.rows, columns.count)]
+        made = PlacedBatch(positions, columns.count, columns=columns)
+        made.signs = self._pass_signs(came[0].signs, 0)
+        run.streams.made[Output(self._op.name)] = made
+
+    def _split(self, run: ColumnRun, came: PlacedBatch) -> None:
+        columns = came.to_columns(self._step.kernel.takes, self._pools)
+        ports = self._step.split(columns)
+        whole = PlacedBatch(came.positions, came.count, columns=columns)
+        for port in range(self._op.kind.outputs):
+            made = whole.take(np.flatnonzero(ports == port))
+            if self._prolific:
+                made.positions.append(np.zeros(made.count, np.int64))
+            made.signs = self._pass_signs(came.signs, port)
+            run.streams.made[Output(self._op.name, port)] = made
+
+    def _pad(self, batch: PlacedBatch) -> PlacedBatch:
+        if len(batch.positions) == self._width and not self._turns:
+            return batch
+        made = batch.with_positions(self._pad_positions(batch))
+        if batch.signs is not None:
+            made.signs = batch.signs.with_positions(self._pad_positions(batch.signs))
+        return made
+
+    def _pad_positions(self, batch: PlacedBatch) -> list[Numpy]:
+        return pad_positions(batch.positions, batch.count, self._width, self._turns)
+
+    def _pass_signs(self, signs: PlacedBatch | None, number: int) -> PlacedBatch | None:
+        """Return the signs behind this operator; they have the index of an output."""
+        if signs is None or not self._passes_signs:
+            return None
+        if not self._prolific:
+            return signs
+        index = np.full(signs.count, number)
+        return signs.with_positions([*signs.positions, index])
+
+
+def _count_outputs(rows: Numpy | None, count: int) -> Numpy:
+    """Return the index of each output among those of its item.
+
+    >>> _count_outputs(np.array([0, 0, 2]), 3).tolist()
+    [0, 1, 0]
+    """
+    if rows is None:
+        return np.zeros(count, np.int64)
+    return np.arange(count) - np.searchsorted(rows, rows)
+
+
+class ColumnSegment:
+    """Kernels of the operators of a segment, compiled, on the states of these operators."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        segment: ElementSegment,
+        kernels: Mapping[str, ColumnKernel],
+        states: Mapping[str, MutableMapping[Any, Any]],
+        *,
+        pools: Pools,
+        form: Positions,
+    ) -> None:
+        """Compile; raise `CompilationError` where Numba cannot."""
+        steps = []
+        for name in segment.operators:
+            step = ColumnStep(graph[name], kernels[name], states.get(name), pools)
+            steps.append(_Node(graph, graph[name], step, pools, form))
+        self.filename = name_part("columns", segment.operators)
+        self.line_table = {2 + n: name for n, name in enumerate(segment.operators)}
+        self._run = write_steps(steps, self.filename)
+
+    def run(self, streams: PlacedStreams) -> PlacedStreams | None:
+        """Return the streams with those that it makes; None if Python has to run it."""
+        copied = replace(streams, made=dict(streams.made))
+        run = ColumnRun(copied)
+        try:
+            self._run(run)
+        except Exception:  # noqa: BLE001 - nothing has changed, and Python can do it
+            return None
+        for change in run.changes:
+            change()
+        return run.streams
+
+
+class PythonSegment:
+    """Operators of a segment as a fused program."""
+
+    def __init__(
+        self, graph: Graph, segment: ElementSegment, make: MakeProgram, form: Positions
+    ) -> None:
+        ranks = {name: rank for rank, name in enumerate(depth_first(graph))}
+
+        def rank_of(edge: Edge) -> tuple[int, int]:
+            return ranks[edge.consumer.operator], edge.consumer.port
+
+        self._entries = sorted(segment.find_entries(graph), key=rank_of)
+        self.program = make(segment.operators, tuple(self._entries))
+        self._form = form
+
+    def run(self, streams: PlacedStreams, send: Send, marked: Collection[str]) -> None:
+        """Run the program on what has come, and put what it gives among the streams."""
+        batches = [streams.along(edge).put_signs_back() for edge in self._entries]
+        for left in self.program.exits.values():
+            left.clear()
+        if any(batch.count for batch in batches):
+            send(self.program, *self._interleave(batches))
+        for edge, left in self.program.exits.items():
+            # Once an item has failed, some branches of a stream have it and others not.
+            apart = streams.find_end is not None
+            if not apart and edge.producer in streams.made:
+                continue
+            width = self._form.after[edge.producer.operator]
+            turns = self._form.turns.get(edge.producer.operator, ())
+            positions = [
+                column_of(column, turns=place in turns)
+                for place, column in enumerate(left.positions)
+            ]
+            made = place_items(left.items[:], positions if apart else positions[:width])
+            if edge.producer.operator in marked:
+                made = made.set_signs_apart()
+            if apart:
+                streams.came[edge] = made
+            else:
+                streams.made[edge.producer] = made
+
+    def _interleave(
+        self, batches: Sequence[PlacedBatch]
+    ) -> tuple[list[Any], Columns, list[int] | None]:
+        """Return the items of all streams by position, with the stream of each."""
+        if len(batches) == 1:
+            (batch,) = batches
+            return batch.items, [c.tolist() for c in batch.positions], None
+        width = max(self._form.on(edge) for edge in self._entries)
+        producers = {edge.producer.operator for edge in self._entries}
+        turns = {n for name in producers for n in self._form.turns.get(name, ())}
+        padded = [pad_positions(b.positions, b.count, width, turns) for b in batches]
+        columns = [np.concatenate(parts) for parts in zip(*padded, strict=True)]
+        numbers = np.repeat(np.arange(len(batches)), [b.count for b in batches])
+        items = [item for batch in batches for item in batch.items]
+        order = sort_positions([*columns, numbers])
+        return (
+            [items[row] for row in order.tolist()],
+            [column[order].tolist() for column in columns],
+            numbers[order].tolist(),
+        )
+
+
+class SegmentedElement:
+    """The segments of an element, in the order in which they run.
+
+    `ran` counts by operator that has a kernel the items in columns and in Python. Not
+    thread-safe; the program or unit that owns it is its only caller.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        segments: Sequence[ElementSegment],
+        kernels: Mapping[str, ColumnKernel],
+        states: Mapping[str, MutableMapping[Any, Any]],
+        *,
+        form: Positions,
+        make: MakeProgram,
+        marked: Collection[str] = (),
+    ) -> None:
+        """Compile; raise `CompilationError` where Numba cannot."""
+        pools = Pools()
+        self._graph = graph
+        self._marked = marked
+        self._segments = segments
+        self._entries = [one.find_entries(graph) for one in segments]
+        self.in_columns = {
+            n: ColumnSegment(graph, one, kernels, states, pools=pools, form=form)
+            for n, one in enumerate(segments)
+            if one.in_columns
+        }
+        self.in_python = {
+            n: PythonSegment(graph, one, make, form) for n, one in enumerate(segments)
+        }
+        self._failed = dict.fromkeys(self.in_columns, 0)
+        self.ran: dict[str, tuple[int, int]] = {}
+
+    @property
+    def why_not(self) -> str | None:
+        """Why none of its segments runs in columns any more, or None."""
+        if min(self._failed.values()) < _PATIENCE:
+            return None
+        return "its items keep going through Python"
+
+    def run(self, streams: PlacedStreams, send: Send) -> PlacedStreams:
+        """Return all streams, given those that come in."""
+        for number, segment in enumerate(self._segments):
+            edges = self._entries[number]
+            count = sum(streams.along(edge).count for edge in edges)
+            if not count and not any(streams.along(e).signs for e in edges):
+                continue
+            done = None
+            if self._failed.get(number, _PATIENCE) < _PATIENCE:
+                done = self.in_columns[number].run(streams)
+                self._failed[number] = self._failed[number] + 1 if done is None else 0
+            if segment.in_columns:
+                self._note(segment, count, in_columns=done is not None)
+            if done is not None:
+                streams.made = done.made
+            else:
+                self.in_python[number].run(streams, send, self._marked)
+        return streams
+
+    def _note(self, segment: ElementSegment, count: int, *, in_columns: bool) -> None:
+        for name in segment.operators:
+            columns, python = self.ran.get(name, (0, 0))
+            if in_columns:
+                self.ran[name] = columns + count, python
+            else:
+                self.ran[name] = columns, python + count
