@@ -52,6 +52,20 @@ def test_a_key_has_one_channel_and_order_is_kept_within_it(table, key, channels)
             assert homes.setdefault(found, channel) == channel
 
 
+def test_items_that_are_routed_by_several_attributes_stay_columns():
+    made, sent = batch(trades(100), table=True), SentKeys()
+
+    divided = dict(by_key(made, ("symbol", "volume"), task(3), 0, sent))
+
+    same = dict(
+        by_key(batch(trades(100)), ("symbol", "volume"), task(3), 0, SentKeys())
+    )
+    assert all(one.listed is None for one in (made, *divided.values()))
+    assert {c: p.items for c, p in same.items()} == {
+        c: p.items for c, p in divided.items()
+    }
+
+
 def test_the_channel_of_a_key_is_the_owner_of_its_bucket():
     made = task(3)
     for channel, part in by_key(batch(trades(50)), ("symbol",), made, 0, SentKeys()):

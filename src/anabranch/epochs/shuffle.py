@@ -241,16 +241,13 @@ def _find_buckets(
     table = batch.table
     if table is not None and not set(key) <= set(table.column_names):
         table = None  # a property, or an attribute of an attribute
-    if table is not None and len(key) == 1:
-        encoded = encode_values(table.column(key[0]))
-        if encoded is not None and encoded.null_count == 0:
-            values = encoded.dictionary.to_pylist()
-            buckets = [found[value] for value in values]
-            indices = np.asarray(np.from_dlpack(encoded.indices), np.int64)
-            if watch is not None:
-                counts = np.bincount(indices, minlength=len(values)).tolist()
-                watch({v: n for v, n in zip(values, counts, strict=True) if n})
-            return np.array(buckets, np.int64)[indices]
+    encoded = None if table is None else _encode_keys(table, key)
+    if encoded is not None:
+        distinct, codes = encoded
+        if watch is not None:
+            counts = np.bincount(codes, minlength=len(distinct)).tolist()
+            watch({k: n for k, n in zip(distinct, counts, strict=True) if n})
+        return np.array([found[one] for one in distinct], np.int64)[codes]
     if table is not None and len(key) > 1:
         keys = list(zip(*(values_of(table.column(name)) for name in key), strict=True))
     else:
@@ -258,6 +255,30 @@ def _find_buckets(
     if watch is not None:
         watch(Counter(keys))
     return np.fromiter(map(found.__getitem__, keys), np.int64, len(batch))
+
+
+def _encode_keys(
+    table: pa.Table, key: tuple[str, ...]
+) -> tuple[list[Any], Numbers] | None:
+    """Return the distinct keys of a table, and which of them each row has.
+
+    None if a column has no codes. Only distinct keys become objects.
+    """
+    keys: list[Any] = [()]
+    codes = np.zeros(table.num_rows, np.int64)
+    for name in key:
+        encoded = encode_values(table.column(name))
+        if encoded is None or encoded.null_count:
+            return None
+        values = encoded.dictionary.to_pylist()
+        indices = np.asarray(np.from_dlpack(encoded.indices), np.int64)
+        if len(key) == 1:
+            return values, indices
+        pairs = codes * len(values) + indices
+        occurring, codes = np.unique(pairs, return_inverse=True)
+        places = (divmod(pair, len(values)) for pair in occurring.tolist())
+        keys = [(*keys[before], values[value]) for before, value in places]
+    return keys, codes
 
 
 def by_range(

@@ -25,7 +25,7 @@ ColumnKind: TypeAlias = Literal[
     "none",
 ]
 ColumnRole: TypeAlias = Literal[
-    "map", "filter", "flat_map", "scan", "window", "split", "union"
+    "map", "filter", "flat_map", "scan", "window", "split", "routes", "union"
 ]
 
 COLUMN_KINDS: tuple[ColumnKind, ...] = (

@@ -400,7 +400,7 @@ class Writer:
         return "\n".join([f"def {name}(t):", *body, f"    return {test}"])
 
     def write_split(self, name):
-        """Return a function that names one of three streams, and rarely none of them."""
+        """Return a function that names one of three streams, or several of them."""
         self.read_item()
         body = self.statements(1, "    ")
         port = self.pick(
@@ -408,6 +408,8 @@ class Writer:
             self.write("bool", 2),
             f"min(abs({self.leaf('int')}), 2)",
             f"{self.leaf('int')} % 4",
+            f"(0, {self.leaf('int')} % 3) if {self.write('bool', 1)} else (1,)",
+            f"() if {self.write('bool', 1)} else [2, 0]",
         )
         return "\n".join([f"def {name}(t):", *body, f"    return {port}"])
 

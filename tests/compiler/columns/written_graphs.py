@@ -77,7 +77,9 @@ class GraphWriter:
                     for n in range(1, 5):
                         function(items[-n:])
                 case "split":
-                    return all(0 <= function(item) < 3 for item in items)
+                    named = [function(item) for item in items]
+                    ports = [[n] if isinstance(n, int) else [*n] for n in named]
+                    return all(0 <= n < 3 for some in ports for n in some)
                 case _:
                     for item in items:
                         list(function(item) if role in _SEVERAL else [function(item)])

@@ -87,6 +87,15 @@ def three_ways(s):
     return [ab.union(one.map(in_cents), three), both.map(per_share)]
 
 
+def which_ways(t: Trade) -> tuple[int, ...]:
+    return (0,) if t.volume < 30 else (1, 0) if t.volume < 60 else ()
+
+
+def several_ways(s):
+    one, two = s.map(in_cents).split(which_ways, 2)
+    return [ab.union(two.map(per_share), one.map(per_share)), two]
+
+
 def marked(s):
     signs = s.punctuate(is_small).map(in_cents)
     windows = signs.filter(is_large).window(punctuation=True)
@@ -99,7 +108,10 @@ def timed(s):
     return [clock.flat_map(parts_of), windows.aggregate(of_window)]
 
 
-GRAPHS = {f.__name__: f for f in (fan_out, in_words_beside, three_ways, marked, timed)}
+GRAPHS = {
+    f.__name__: f
+    for f in (fan_out, in_words_beside, three_ways, several_ways, marked, timed)
+}
 
 
 def make_trades(count, volume=None):

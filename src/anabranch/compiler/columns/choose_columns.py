@@ -22,7 +22,6 @@ from anabranch.plan.plan import Element
 from anabranch.plan.segments import divide_into_segments, is_line, why_not_in_segments
 from anabranch.python.traits import Traits
 
-_ON_ARRAYS = "it runs on arrays of numbers"
 Together = Sequence[Sequence[str]]  # operators that share something
 
 
@@ -47,13 +46,13 @@ def choose_columns(
     marked = _find_marked(graph, traits)
     merged = "it merges what replicas have added up"
     found |= {name: RunsAs(name, merged) for name in in_parts}
-    if not target.batched:
-        found |= {n: RunsAs(n, _ON_ARRAYS) for n in on_arrays if n in found}
     chosen: dict[str, RunsAs] = {}
     for element in elements:
         inner = [name for name in element.operators if name in found]
         if not inner:
             continue
+        if not target.batched:
+            found |= _leave_arrays(inner, found, on_arrays)
         effects = {name for name in inner if traits[name].effects}
         found |= _leave_unions(graph, inner, found)
         why = None
@@ -71,6 +70,21 @@ def choose_columns(
             keeps = found[name].kernel is None or why is None
             chosen[name] = found[name] if keeps else RunsAs(name, why or "")
     return chosen
+
+
+def _leave_arrays(
+    inner: Sequence[str], found: Mapping[str, RunsAs], on_arrays: Collection[str]
+) -> dict[str, RunsAs]:
+    """Leave an element to kernels of numbers alone, unless columns do more of it."""
+    arrays = [name for name in inner if name in on_arrays]
+    columns = [name for name in inner if found[name].kernel is not None]
+    if len(columns) > len(arrays):
+        return {}
+    why = "other operators of its element run on arrays of numbers"
+    left = {name: RunsAs(name, why) for name in columns if arrays}
+    return left | {
+        name: RunsAs(name, "it runs on arrays of numbers") for name in arrays
+    }
 
 
 def _leave_unions(
@@ -106,9 +120,6 @@ def _why_not_in_segments(
     together: Together,
 ) -> str | None:
     columns = [name for name in inner if found[name].kernel is not None]
-    arrays = [name for name in inner if found[name].why == _ON_ARRAYS]
-    if len(arrays) >= len(columns) > 0:
-        return f"{arrays[0]}, which runs with it, runs on arrays of numbers"
     segments = divide_into_segments(graph, inner, columns)
     return why_not_in_segments(graph, segments, effects, together)
 

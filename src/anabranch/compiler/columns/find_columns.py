@@ -80,7 +80,7 @@ def _why_columns(kernel: ColumnKernel) -> str:
     match kernel.role:
         case "filter":
             return "its predicate is compiled"
-        case "split":
+        case "split" | "routes":
             return "its route is compiled"
         case "union":
             return "it puts columns in order"

@@ -96,6 +96,21 @@ class KernelText:
         self.body.append("if r[0]:")
         self.body.append("    return j")
 
+    def spread(self, made: Translated, args: Sequence[Value]) -> None:
+        """Call a function that writes its outputs from place `p` on, and count them."""
+        scalars = list(flatten_all(args))
+        texts = [t for n in sorted(made.uses) for t in self.texts(scalars[n])]
+        rest = "".join(f", {one}" for one in [*texts, "O", "p"])
+        self.body += [
+            f"r = {made.name}(C, Q, W, 0, 0{rest})",
+            "if r[0]:",
+            "    return j",
+            "if r[1] < 0:",
+            "    return -1",
+            "counts[j] = r[1] - p",
+            "p = r[1]",
+        ]
+
     def texts(self, scalar: Scalar) -> list[str]:
         """Return the texts of the variables of a scalar; `!n` is scalar n of an item."""
         if not scalar.text.startswith("!"):
@@ -325,13 +340,15 @@ def write_filter(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel
 
 
 def write_split(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
-    """Return the kernel of a split by a function that names one stream."""
+    """Return the kernel of a split by a function that names one stream, or several."""
     text = KernelText(op, takes)
     args = [text.item]
-    made = translate(text.module, function, args)
+    try:
+        made = translate(text.module, function, args)
+    except NoColumnsError:
+        return _write_routes(op, function, takes)
     if made.gives.parts is not None or made.gives.kinds not in (("int",), ("bool",)):
-        msg = f"gives {describe_shape(made.gives)}, not the number of one stream"
-        raise NoColumnsError(msg)
+        return _write_routes(op, function, takes)
     text.call(made, args)
     port = "r[1]"
     if made.forwards[0] is not None:
@@ -344,6 +361,27 @@ def write_split(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
     ]
     everything = tuple(range(len(text.scalars)))
     return text.kernel("split", takes, everything, text.write(outs=["o0"]))
+
+
+def _write_routes(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
+    """Return the kernel of a split by a function that names any number of streams."""
+
+    def check(shape: ColumnShape) -> ColumnShape:
+        if shape.parts is not None or shape.kinds != ("int",):
+            msg = f"gives {describe_shape(shape)} for the number of a stream"
+            raise NoColumnsError(msg)
+        return shape
+
+    text = KernelText(op, takes)
+    args = [text.item]
+    made = translate_outputs(text.module, function, args, check)
+    if made.forwards[0] is not None:
+        msg = "names streams by an attribute"
+        raise NoColumnsError(msg)
+    text.spread(made, args)
+    before = ["O = (o0,)", "p = 0"]
+    source = text.write(outs=["counts", "o0"], before=before)
+    return text.kernel("routes", made.gives, (None,), source)
 
 
 def write_union(op: Op, takes: ColumnShape) -> ColumnKernel:
@@ -371,17 +409,7 @@ def write_flat_map(op: Op, function: Function, takes: ColumnShape) -> ColumnKern
         if source is None
     ]
     outs = [f"o{n}{s}" for n, one in enumerate(computed) for s in one.suffixes]
-    texts = [t for n in sorted(made.uses) for t in text.texts(params[n])]
-    rest = "".join(f", {one}" for one in [*texts, "O", "p"])
-    text.body += [
-        f"r = {made.name}(C, Q, W, 0, 0{rest})",
-        "if r[0]:",
-        "    return j",
-        "if r[1] < 0:",
-        "    return -1",
-        "counts[j] = r[1] - p",
-        "p = r[1]",
-    ]
+    text.spread(made, args)
     before = [f"O = ({', '.join(outs) or 'C'},)", "p = 0"]
     source = text.write(outs=["counts", *outs], before=before)
     return text.kernel("flat_map", made.gives, tuple(sources), source)

@@ -183,11 +183,18 @@ class ColumnStep:
         self._call(batch.count, [], self._read(batch), [], outs)
         return self._gather(batch, outs)
 
-    def split(self, batch: ColumnBatch) -> Numpy:
-        """Return for each item the number of the output stream that it goes to."""
-        ports = np.empty(batch.count, np.int64)
-        self._call(batch.count, [], self._read(batch), [], [ports])
-        return ports
+    def split(self, batch: ColumnBatch, branches: int) -> tuple[Numpy | None, Numpy]:
+        """Return the items that go to streams, None for all, and the stream of each."""
+        if self.kernel.role == "split":
+            ports = np.empty(batch.count, np.int64)
+            self._call(batch.count, [], self._read(batch), [], [ports])
+            return None, ports
+        rows, (ports,) = self._spread(batch)
+        twice = len(np.unique(rows * branches + ports)) < len(ports)
+        if twice or not ((ports >= 0) & (ports < branches)).all():
+            msg = "an item names a stream twice, or one that is not there"
+            raise UnfitError(msg)
+        return rows, ports
 
     def _read(self, batch: ColumnBatch) -> list[Numpy]:
         return [a for n in self.kernel.reads for a in batch.columns[n].arrays]
@@ -249,7 +256,14 @@ class ColumnStep:
         return done
 
     def _flat_map(self, batch: ColumnBatch) -> ColumnBatch:
-        """Run a function that gives any number of outputs, with room for enough."""
+        rows, outs = self._spread(batch)
+        return self._gather(batch, outs, rows)
+
+    def _spread(self, batch: ColumnBatch) -> tuple[Numpy, list[Numpy]]:
+        """Run a function that gives any number of outputs, with room for enough.
+
+        Return which item each output is of, and the outputs.
+        """
         fields, counts = self._read(batch), np.zeros(batch.count, np.int64)
         while True:
             room = max(self._room, 2 * batch.count)
@@ -261,7 +275,7 @@ class ColumnStep:
                 msg = "a batch has too many outputs"
                 raise UnfitError(msg)
         rows = np.repeat(np.arange(batch.count), counts)
-        return self._gather(batch, [out[: len(rows)] for out in outs], rows)
+        return rows, [out[: len(rows)] for out in outs]
 
     def _slots(self, batch: ColumnBatch) -> tuple[list[Any], Numpy]:
         """Return the keys of a batch as they come, and which of them each item has."""

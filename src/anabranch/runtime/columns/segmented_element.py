@@ -84,7 +84,7 @@ class _Node:
                 made = join_batches(came, takes, self._pools)
                 run.streams.made[Output(self._op.name)] = made
                 return
-            case "split":
+            case "split" | "routes":
                 self._split(run, came[0])
                 return
         batch = came[0].to_columns(takes, self._pools)
@@ -100,12 +100,14 @@ class _Node:
 
     def _split(self, run: ColumnRun, came: PlacedBatch) -> None:
         columns = came.to_columns(self._step.kernel.takes, self._pools)
-        ports = self._step.split(columns)
+        rows, ports = self._step.split(columns, self._op.kind.outputs)
+        numbers = _count_outputs(rows, len(ports))
         whole = PlacedBatch(came.positions, came.count, columns=columns)
         for port in range(self._op.kind.outputs):
-            made = whole.take(np.flatnonzero(ports == port))
+            own = np.flatnonzero(ports == port)
+            made = whole.take(own if rows is None else rows[own])
             if self._prolific:
-                made.positions.append(np.zeros(made.count, np.int64))
+                made.positions.append(numbers[own])
             made.signs = self._pass_signs(came.signs, port)
             run.streams.made[Output(self._op.name, port)] = made
 

@@ -92,7 +92,7 @@ def _column_arrays(kernel: ColumnKernel) -> tuple[list[str], list[str]]:
         written += [k for shape in kernel.state.scalars() for k in shape.arrays]
     if kernel.role in ("filter", "split"):
         return read, ["bool" if kernel.role == "filter" else "int"]
-    if kernel.role == "flat_map":
+    if kernel.role in ("flat_map", "routes"):
         written.append("int")
     return read, [*written, *(k for shape in kernel.computed for k in shape.arrays)]
 

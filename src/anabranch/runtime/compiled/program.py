@@ -107,7 +107,6 @@ NOTHING = CompileChoice(when="never")
 
 def choice_of(plan: Plan, threads: int = 1) -> CompileChoice:
     """Return what a plan compiles; the environment may say `at once` or `never`."""
-    kernels = {k.operator: k for one in plan.subgraphs for k in one.kernels}
     effects = frozenset(op.name for op in plan.operators if op.effects)
     wanted = os.environ.get(WHEN_VARIABLE, "hot").replace("_", " ")
     when: When = "hot"
@@ -120,6 +119,8 @@ def choice_of(plan: Plan, threads: int = 1) -> CompileChoice:
     )
     runs = {op.name: op.runs for op in plan.operators}
     columns = {k.operator: k for k in plan.columns if runs.get(k.operator) == "columns"}
+    found = {k.operator: k for one in plan.subgraphs for k in one.kernels}
+    kernels = {name: k for name, k in found.items() if name not in columns}
     return CompileChoice(
         kernels, effects, when, threads, repeatable, columns, plan.together
     )
