@@ -8,6 +8,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+import anabranch as ab
+from anabranch.runtime.columns.column_part import ColumnPart
+from anabranch.runtime.columns.program_segments import ProgramSegments
+from tests.apps.loading import load_app
+
 ROOT = Path(__file__).parents[2]
 NO_FUNCTION = re.compile(r"operators of the kind \w+ are not compiled")
 NO_TUPLES = "tuple type with plain attributes"
@@ -69,6 +76,33 @@ def test_the_table_is_true():
     )
 
     assert count_all() == {name: tuple(map(int, row)) for name, *row in rows}
+
+
+APPS = ("vwap", "nexmark", "nexmark_clock", "lois", "linear_road")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "on", ["local", pytest.param("spark", marks=pytest.mark.spark)]
+)
+@pytest.mark.parametrize("name", APPS)
+def test_what_is_said_to_run_in_columns_does(name, on, monkeypatch, tmp_path):
+    monkeypatch.setenv("ANABRANCH_COMPILE", "at once")
+    monkeypatch.setenv("ANABRANCH_DATA", str(tmp_path / "no real data"))
+    monkeypatch.setattr(ProgramSegments, "fewest", 1)
+    monkeypatch.setattr(ColumnPart, "fewest", 1)
+    app = load_app(name)
+
+    one, two = app.program(), app.program()
+    ab.run(*one, on="sequential")
+    job = ab.run(*two, on=on)
+
+    for expected, actual in zip(one, two, strict=True):
+        assert list(map(repr, expected.items)) == list(map(repr, actual.items))
+    shares = job.metrics().in_columns
+    planned = {op.name for op in job.plan.operators if op.runs == "columns"}
+    assert planned >= set(shares)
+    assert 0.8 * len(planned) <= sum(share > 0.5 for share in shares.values())
 
 
 if __name__ == "__main__":

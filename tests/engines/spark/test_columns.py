@@ -41,8 +41,12 @@ PROGRAMS = {
     "sliding in time": lambda s: (
         s.key_by("symbol").window(time=90, every=30, on="ts").aggregate(of_window)
     ),
-    "named columns": lambda s: s.window(time=9, on="ts").aggregate(
-        start=ab.window_start(), most=ab.max("price"), symbol=ab.last("symbol")
+    "named columns": lambda s: (
+        s.key_by("symbol")
+        .window(time=9, on="ts")
+        .aggregate(
+            start=ab.window_start(), most=ab.max("price"), symbol=ab.last("symbol")
+        )
     ),
     "flat_map": lambda s: s.flat_map(parts_of).filter(is_large),
     "beyond 64 bits": lambda s: s.key_by("symbol").scan(ever_larger, 1),
@@ -90,6 +94,33 @@ def test_the_rows_are_those_of_one_thread(name, tmp_path):
     shares = job.metrics().in_columns
     assert {o.name for o in runs.plan.operators if o.why} == set(shares)
     assert (name == "beyond 64 bits") == (min(shares.values()) < 1)
+
+
+def which_third(t: Trade) -> int:
+    return t.volume % 3
+
+
+def part_and_meet(s):
+    one, two, three = s.map(in_cents).split(which_third, 3, name="thirds")
+    both = ab.union(two.map(in_words, name="words"), three.filter(is_large))
+    return [
+        both.key_by("symbol", "volume").scan(vwap, (0.0, 0)),
+        ab.union(one, three).flat_map(parts_of),
+    ]
+
+
+def test_streams_that_part_and_meet_stay_in_columns(tmp_path):
+    source = write_trades(tmp_path / "trades.csv", 3000)
+    one = [s.to_list() for s in part_and_meet(ab.read_csv(source, Trade))]
+    two = [s.to_list() for s in part_and_meet(ab.read_csv(source, Trade))]
+
+    ab.run(*one, on="sequential")
+    job = ab.run(*two, epoch_items=800, degree=2)
+
+    for expected, actual in zip(one, two, strict=True):
+        assert list(map(repr, expected.items)) == list(map(repr, actual.items))
+    computing = {op.name for op in job.plan.operators if op.why}
+    assert dict.fromkeys(computing - {"words"}, 1.0) == job.metrics().in_columns
 
 
 def test_the_users_own_error_names_its_item(tmp_path):
