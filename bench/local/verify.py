@@ -57,8 +57,8 @@ def make_programs(trades: list[Trade]) -> dict[str, Callable[[], Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=sized(400_000, 20_000))
-    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--items", type=int, default=sized(1_000_000, 20_000))
+    parser.add_argument("--runs", type=int, default=7)
     given = parser.parse_args()
     trades = [Trade(i % 97, i / 7, i % 1000) for i in range(given.items)]
     results, claims, rows = {}, [], []

@@ -130,17 +130,17 @@ class Verifier:
         `at[i]` tells by which of the entries item i came in, `seconds` how long they
         all took.
         """
-        inside = self._verdicts.keys() & operators
-        if not inside or not items or not self._lock.acquire(blocking=False):
+        if not items or self._is_late() or not self._lock.acquire(blocking=False):
             return
         try:
             began_s = perf_counter()
-            count = len(items)
+            inside = self._verdicts.keys() & operators
+            count = len(items) if inside else 0
             if self._verify == "sample":
                 left_s = self._allow_s(began_s) - self._spent_s
                 per_item_s = max(seconds / len(items), 1e-6)
                 count = min(_MOST_ITEMS, int(left_s / (3 * per_item_s)), count)
-            if count >= min(_LEAST_ITEMS, len(items)):
+            if inside and count >= min(_LEAST_ITEMS, len(items)):
                 for index, entry in enumerate(entries):
                     some = items[:count]
                     if at is not None:
@@ -168,6 +168,12 @@ class Verifier:
         name, *values = found
         return Refutation(name, self._graph[name].site, self._verdicts[name], *values)
 
+    def _is_late(self) -> bool:
+        """Tell whether a sample has taken its share of the time so far."""
+        if self._verify != "sample":
+            return not self._verdicts
+        return self._spent_s > self._allow_s(perf_counter())
+
     def _allow_s(self, now_s: float) -> float:
         return _FREE_S + SHARE * (now_s - self._began_s)
 
@@ -190,18 +196,11 @@ class Verifier:
 
         Where another thread is looking, there is no need to wait for it.
         """
-        if not self._watches or not self._lock.acquire(blocking=False):
+        late = self._is_late() and not self._differences
+        if not self._watches or late or not self._lock.acquire(blocking=False):
             return
         try:
             now_s = perf_counter()
-            operators = list(operators)
-            late = self._spent_s > self._allow_s(now_s)
-            if (
-                self._verify == "sample"
-                and late
-                and not self._find_differences(operators)
-            ):
-                return
             found = self._find(operators)
             self._spent_s += perf_counter() - now_s
         finally:
