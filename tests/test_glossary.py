@@ -16,9 +16,6 @@ PACKAGE = ROOT / "src" / "anabranch"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# Not held to the rules for names yet: it is rebuilt as one reading of Python.
-REBUILT = set()
-
 # File names that occur in several folders: each folder's part of one thing.
 SHARED_STEMS = {
     # a family of operators and the checks of its programs
@@ -96,6 +93,10 @@ def is_participle(name: str) -> bool:
     return word in IRREGULAR or (word.endswith("ed") and word not in VERBS)
 
 
+def _name_of(decorator: ast.AST) -> str:
+    return str(getattr(decorator, "id", getattr(decorator, "attr", "")))
+
+
 def participles_of(source: str) -> list[str]:
     """Return the functions that a participle names; properties may be adjectives."""
     return [
@@ -103,13 +104,8 @@ def participles_of(source: str) -> list[str]:
         for node in nodes_of(source)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and is_participle(node.name)
-        and not any(getattr(d, "id", "") in PROPERTY for d in node.decorator_list)
+        and PROPERTY.isdisjoint(map(_name_of, node.decorator_list))
     ]
-
-
-def held(path: Path) -> bool:
-    """Tell whether a file is held to the rules for names."""
-    return REBUILT.isdisjoint(path.relative_to(PACKAGE).parts)
 
 
 def test_the_glossary_is_in_alphabetical_order_and_has_each_word_once():
@@ -124,7 +120,7 @@ def test_no_word_of_the_glossary_is_banned_by_it():
 
 def test_no_two_classes_have_one_name():
     places = defaultdict(list)
-    for path in filter(held, FILES):
+    for path in FILES:
         module, *_ = nodes_of(path.read_text(encoding="utf-8"))
         for node in module.body:
             if isinstance(node, ast.ClassDef):
@@ -139,7 +135,7 @@ def test_no_two_files_have_one_name():
     A file of the command line has the name of its command.
     """
     places = defaultdict(list)
-    for path in filter(held, FILES):
+    for path in FILES:
         if path.stem != "__init__" and path.parent.name != "cli":
             places[path.stem].append(str(path.relative_to(PACKAGE)))
     double = {stem: found for stem, found in places.items() if len(found) > 1}
@@ -150,7 +146,7 @@ def test_no_two_files_have_one_name():
 def test_functions_are_verbs():
     found = {
         f"{path.relative_to(PACKAGE)}: {name}"
-        for path in filter(held, FILES)
+        for path in FILES
         for name in participles_of(path.read_text(encoding="utf-8"))
         if name not in PARTICIPLES
     }

@@ -25,9 +25,9 @@ from dataclasses import replace
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import Kind, SinkKind, SourceKind
 from anabranch.graph.site import Site
+from anabranch.graph.traits import Evidence, Push, Traits
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.stateless import Barrier, FlatMap, Map, Split, Union
-from anabranch.python.traits import Evidence, Push, Traits
 
 _TERM = re.compile(r"\s*(\w+)(?:\.(\d+))?\s*(?:\[([^\]]*)\])?\s*")
 

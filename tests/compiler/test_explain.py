@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from anabranch.compiler.explain import explain
 from anabranch.compiler.make_plan import make_plan
-from anabranch.python.traits import Evidence
+from anabranch.graph.traits import Evidence
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
 

@@ -162,7 +162,7 @@ class Machine:
         match one:
             case ir.Const():
                 n[one.target] = one.value
-            case ir.Load():
+            case ir.LoadName():
                 n[one.target] = self.lookup(one.name, one.scope)
             case ir.Store(scope="local"):
                 n[one.name] = n[one.value]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from anabranch.graph.declarations import declare, trust
+from anabranch.graph.traits import Push
 from anabranch.language.composites import barrier, merge, split_join, union
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import from_iterable, generate, read_csv, read_text
@@ -15,7 +16,6 @@ from anabranch.operators.blocks import duplicate, round_robin
 from anabranch.operators.custom import Operator
 from anabranch.operators.windows import any_, count, last, sum_
 from anabranch.python.analyze import analyze
-from anabranch.python.traits import Push
 
 
 class Trade(NamedTuple):

@@ -82,12 +82,12 @@ def test_a_name_is_local_of_an_enclosing_function_or_global():
     scopes = {
         one.name: one.scope
         for one in ir.walk(made.function.body)
-        if isinstance(one, ir.Load)
+        if isinstance(one, ir.LoadName)
     }
 
     assert {"by": "local", "count": "cell"} == scopes
     assert any(
-        isinstance(one, ir.Load) and (one.name, one.scope) == ("LIMIT", "global")
+        isinstance(one, ir.LoadName) and (one.name, one.scope) == ("LIMIT", "global")
         for one in ir.walk(lower(programs.closures).body)
     )
 

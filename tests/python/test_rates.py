@@ -5,9 +5,9 @@ import textwrap
 
 import pytest
 
+from anabranch.graph.traits import Push
 from anabranch.python.lower import lower_node
 from anabranch.python.rates import count_outputs
-from anabranch.python.traits import Push
 
 CASES = {
     "a list counts its elements": ("def f(x): return [x, x]", (2, 2)),

@@ -26,6 +26,7 @@ from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import is_prolific
 from anabranch.graph.graph import Graph, Op
+from anabranch.graph.traits import Cause, Evidence, Push, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.join import Join
@@ -40,7 +41,6 @@ from anabranch.operators.windows import Aggregate
 from anabranch.plan.plan import Plan, Region
 from anabranch.python.forwards import replaces
 from anabranch.python.purity import find_own_write
-from anabranch.python.traits import Cause, Evidence, Push, Traits
 
 _ANY_KEY = ("key",)  # stands for a key that only the user can choose
 _KEYED_KINDS = (Aggregate, Apply, Block, Join, Scan)

@@ -15,6 +15,7 @@ from anabranch.compiler.explain import explain
 from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph
+from anabranch.graph.traits import Evidence, Traits
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.sources import Given
 from anabranch.plan.draw import draw_svg
@@ -22,13 +23,12 @@ from anabranch.plan.json import to_dict
 from anabranch.plan.plan import Body, Plan, Reason
 from anabranch.python.analyze import Analysis, analyze_program
 from anabranch.python.sharing import Sharing
-from anabranch.python.traits import Evidence, Traits
 
 
 def refute(analysis: Analysis, refuted: Mapping[str, Reason]) -> Analysis:
     """Return the analysis with some operators made sequential, for these reasons.
 
-    >>> from anabranch.python.traits import Traits
+    >>> from anabranch.graph.traits import Traits
     >>> known = Analysis({"count": Traits("stateless")})
     >>> refute(known, {"count": Reason("state", "n has changed", "f.py", 3)}).traits
     ... # doctest: +ELLIPSIS

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from anabranch.compiler.advice import advise, suggest
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph
-from anabranch.graph.traits import Push
+from anabranch.graph.traits import Push, Traits
 from anabranch.operators.blocks import Block
 from anabranch.plan.plan import Plan, Reason, Region, Sequential
-from anabranch.python.traits import Traits
 
 WIDTH = 88
 REWRITE = "Kept in a scan or an Operator, it would hold up nobody else."

@@ -16,6 +16,7 @@ from anabranch.compiler.replicable import Refusal
 from anabranch.compiler.static import find_subgraphs, refuse_dynamic_inside
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind
+from anabranch.graph.traits import Evidence, Traits
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.operators.window_parts import why_not_in_parts
 from anabranch.operators.windows import Aggregate
@@ -30,7 +31,6 @@ from anabranch.plan.plan import (
     Subgraph,
 )
 from anabranch.python.sharing import Sharing
-from anabranch.python.traits import Evidence, Traits
 
 
 def make_plan(

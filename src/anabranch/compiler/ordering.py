@@ -31,10 +31,10 @@ from anabranch.graph.graph import (
     streams_out_of,
 )
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.traits import Push, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.stateless import Map, Split
 from anabranch.plan import plan
-from anabranch.python.traits import Push, Traits
 
 ONE_TO_ONE = Push(1, 1)
 LONGEST_PERIOD = 10_000  # items to count through

@@ -40,9 +40,9 @@ from anabranch.compiler.replicable import (
 )
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.traits import Trait, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.stateless import Map, Union
-from anabranch.python.traits import Trait, Traits
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.traits import Evidence, Trait, Traits
 from anabranch.operators.blocks import Block
-from anabranch.python.traits import Evidence, Trait, Traits
 
 ONE_THREAD = "runs once: the sequential engine has one thread"
 

@@ -23,16 +23,16 @@ from anabranch.compiler.numeric.eligible import Compiled, find_kernels
 from anabranch.errors import PlanError
 from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.traits import Traits
 from anabranch.operators.rates import FiringRates, FixedStream, balance, rates_of
 from anabranch.operators.stateless import Barrier
 from anabranch.plan.plan import Subgraph
-from anabranch.python.traits import Traits
 
 
 def why_dynamic(graph: Graph, traits: Mapping[str, Traits], edge: Edge) -> str | None:
     """Return why the rate of a stream is dynamic, or None.
 
-    >>> from anabranch.python.traits import Push
+    >>> from anabranch.graph.traits import Push
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind
     >>> g = Graph((Op("a", Kind()), Op("b", Kind(), (Output("a"),))))
@@ -147,7 +147,7 @@ def _waits(op: Op) -> bool:
 def find_fixed_rates(op: Op, traits: Traits) -> FiringRates | None:
     """Return the rates of an operator if they are the same at every firing.
 
-    >>> from anabranch.python.traits import Push
+    >>> from anabranch.graph.traits import Push
     >>> from anabranch.graph.graph import Output
     >>> from anabranch.operators.stateless import FlatMap
     >>> twice = Op("twice", FlatMap(lambda item: [item, item]), (Output("a"),))

@@ -18,6 +18,16 @@ from anabranch.errors import PlanError
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import Kind, SinkKind, SourceKind
+from anabranch.graph.traits import (
+    ANY,
+    Cause,
+    Evidence,
+    Push,
+    Trait,
+    Traits,
+    keep_one_state,
+    why,
+)
 from anabranch.graph.types import fields_of, parameter_type
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.custom import Apply, Scan
@@ -45,7 +55,7 @@ from anabranch.python.arrivals import (
     look_into,
 )
 from anabranch.python.forwards import forwards_of
-from anabranch.python.lift import find_lift
+from anabranch.python.lifted_state import find_lift
 from anabranch.python.objects import CALLABLES, is_scalar, is_scalar_type, is_users_code
 from anabranch.python.purity import (
     Code,
@@ -61,15 +71,6 @@ from anabranch.python.purity import (
 )
 from anabranch.python.rates import push_of
 from anabranch.python.sharing import ATTRIBUTE, Sharing, Verdicts
-from anabranch.python.traits import (
-    Cause,
-    Evidence,
-    Push,
-    Trait,
-    Traits,
-    traits_of_kind,
-    why,
-)
 from anabranch.python.universe import Universe
 from anabranch.python.values import CHANGES_INPUT, Effect, Findings, Place
 
@@ -154,7 +155,7 @@ def _has_state_of_its_own(op: Op, traits: Traits) -> bool:
 def learn(graph: Graph, on_error: Callable[..., Any] | None = None) -> Verdicts:
     """Return what the code of all operators does, weighed together."""
     offered = {
-        op.name: offered_by(op.kind, op.type)
+        op.name: arrival_from_source(op.kind, op.type)
         for op in graph
         if isinstance(op.kind, SourceKind)
     }
@@ -403,7 +404,7 @@ def _item_type(graph: Graph, op: Op) -> Any:
 def _traits(
     graph: Graph, op: Op, effect: Effect | None, *, keeps_nothing: bool = False
 ) -> Traits:
-    traits = _with_outputs(op, traits_of_kind(op), _item_type(graph, op))
+    traits = _with_outputs(op, _traits_of_kind(op), _item_type(graph, op))
     if isinstance(op.kind, SourceKind) and effect is not None:
         found = Evidence("state", effect.text, effect.file, effect.line)
         others = [one for one in traits.evidence if one.trait != "state"]
@@ -416,8 +417,47 @@ def _traits(
         traits = _stating(op, replace(traits, state="stateless", key=()), "state", text)
     traits = _with_declarations(op, traits)
     if effect is not None:
-        return _made_global(op, traits, effect)
+        return _make_global(op, traits, effect)
     return traits
+
+
+def _traits_of_kind(op: Op) -> Traits:
+    """Return the traits of an operator whose code is pure and forwards nothing."""
+    if op.timing is not None:
+        return _traits_by_clock(op)
+    return op.kind.traits(op)
+
+
+def _traits_by_clock(op: Op) -> Traits:
+    """Return the traits of an operator that follows the clock of its stream.
+
+    An advance comes to all its replicas, so its keys may be divided among them.
+    """
+    match op.kind:
+        case Union():
+            text = "union keeps the clocks of its inputs, which all replicas see"
+            return Traits(
+                "stateless", forwards=None, evidence=(why(op, "state", text),)
+            )
+        case Aggregate(window=window) if window.punctuation and op.keyed_by:
+            closes = "a punctuation closes the windows of several keys at once"
+        case Apply() as kind if op.keyed_by and kind.overrides("punctuation"):
+            closes = f"{kind.operator.__name__}.punctuation() is asked of all keys"
+        case _ if op.keyed_by:
+            text = f"what the clock closes is kept per {', '.join(op.keyed_by)}"
+            passes = isinstance(op.kind, Scan | Apply)
+            return Traits(
+                "keyed",
+                key=op.keyed_by,
+                push=ANY,
+                punctuation="preserving" if passes else "free",
+                evidence=(why(op, "state", text),),
+            )
+        case _:
+            closes = "it follows the clock of the stream, one for all items"
+    return keep_one_state(
+        op, closes, ANY, punctuation="preserving", expects_punctuation=True
+    )
 
 
 def _with_outputs(op: Op, traits: Traits, item: Any) -> Traits:
@@ -466,7 +506,7 @@ def _stating(op: Op, traits: Traits, trait: Trait, text: str) -> Traits:
     return replace(traits, evidence=(why(op, trait, text), *others))
 
 
-def _made_global(op: Op, traits: Traits, effect: Effect) -> Traits:
+def _make_global(op: Op, traits: Traits, effect: Effect) -> Traits:
     """Return the traits of an operator whose code is not provably pure."""
     text = effect.text
     refuted = isinstance(op.kind, Apply) and find_own_write(op.kind.operator)
@@ -495,10 +535,10 @@ def _cause(effect: Effect) -> Cause:
 # -- the types of the items on each stream
 
 
-def annotated_arrival(kind: Any) -> Arrival:
+def arrival_by_annotation(kind: Any) -> Arrival:
     """Return the types of items that are made by their annotation, as rows of a file are.
 
-    >>> annotated_arrival(int).complete, annotated_arrival(None).complete
+    >>> arrival_by_annotation(int).complete, arrival_by_annotation(None).complete
     (True, False)
     """
     if is_scalar_type(kind):
@@ -524,7 +564,7 @@ def arriving_at(op: Op, given: Mapping[str, Arrival]) -> Arrival:
     return found
 
 
-def offered_by(kind: SourceKind, item: Any) -> Arrival:
+def arrival_from_source(kind: SourceKind, item: Any) -> Arrival:
     """Return of which types the items of a source are.
 
     Only the containers of Python's own are looked into; of other iterables, which may
@@ -537,7 +577,7 @@ def offered_by(kind: SourceKind, item: Any) -> Arrival:
         return arrival_of([int])
     if type(items) in _LOOKED_INTO:
         return look_into([*items]) if len(items) else SOMETHING
-    return SOMETHING if item is None else annotated_arrival(item)
+    return SOMETHING if item is None else arrival_by_annotation(item)
 
 
 def departing_from(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
@@ -551,7 +591,9 @@ def departing_from(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
             given |= each.gives
         if given != NOBODY and (given.complete or not given.sets):
             return given
-        return annotated_arrival(op.type)._replace(sets=given.sets and op.type is None)
+        return arrival_by_annotation(op.type)._replace(
+            sets=given.sets and op.type is None
+        )
     if isinstance(kind, Filter | Punctuate | Split | Union | Merge | Deal | Collect):
         return arrival
     if isinstance(kind, SourceKind):

@@ -20,9 +20,9 @@ import numpy as np
 from anabranch.python.objects import (
     CALLABLES,
     CONTAINERS,
-    held_by,
     is_scalar_type,
     is_users_class,
+    list_held,
 )
 
 _CLOSED: tuple[type, ...] = (*CALLABLES, types.ModuleType, enum.Enum, np.generic)
@@ -140,7 +140,7 @@ def _parts(kind: type, objects: Sequence[Any]) -> Iterable[Any] | None:
     if issubclass(kind, CONTAINERS):
         plain: Any = next((base for base in _PLAIN if issubclass(kind, base)), None)
         if plain is None:
-            found.extend(map(held_by, objects))
+            found.extend(map(list_held, objects))
         else:
             found.append(itertools.chain.from_iterable(map(plain.__iter__, objects)))
     if not is_users_class(kind):

@@ -14,18 +14,7 @@ import numpy as np
 from anabranch.graph.site import is_users_module
 from anabranch.graph.types import fields_of
 from anabranch.operators.custom import Operator
-from anabranch.python.classes import class_of, classes_of, typed, used_up
-from anabranch.python.elements import (
-    escape,
-    find_candidates,
-    find_reachable,
-    look_inside,
-    note_unknown,
-    note_unknown_code,
-    note_unknown_package,
-    read_existing,
-    run_special,
-)
+from anabranch.python.classes import class_of, classes_of, is_used_up, part_of_type
 from anabranch.python.implicit import IMPLICIT
 from anabranch.python.known import (
     CHANGING_METHODS,
@@ -53,6 +42,17 @@ from anabranch.python.objects import (
     is_users_code,
     is_users_descriptor,
 )
+from anabranch.python.reach import (
+    escape,
+    find_candidates,
+    find_reachable,
+    look_inside,
+    note_unknown,
+    note_unknown_code,
+    note_unknown_package,
+    read_existing,
+    run_special,
+)
 from anabranch.python.values import (
     ANY_NAME,
     CHANGES_INPUT,
@@ -60,19 +60,19 @@ from anabranch.python.values import (
     LOST,
     NOTHING,
     PLAIN,
+    AbstractInterpreter,
     Arguments,
-    Bound,
+    BoundMethod,
+    Existing,
     Fresh,
     Here,
-    Input,
-    Interpreter,
-    Known,
+    InputPart,
     Lost,
     Method,
     Parent,
     Plain,
     Root,
-    Shared,
+    SharedPart,
     Value,
     join,
 )
@@ -103,7 +103,7 @@ class Entry(NamedTuple):
 
 
 def read_field(  # noqa: PLR0911 - one return for each kind of value
-    run: Interpreter, root: Fresh | Input | Shared, name: str
+    run: AbstractInterpreter, root: Fresh | InputPart | SharedPart, name: str
 ) -> Value:
     match root:
         case Fresh(_, kind) if kind in (np.ndarray, collections.ChainMap):
@@ -114,20 +114,20 @@ def read_field(  # noqa: PLR0911 - one return for each kind of value
             return run.heap.get(site, name) | PLAIN
         case Fresh(site):
             return run.heap.get(site, name) | run.heap.get(site, ELEMENTS)
-        case Input(kind):
+        case InputPart(kind):
             if (get_origin(kind) or kind) in _WITHOUT_FIELDS:
                 return PLAIN
             fields = fields_of(kind) or {}
-            return frozenset([typed(fields.get(name), run.universe)])
+            return frozenset([part_of_type(fields.get(name), run.universe)])
     return frozenset([root])
 
 
 def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
-    run: Interpreter, entry: Entry, owner: Root | None, here: Here
+    run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
     """Return what an entry of a class gives when it is read through `owner`."""
     raw, cls, name = entry
-    target = owner if owner is not None else Known(cls, cls.__name__)
+    target = owner if owner is not None else Existing(cls, cls.__name__)
     if is_users_class(cls):  # another operator may put something else there
         run.found.read(name, None, raw, here.place)
     match raw:
@@ -140,45 +140,47 @@ def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
         case staticmethod():
             return read_existing(run, raw.__func__, entry.text, here)
         case classmethod() if isinstance(raw.__func__, types.FunctionType):
-            return frozenset([Bound(Known(cls, cls.__name__), raw.__func__)])
+            return frozenset([BoundMethod(Existing(cls, cls.__name__), raw.__func__)])
         case types.FunctionType() if owner and is_users_code(raw.__code__):
-            return frozenset([Bound(owner, raw)])
+            return frozenset([BoundMethod(owner, raw)])
         case property() if owner and isinstance(raw.fget, types.FunctionType):
-            callee: Value = frozenset([Bound(owner, raw.fget)])
+            callee: Value = frozenset([BoundMethod(owner, raw.fget)])
             return run.call(callee, Arguments(), here)
         case functools.cached_property(func=types.FunctionType() as f) if owner:
-            callee = frozenset([Bound(owner, f)])
+            callee = frozenset([BoundMethod(owner, f)])
             made = run.call(callee, Arguments(), here)
-            if not isinstance(owner, Fresh) and used_up(find_reachable(run, made)):
+            if not isinstance(owner, Fresh) and is_used_up(find_reachable(run, made)):
                 return note_unknown(run, f"{entry.text} keeps an iterator", here)
             return made if isinstance(owner, Fresh) else _keep(made, entry)
         case functools._lru_cache_wrapper() if owner:  # noqa: SLF001 - a type
             return frozenset([_bind_cached(run, entry, owner, here)])
         case property() | types.FunctionType():
-            return frozenset([Known(raw, entry.text)])
+            return frozenset([Existing(raw, entry.text)])
     return _read_entry(run, entry, owner, here)
 
 
-def _bind_cached(run: Interpreter, entry: Entry, owner: Root, here: Here) -> Root:
+def _bind_cached(
+    run: AbstractInterpreter, entry: Entry, owner: Root, here: Here
+) -> Root:
     """Return a method with a cache, which takes its owner as the first argument."""
     run.found.read(entry.name, None, entry.raw, here.place)
     bound = Fresh(run.heap.site((here.step, entry.raw)), functools.partial)
-    run.heap.put(bound.site, "0", frozenset([Known(entry.raw, entry.text)]))
+    run.heap.put(bound.site, "0", frozenset([Existing(entry.raw, entry.text)]))
     run.heap.put(bound.site, "1", frozenset([owner]))
     return bound
 
 
 def _read_of_member(
-    run: Interpreter, entry: Entry, owner: Root | None, here: Here
+    run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
     """Return the name, the value or a property of some member of an enum."""
     raw, cls, name = entry
     if owner is not None and _is_users(raw):
-        callee: Value = frozenset([Bound(owner, function_in(raw))])
+        callee: Value = frozenset([BoundMethod(owner, function_in(raw))])
         return run.call(callee, Arguments(), here)
     if name != "value" or not issubclass(cls, enum.Enum):
         return PLAIN
-    known = isinstance(owner, Known) and isinstance(owner.obj, cls)
+    known = isinstance(owner, Existing) and isinstance(owner.obj, cls)
     members = [owner.obj] if known else cls._member_map_.values()  # type: ignore[union-attr]
     text = f"the value of a member of {cls.__name__}"
     values = [vars(each)["_value_"] for each in members]
@@ -188,13 +190,13 @@ def _read_of_member(
 def _keep(made: Value, entry: Entry) -> Value:
     """Return what was made once and then stays with an object that is not ours."""
     return frozenset(
-        Shared(f"the cached {entry.text}") if isinstance(root, Fresh) else root
+        SharedPart(f"the cached {entry.text}") if isinstance(root, Fresh) else root
         for root in made
     )
 
 
 def _read_entry(  # noqa: PLR0911 - one return for each kind
-    run: Interpreter, entry: Entry, owner: Root | None, here: Here
+    run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
     """Return what an entry gives that is neither a function nor a property."""
     raw, cls, name = entry
@@ -203,38 +205,38 @@ def _read_entry(  # noqa: PLR0911 - one return for each kind
     if isinstance(raw, functools.singledispatchmethod):
         return _choose_by_type(run, entry, owner, here)
     if isinstance(raw, types.MemberDescriptorType) and owner is not None:
-        is_made = isinstance(owner, Fresh | Input)
+        is_made = isinstance(owner, Fresh | InputPart)
         return read_field(run, owner, name) if is_made else LOST  # type: ignore[arg-type]
     if isinstance(raw, types.DynamicClassAttribute):
         return _read_of_member(run, entry, owner, here)
     if owner is None and isinstance(raw, _UNBOUND_METHODS):
-        return frozenset([Known(raw, entry.text)])
+        return frozenset([Existing(raw, entry.text)])
     if is_scalar(raw) and not is_users_class(cls):
         return frozenset([Plain(type(raw))])
     if not is_users_class(cls) or isinstance(raw, _BUILTIN_METHODS):
-        target = owner if owner is not None else Known(cls, cls.__name__)
+        target = owner if owner is not None else Existing(cls, cls.__name__)
         return frozenset([Method(target, name)])
     run.found.read(name, None, raw, here.place)
     return read_existing(run, raw, f"the class attribute {entry.text}", here)
 
 
 def _run_getter(
-    run: Interpreter, entry: Entry, owner: Root | None, here: Here
+    run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
     """Run the `__get__` of a descriptor of the user's."""
     getter = class_attribute(type(entry.raw), "__get__")
     if not isinstance(getter, types.FunctionType):
         return note_unknown(run, f"{here.text} runs a descriptor", here)
     run.found.read(entry.name, None, entry.raw, here.place)
-    descriptor = Known(entry.raw, f"the descriptor {entry.text}")
-    callee: Value = frozenset([Bound(descriptor, getter)])
+    descriptor = Existing(entry.raw, f"the descriptor {entry.text}")
+    callee: Value = frozenset([BoundMethod(descriptor, getter)])
     target: Value = frozenset([Plain(type(None)) if owner is None else owner])
-    cls: Value = frozenset([Known(entry.cls, entry.cls.__name__)])
+    cls: Value = frozenset([Existing(entry.cls, entry.cls.__name__)])
     return run.call(callee, Arguments([target, cls]), here)
 
 
 def _choose_by_type(
-    run: Interpreter, entry: Entry, owner: Root | None, here: Here
+    run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
     """Return the implementations that a `singledispatchmethod` chooses from."""
     cases = entry.raw.dispatcher.registry
@@ -243,7 +245,7 @@ def _choose_by_type(
         text = f"{here.text} chooses a method by type"
         return note_unknown(run, text, here)
     run.found.touch(entry.text, entry.raw, here.place)
-    return frozenset(Bound(owner, function_in(each)) for each in cases.values())
+    return frozenset(BoundMethod(owner, function_in(each)) for each in cases.values())
 
 
 def _is_users(raw: Any) -> bool:
@@ -268,13 +270,15 @@ def _is_harmless(raw: Any) -> bool:
 _METHODS = PURE_METHODS | CHANGING_METHODS
 
 
-def read_attribute(run: Interpreter, value: Value, name: str, here: Here) -> Value:
+def read_attribute(
+    run: AbstractInterpreter, value: Value, name: str, here: Here
+) -> Value:
     """Return what an attribute of a value may be, running properties."""
     return join(_read_attribute_of(run, root, name, here) for root in value)
 
 
 def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
-    run: Interpreter, root: Root, name: str, here: Here
+    run: AbstractInterpreter, root: Root, name: str, here: Here
 ) -> Value:
     if isinstance(root, Parent):
         return _read_of_parent(run, root, name, here)
@@ -283,9 +287,9 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
     if into or (dunder and name not in _METHODS):
         return _read_of_any(run, root, name, here)
     match root:
-        case Fresh() | Input() | Shared():
+        case Fresh() | InputPart() | SharedPart():
             return _read_of_value(run, root, name, here)
-        case Known():
+        case Existing():
             return _read_of_existing(run, root, name, here)
         case Plain():
             known = name in _METHODS or name in TEXT_METHODS
@@ -295,7 +299,9 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
     return note_unknown(run, f"{here.text} is an attribute of a function", here)
 
 
-def _read_of_parent(run: Interpreter, root: Parent, name: str, here: Here) -> Value:
+def _read_of_parent(
+    run: AbstractInterpreter, root: Parent, name: str, here: Here
+) -> Value:
     """Return what `super().name` may be, by the classes that `self` may be of."""
     owner, cls = root.owner, root.cls
     kind = class_of(owner)
@@ -310,34 +316,34 @@ def _read_of_parent(run: Interpreter, root: Parent, name: str, here: Here) -> Va
     )
 
 
-def _inherit(run: Interpreter, entry: Entry, owner: Root, here: Here) -> Value:
+def _inherit(run: AbstractInterpreter, entry: Entry, owner: Root, here: Here) -> Value:
     raw = entry.raw
     if raw is MISSING:
         return note_unknown(run, f"{here.text} is not defined", here)
     if any(raw is each for each in vars(Operator).values()) or _is_harmless(raw):
-        return frozenset([Known(Operator.setup, here.text)])
+        return frozenset([Existing(Operator.setup, here.text)])
     if isinstance(raw, types.FunctionType) and is_users_code(raw.__code__):
-        return frozenset([Bound(owner, raw)])
+        return frozenset([BoundMethod(owner, raw)])
     if isinstance(raw, types.WrapperDescriptorType):
         return frozenset([Method(owner, entry.name)])
     return unwrap(run, entry, owner, here)
 
 
-def _read_of_any(run: Interpreter, root: Root, name: str, here: Here) -> Value:
+def _read_of_any(run: AbstractInterpreter, root: Root, name: str, here: Here) -> Value:
     if name == "__class__":
-        return frozenset([Shared("a class")])
+        return frozenset([SharedPart("a class")])
     if name in ("__name__", "__qualname__", "__doc__"):
         return PLAIN
-    if name == "__dict__" and isinstance(root, Fresh | Input):
+    if name == "__dict__" and isinstance(root, Fresh | InputPart):
         return read_variables(run, frozenset([root]), here)
     text = f"{here.text} reaches into an object"
-    if name == "__dict__" or isinstance(root, Input | Fresh | Plain):
+    if name == "__dict__" or isinstance(root, InputPart | Fresh | Plain):
         run.found.rebind(ANY_NAME, None, here.place)
         return note_unknown_package(run, text, frozenset([root]), here)
     return note_unknown_code(run, text, here)
 
 
-def read_variables(run: Interpreter, value: Value, here: Here) -> Value:
+def read_variables(run: AbstractInterpreter, value: Value, here: Here) -> Value:
     """Return the attributes of objects as a dictionary that is a part of them."""
     found: set[Root] = set()
     for root in value:
@@ -345,8 +351,8 @@ def read_variables(run: Interpreter, value: Value, here: Here) -> Value:
             case Fresh(site, kind) if is_users_class(kind):
                 run.heap.put(site, ELEMENTS, run.heap.inside(site))
                 found.add(Fresh(site, dict))  # the same object, seen as a table
-            case Input():
-                found.add(Input(dict))
+            case InputPart():
+                found.add(InputPart(dict))
             case _:
                 run.found.rebind(ANY_NAME, None, here.place)
                 text = f"{here.text} reaches into an object"
@@ -355,7 +361,10 @@ def read_variables(run: Interpreter, value: Value, here: Here) -> Value:
 
 
 def _read_of_value(
-    run: Interpreter, root: Fresh | Input | Shared, name: str, here: Here
+    run: AbstractInterpreter,
+    root: Fresh | InputPart | SharedPart,
+    name: str,
+    here: Here,
 ) -> Value:
     held = read_field(run, root, name)
     cls = class_of(root)
@@ -375,9 +384,9 @@ def _read_of_value(
     if classes_of(root, run.universe) is not None:
         return _read_of_library(run, root, name, held, here)
     ran = [
-        frozenset([Bound(root, function)])
+        frozenset([BoundMethod(root, function)])
         if not _is_property(run, name, function)
-        else run.call(frozenset([Bound(root, function)]), Arguments(), here)
+        else run.call(frozenset([BoundMethod(root, function)]), Arguments(), here)
         for function in run.universe.definitions(name)
     ]
     args = Arguments([PLAIN])
@@ -388,8 +397,8 @@ def _read_of_value(
 
 
 def _read_of_library(
-    run: Interpreter,
-    root: Fresh | Input | Shared,
+    run: AbstractInterpreter,
+    root: Fresh | InputPart | SharedPart,
     name: str,
     held: Value,
     here: Here,
@@ -403,7 +412,7 @@ def _read_of_library(
         raw = class_attribute(cls, name)
         if name in (field_names(cls) or ()) and not is_users_descriptor(raw):
             kind = (fields_of(cls) or {}).get(name)
-            ran.append(frozenset([typed(kind, run.universe)]))
+            ran.append(frozenset([part_of_type(kind, run.universe)]))
         elif is_users_class(cls) and raw is not MISSING:
             ran.append(unwrap(run, Entry(raw, cls, name), root, here))
     hooks = IMPLICIT["attribute"]
@@ -413,15 +422,17 @@ def _read_of_library(
     return join(ran).union([Method(root, name)] if known else [])
 
 
-def _run_getattribute(run: Interpreter, root: Root, here: Here) -> Value:
+def _run_getattribute(run: AbstractInterpreter, root: Root, here: Here) -> Value:
     """Run the hook that comes before any other way to read an attribute."""
     args = Arguments([PLAIN])
     return run_special(run, root, ("__getattribute__",), here, args)
 
 
-def _read_overriding(run: Interpreter, root: Root, entry: Entry, here: Here) -> Value:
+def _read_overriding(
+    run: AbstractInterpreter, root: Root, entry: Entry, here: Here
+) -> Value:
     """Return what subclasses, of which an input may be an instance, have instead."""
-    if not isinstance(root, Input):
+    if not isinstance(root, InputPart):
         return NOTHING
     found = [NOTHING]
     for each in run.universe.subclasses_of(entry.cls):
@@ -434,7 +445,7 @@ def _read_overriding(run: Interpreter, root: Root, entry: Entry, here: Here) -> 
     return join(found)
 
 
-def read_method(run: Interpreter, value: Value, name: str, here: Here) -> Value:
+def read_method(run: AbstractInterpreter, value: Value, name: str, here: Here) -> Value:
     """Return what `value.name(...)` calls.
 
     A value of unknown type has a method of that name, not a function in a field,
@@ -451,33 +462,35 @@ def read_method(run: Interpreter, value: Value, name: str, here: Here) -> Value:
         found -= {Method(root, name) for root in value if isinstance(root, Plain)}
     has_method = any(
         (isinstance(r, Method) and r.name == name)
-        or (isinstance(r, Bound) and r.owner in value)
+        or (isinstance(r, BoundMethod) and r.owner in value)
         for r in found
     )
     if not has_method or run.universe.has_field(name):
         return found
-    fields = (Input, Fresh, Shared, Plain)
+    fields = (InputPart, Fresh, SharedPart, Plain)
     return frozenset(r for r in found if not isinstance(r, fields))
 
 
-def _has_methods(run: Interpreter, root: Root) -> bool:
+def _has_methods(run: AbstractInterpreter, root: Root) -> bool:
     """Tell whether a value has none but the methods of a type of Python's."""
     match root:
         case Plain(kind):
             return kind is not type(None)
-        case Fresh() | Input():
+        case Fresh() | InputPart():
             classes = classes_of(root, run.universe)
             return classes is not None and not any(map(is_users_class, classes))
     return False
 
 
-def _is_property(run: Interpreter, name: str, function: types.FunctionType) -> bool:
+def _is_property(
+    run: AbstractInterpreter, name: str, function: types.FunctionType
+) -> bool:
     raws = (vars(cls).get(name) for cls in run.universe.classes)
     return any(raw is not function and function_in(raw) is function for raw in raws)
 
 
 def _read_of_existing(  # noqa: PLR0911 - one return for each kind
-    run: Interpreter, root: Known, name: str, here: Here
+    run: AbstractInterpreter, root: Existing, name: str, here: Here
 ) -> Value:
     obj = root.obj
     if isinstance(obj, types.ModuleType):
@@ -500,18 +513,22 @@ def _read_of_existing(  # noqa: PLR0911 - one return for each kind
 
 
 def _does_metaclass_decide(
-    run: Interpreter, cls: type, name: str, *, found: bool
+    run: AbstractInterpreter, cls: type, name: str, *, found: bool
 ) -> bool:
     meta = type(cls)
     if not is_users_class(meta):
         return False
     raw = class_attribute(meta, name)
     hooks = ("__getattribute__",) if found else ("__getattribute__", "__getattr__")
-    runs = any(find_candidates(run, Known(cls, cls.__name__), hook) for hook in hooks)
+    runs = any(
+        find_candidates(run, Existing(cls, cls.__name__), hook) for hook in hooks
+    )
     return runs or (raw is not MISSING and not found) or hasattr(raw, "__set__")
 
 
-def _read_of_instance(run: Interpreter, root: Known, name: str, here: Here) -> Value:
+def _read_of_instance(
+    run: AbstractInterpreter, root: Existing, name: str, here: Here
+) -> Value:
     cls = type(root.obj)
     raw = class_attribute(cls, name)
     own = instance_attribute(root.obj, name)
@@ -527,7 +544,7 @@ def _read_of_instance(run: Interpreter, root: Known, name: str, here: Here) -> V
 
 
 def _read_held(
-    run: Interpreter, root: Known, name: str, held: Any, here: Here
+    run: AbstractInterpreter, root: Existing, name: str, held: Any, here: Here
 ) -> Value:
     """Return what an existing object has as an attribute of its own."""
     if not is_frozen_instance(root.obj):
@@ -536,7 +553,7 @@ def _read_held(
 
 
 def _read_of_module(
-    run: Interpreter, module: types.ModuleType, name: str, here: Here
+    run: AbstractInterpreter, module: types.ModuleType, name: str, here: Here
 ) -> Value:
     if is_users_class(type(module)):  # it may have properties and hooks
         return note_unknown(run, f"{here.text} runs code of a module", here)
@@ -557,7 +574,7 @@ def _read_of_module(
 
 
 def change(
-    run: Interpreter,
+    run: AbstractInterpreter,
     value: Value,
     stored: Value,
     here: Here,
@@ -570,7 +587,7 @@ def change(
 
 
 def _change_one(  # noqa: C901 - one case for each kind of value
-    run: Interpreter, root: Root, stored: Value, here: Here, name: str
+    run: AbstractInterpreter, root: Root, stored: Value, here: Here, name: str
 ) -> None:
     what = here.text
     if name != ELEMENTS and not isinstance(root, Fresh | Plain):
@@ -592,13 +609,13 @@ def _change_one(  # noqa: C901 - one case for each kind of value
             if kind is collections.ChainMap:  # the first of its maps is written to
                 change(run, run.heap.inside(site), stored, here)
             run.heap.put(site, name, stored)
-        case Input():
+        case InputPart():
             at = here.place
             run.found.effect("changes", f"{what} {CHANGES_INPUT}", at)
-        case Known(obj=obj, text=text, variable=variable):
+        case Existing(obj=obj, text=text, variable=variable):
             at = here.place
             run.found.change(obj, f"{what} changes {text}", at, variable)
-        case Shared(text, target):
+        case SharedPart(text, target):
             run.found.change_inside(target, f"{what} changes {text}", here.place)
         case _:
             escape(run, frozenset([root]), here)
@@ -607,7 +624,7 @@ def _change_one(  # noqa: C901 - one case for each kind of value
 
 
 def assign_attribute(
-    run: Interpreter, value: Value, name: str, stored: Value, here: Here
+    run: AbstractInterpreter, value: Value, name: str, stored: Value, here: Here
 ) -> None:
     """Do `value.name = stored`, running setters and `__setattr__`."""
     for root in value:
@@ -639,7 +656,7 @@ def assign_attribute(
 
 
 def _run_setter(
-    run: Interpreter, raw: Any, root: Root, stored: Value, here: Here
+    run: AbstractInterpreter, raw: Any, root: Root, stored: Value, here: Here
 ) -> None:
     """Run the `__set__` of a descriptor, or its `__delete__`."""
     function = class_attribute(type(raw), "__set__" if stored else "__delete__")
@@ -647,12 +664,14 @@ def _run_setter(
         note_unknown(run, f"{here.text} runs a descriptor", here)
         return
     run.found.touch("a descriptor", raw, here.place)
-    callee: Value = frozenset([Bound(Known(raw, "a descriptor"), function)])
+    callee: Value = frozenset([BoundMethod(Existing(raw, "a descriptor"), function)])
     given = [frozenset([root]), stored] if stored else [frozenset([root])]
     run.call(callee, Arguments(given), here)
 
 
-def assign_element(run: Interpreter, value: Value, stored: Value, here: Here) -> None:
+def assign_element(
+    run: AbstractInterpreter, value: Value, stored: Value, here: Here
+) -> None:
     """Do `value[...] = stored`, or delete it."""
     for root in value:
         args = Arguments(rest=stored | PLAIN)
@@ -662,14 +681,14 @@ def assign_element(run: Interpreter, value: Value, stored: Value, here: Here) ->
 
 
 def change_in_place(
-    run: Interpreter, value: Value, other: Value, op: str, here: Here
+    run: AbstractInterpreter, value: Value, other: Value, op: str, here: Here
 ) -> Value:
     """Do `value += other`; what has no such operator gives a new object instead."""
     name = IMPLICIT[f"{op}="][0]
     results: set[Root] = set()
     for root in value:
         results |= run_special(run, root, (name,), here, Arguments([other]))
-        if isinstance(root, Known) and isinstance(root.obj, CALLABLES):
+        if isinstance(root, Existing) and isinstance(root.obj, CALLABLES):
             continue
         classes = classes_of(root, run.universe) or ()
         if classes and all(_is_without(each, name) for each in classes):

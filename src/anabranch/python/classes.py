@@ -38,16 +38,16 @@ from anabranch.python.objects import (
 )
 from anabranch.python.universe import Universe, subclasses
 from anabranch.python.values import (
-    Bound,
+    BoundMethod,
     Closure,
+    Existing,
     Fresh,
-    Input,
-    Known,
+    InputPart,
     Method,
     Plain,
     Root,
-    Scalar,
-    Shared,
+    SharedPart,
+    SomeScalar,
     Value,
 )
 
@@ -92,10 +92,10 @@ def parameters_of(cls: Any) -> tuple[str, ...] | None:
     return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
 
 
-def stored_fields(cls: Any) -> frozenset[str]:
+def fields_as_stored(cls: Any) -> frozenset[str]:
     """Return the fields that an instance has just as its constructor was given them.
 
-    >>> stored_fields(_SAMPLE), stored_fields(dict)
+    >>> fields_as_stored(_SAMPLE), fields_as_stored(dict)
     (frozenset({'field'}), frozenset())
     """
     if not isinstance(cls, type) or not _is_made_plainly(cls):
@@ -109,15 +109,15 @@ def stored_fields(cls: Any) -> frozenset[str]:
     return frozenset(f.name for f in fields if f.init and f.name in given)
 
 
-def kept_fields(cls: Any, how: str) -> frozenset[str]:
+def fields_kept_by(cls: Any, how: str) -> frozenset[str]:
     """Return the fields that a copy of an item keeps if it is not told another value.
 
     `how` names what copies: `_replace`, `__replace__` (of `copy.replace`), or `replace`
     of dataclasses. The item may be of any subclass that is loaded.
     """
-    kept = _kept_by_one(cls, how)
+    kept = _fields_kept_by_one(cls, how)
     for each in subclasses(cls) if kept else ():
-        kept &= _kept_by_one(each, how)
+        kept &= _fields_kept_by_one(each, how)
     return kept
 
 
@@ -133,16 +133,16 @@ def fields_in_order(cls: Any) -> tuple[str, ...]:
     each: Any
     for each in (cls, *subclasses(cls)):
         plain = class_attribute(each, "__iter__") is tuple.__iter__
-        if not plain or stored_fields(each) != frozenset(names):
+        if not plain or fields_as_stored(each) != frozenset(names):
             return ()
     return names
 
 
-def _kept_by_one(cls: type, how: str) -> frozenset[str]:
+def _fields_kept_by_one(cls: type, how: str) -> frozenset[str]:
     if how == "replace":
         if is_named_tuple(cls):
             return frozenset()  # the call would fail
-        return stored_fields(cls)
+        return fields_as_stored(cls)
     raw = class_attribute(cls, how)
     if is_named_tuple(cls):
         made = {name: class_attribute(cls, name) for name in _SAMPLE_CODES}
@@ -153,10 +153,10 @@ def _kept_by_one(cls: type, how: str) -> frozenset[str]:
         )
         plain = class_attribute(cls, "__iter__") is tuple.__iter__
         plain &= class_attribute(cls, "__len__") is tuple.__len__
-        return stored_fields(cls) if generated and plain else frozenset()
+        return fields_as_stored(cls) if generated and plain else frozenset()
     own = getattr(dataclasses, "_replace", None)  # what Python 3.13 puts there
     generated = how == "__replace__" and own is not None and raw is own
-    return stored_fields(cls) if generated else frozenset()
+    return fields_as_stored(cls) if generated else frozenset()
 
 
 def _is_made_plainly(cls: type) -> bool:
@@ -220,9 +220,9 @@ _MAPPINGS = (dict, collections.abc.Mapping, collections.defaultdict)
 def class_of(root: Root) -> type | None:
     """Return the class of the user's that a value is an instance of, if it is known."""
     match root:
-        case Fresh(_, kind) | Input(kind):
+        case Fresh(_, kind) | InputPart(kind):
             return kind if is_users_class(kind) else None
-        case Known(obj=obj) if is_instance_of_users(obj):
+        case Existing(obj=obj) if is_instance_of_users(obj):
             return type(obj)
     return None
 
@@ -239,23 +239,23 @@ def classes_of(  # noqa: PLR0911 - one return for each kind
             return frozenset([kind]) if isinstance(kind, type) else None
         case Fresh(_, kind):  # `_replace` gives what the class of the item is
             return _with_subclasses(kind, universe)
-        case Input(None):
+        case InputPart(None):
             return universe.arriving.types if universe.arriving.complete else None
-        case Input(kind):
-            return _annotated_classes(kind, universe)
-        case Known(obj=obj):
+        case InputPart(kind):
+            return _classes_by_annotation(kind, universe)
+        case Existing(obj=obj):
             return frozenset([type(obj)])
-        case Shared(kinds=kinds):
+        case SharedPart(kinds=kinds):
             return kinds
         case Plain(kind) if is_users_class(kind):
             return frozenset([kind])  # type: ignore[list-item]
     return frozenset()
 
 
-def _annotated_classes(kind: Any, universe: Universe) -> frozenset[type] | None:
+def _classes_by_annotation(kind: Any, universe: Universe) -> frozenset[type] | None:
     origin = get_origin(kind) or kind
     if origin in _UNIONS:
-        found = [_annotated_classes(each, universe) for each in get_args(kind)]
+        found = [_classes_by_annotation(each, universe) for each in get_args(kind)]
         if any(each is None for each in found):
             return None
         return frozenset().union(*(each or frozenset() for each in found))
@@ -277,14 +277,14 @@ def _with_subclasses(cls: type, universe: Universe) -> frozenset[type]:
 def member_of(cls: type) -> Root:
     """Return some member of an enum; one with methods is not changed either."""
     plain = not runs_code(cls) and has_scalar_members(cls)
-    return Plain(cls) if plain else Input(cls)
+    return Plain(cls) if plain else InputPart(cls)
 
 
 def items_of(kind: Any, universe: Universe) -> frozenset[Root]:
     """Return the items that an operator takes, by annotation or by what arrives."""
     arriving = universe.arriving
     if kind is not None or not arriving.complete or not arriving.top:
-        return frozenset([typed(kind, universe)])
+        return frozenset([part_of_type(kind, universe)])
     return frozenset(map(_item_of, arriving.top))
 
 
@@ -292,24 +292,24 @@ def _item_of(kind: type) -> Root:
     """Return an item of a class; what its attributes are is not believed here."""
     if is_scalar_type(kind):
         return Plain(kind)
-    if kind is Scalar:
+    if kind is SomeScalar:
         return Plain()
     known = kind in _LOOKED_INTO or (is_users_class(kind) and not fields_of(kind))
-    return Input(kind) if known and not issubclass(kind, enum.Enum) else Input()
+    return InputPart(kind) if known and not issubclass(kind, enum.Enum) else InputPart()
 
 
-def typed(kind: Any, universe: Universe) -> Root:
+def part_of_type(kind: Any, universe: Universe) -> Root:
     """Return the part of an input that has an annotation."""
     if is_scalar_type(kind):
-        return Input(kind) if universe.may_be_derived(kind) else Plain(kind)
+        return InputPart(kind) if universe.may_be_derived(kind) else Plain(kind)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return member_of(kind)
     if getattr(kind, "_is_protocol", False):  # says what there is, not what it does
-        return Input()
+        return InputPart()
     if get_origin(kind) in _UNIONS and all(map(is_scalar_type, get_args(kind))):
         derived = any(map(universe.may_be_derived, get_args(kind)))
-        return Input(kind) if derived else Plain()
-    return Input(kind)
+        return InputPart(kind) if derived else Plain()
+    return InputPart(kind)
 
 
 def parts_of_annotation(kind: Any, universe: Universe) -> Iterable[Root]:
@@ -321,13 +321,13 @@ def parts_of_annotation(kind: Any, universe: Universe) -> Iterable[Root]:
     origin = get_origin(kind)
     args = [arg for arg in get_args(kind) if arg is not Ellipsis]
     if args and (origin in _UNIONS or origin in (*_HOMOGENEOUS, *_MAPPINGS)):
-        return [typed(arg, universe) for arg in args]
+        return [part_of_type(arg, universe) for arg in args]
     found: list[Root] = []
-    for cls in _annotated_classes(kind, universe) or [None]:
+    for cls in _classes_by_annotation(kind, universe) or [None]:
         fields = fields_of(cls)
         if fields is None:
-            return [Input()]
-        found.extend(typed(each, universe) for each in fields.values())
+            return [InputPart()]
+        found.extend(part_of_type(each, universe) for each in fields.values())
     return found
 
 
@@ -354,12 +354,12 @@ def why_not_alike(root: Root, universe: Universe) -> str | None:
     'floats may be equal and not alike, as 0.0 and -0.0'
     """
     match root:
-        case Bound() | Method() | Closure():
+        case BoundMethod() | Method() | Closure():
             return None
         case Fresh(_, kind) if kind is tuple:
             return None  # its parts are looked at
         case Plain(kind):
-            classes: Iterable[type] | None = [Scalar if kind is None else kind]
+            classes: Iterable[type] | None = [SomeScalar if kind is None else kind]
         case _:
             classes = classes_of(root, universe)
     if classes is None:
@@ -368,7 +368,7 @@ def why_not_alike(root: Root, universe: Universe) -> str | None:
 
 
 def _why_not_alike(kind: Any) -> str | None:
-    if kind is Scalar:
+    if kind is SomeScalar:
         return _ANY_TYPE
     if not isinstance(kind, type) or kind in _ALIKE or _is_told_apart(kind):
         return None
@@ -397,7 +397,7 @@ def _why_not_alike_record(cls: type) -> str | None:
     return next(filter(None, map(_why_not_alike, fields.values())), None)
 
 
-def used_up(value: Value) -> bool:
+def is_used_up(value: Value) -> bool:
     """Tell whether a value may be an iterator, which gives its elements only once."""
-    kinds = (root.type for root in value if isinstance(root, Fresh | Input))
+    kinds = (root.type for root in value if isinstance(root, Fresh | InputPart))
     return any(isinstance(each, type) and hasattr(each, "__next__") for each in kinds)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.graph.graph import Op
+from anabranch.graph.traits import Evidence
 from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.join import Join
@@ -27,16 +28,15 @@ from anabranch.operators.stateless import FlatMap, Map
 from anabranch.operators.windows import Aggregate
 from anabranch.python import ir
 from anabranch.python.classes import (
+    fields_as_stored,
     fields_in_order,
+    fields_kept_by,
     is_frozen,
     is_named_tuple,
-    kept_fields,
     parameters_of,
-    stored_fields,
 )
 from anabranch.python.lower import Lowered, lower_callable
 from anabranch.python.objects import MISSING
-from anabranch.python.traits import Evidence
 
 Forwards: TypeAlias = frozenset[str] | None  # None: all attributes
 NOTHING: frozenset[str] = frozenset()
@@ -112,13 +112,13 @@ class Outputs:
         if chosen:
             meanings = {self.meaning(each) for each in chosen}
             return meanings.pop() if len(meanings) == 1 else None
-        match self.code.made_by(register):
-            case ir.Load(name=name, scope="local" | "cell"):
+        match self.code.maker_of(register):
+            case ir.LoadName(name=name, scope="local" | "cell"):
                 return self._meaning_of_name(name)
             case ir.GetAttribute(value=value, name=name):
                 return Attribute(name) if self.meaning(value) == _ITEM else None
             case ir.GetElement(value=value, index=index):
-                whole = not isinstance(self.code.made_by(index), ir.Build)
+                whole = not isinstance(self.code.maker_of(index), ir.Build)
                 return _ITEM if whole and self.meaning(value) == _ITEMS else None
             case ir.For(iterable=iterable):
                 return _ITEM if self.meaning(iterable) == _ITEMS else None
@@ -150,17 +150,17 @@ class Outputs:
 
     # -- what an output forwards
 
-    def forwarded(self, register: ir.Register) -> Forwards:
+    def forwards_in(self, register: ir.Register) -> Forwards:
         """Return the attributes that an output forwards."""
         if self.meaning(register) == _ITEM:
             return None
         chosen = self._choices(register)
         if chosen:
-            return common(map(self.forwarded, chosen))
-        match self.code.made_by(register):
-            case ir.Load(name=name, scope="local") if self.assigned[name] == 1:
+            return common(map(self.forwards_in, chosen))
+        match self.code.maker_of(register):
+            case ir.LoadName(name=name, scope="local") if self.assigned[name] == 1:
                 value = self.values.get(name)
-                made = None if value is None else self.code.made_by(value)
+                made = None if value is None else self.code.maker_of(value)
                 if isinstance(made, ir.Call):
                     return self._of_call(made, kept_as=name)
             case ir.Call() as call:
@@ -178,7 +178,7 @@ class Outputs:
         reads = 0
         for code in (self.code, *_functions_inside(self.code)):
             for one in ir.walk(code.body):
-                if not isinstance(one, ir.Load) or one.name != variable:
+                if not isinstance(one, ir.LoadName) or one.name != variable:
                     continue
                 users = code.users.get(one.target, ())
                 if is_frozen(cls):
@@ -192,10 +192,10 @@ class Outputs:
         """Return what a call forwards; `kept_as` is the variable that has its result."""
         by_name = {each.name: each.value for each in call.arguments if each.name}
         given = [each.value for each in call.arguments if not each.name]
-        match self.code.made_by(call.function):
+        match self.code.maker_of(call.function):
             case ir.GetAttribute(value=value, name="_replace"):
                 if self.meaning(value) == _ITEM and not given:
-                    return self._replaced("_replace", by_name)
+                    return self._find_replaced("_replace", by_name)
                 return NOTHING
         callee = self._resolve(call.function)
         for function, how in _REPLACING:
@@ -203,44 +203,48 @@ class Outputs:
                 is_item = self.meaning(given[0]) == _ITEM
                 if not is_item or self._may_change(kept_as, self.item_type):
                     return NOTHING
-                return self._replaced(how, by_name)
+                return self._find_replaced(how, by_name)
         if self._may_change(kept_as, callee):
             return NOTHING
-        return self._constructed(callee, call)
+        return self._find_constructed(callee, call)
 
-    def _replaced(self, how: str, by_name: dict[str, ir.Register]) -> frozenset[str]:
+    def _find_replaced(
+        self, how: str, by_name: dict[str, ir.Register]
+    ) -> frozenset[str]:
         if not isinstance(self.item_type, type) or by_name.keys() & {"*", "**"}:
             return NOTHING
         changed = {n for n, v in by_name.items() if self.meaning(v) != Attribute(n)}
-        return kept_fields(self.item_type, how) - changed
+        return fields_kept_by(self.item_type, how) - changed
 
-    def _constructed(self, cls: Any, call: ir.Call) -> frozenset[str]:
+    def _find_constructed(self, cls: Any, call: ir.Call) -> frozenset[str]:
         return frozenset(
             name
-            for name, value in _given(parameters_of(cls) or (), call)
-            if name in stored_fields(cls) and self.meaning(value) == Attribute(name)
+            for name, value in _match_parameters(parameters_of(cls) or (), call)
+            if name in fields_as_stored(cls) and self.meaning(value) == Attribute(name)
         )
 
-    def given_as(self, call: ir.Call, name: str) -> Iterator[ir.Register]:
+    def find_arguments(self, call: ir.Call, name: str) -> Iterator[ir.Register]:
         """Yield what a call passes under a name, by keyword or by position."""
         names = parameters_of(self._resolve(call.function)) or ()
-        yield from (value for field, value in _given(names, call) if field == name)
+        yield from (
+            value for field, value in _match_parameters(names, call) if field == name
+        )
 
     def _resolve(self, register: ir.Register) -> Any:
         """Return the object that a global or captured name stands for."""
-        match self.code.made_by(register):
-            case ir.Load(name=name, scope="global"):
+        match self.code.maker_of(register):
+            case ir.LoadName(name=name, scope="global"):
                 names = self.function.__globals__
                 return names.get(name, getattr(builtins, name, MISSING))
-            case ir.Load(name=name, scope="cell"):
-                return self._captured(name)
+            case ir.LoadName(name=name, scope="cell"):
+                return self._find_captured(name)
             case ir.GetAttribute(value=value, name=name):
                 owner = self._resolve(value)
                 if isinstance(owner, types.ModuleType):
                     return vars(owner).get(name, MISSING)
         return MISSING
 
-    def _captured(self, name: str) -> Any:
+    def _find_captured(self, name: str) -> Any:
         """Return what a captured variable stands for, if it was made outside."""
         outer: Outputs | None = self
         while outer is not None:
@@ -257,13 +261,13 @@ class Outputs:
 
     # -- the outputs of a whole function
 
-    def _returned(self) -> list[ir.Register]:
+    def _find_returned(self) -> list[ir.Register]:
         """Return the values that the function returns, apart from None."""
         returns = (one for one in ir.walk(self.code.body) if isinstance(one, ir.Return))
         return [one.value for one in returns if not self._is_none(one.value)]
 
     def _is_none(self, register: ir.Register) -> bool:
-        match self.code.made_by(register):
+        match self.code.maker_of(register):
             case ir.Const(value=None):
                 return True
         return False
@@ -272,13 +276,13 @@ class Outputs:
         """Return what the one result of a function forwards."""
         if self.code.generator:
             return NOTHING
-        return self._all(self._returned())
+        return self._all(self._find_returned())
 
     def of_pair(self) -> Forwards:
         """Return what the second of two results forwards."""
         seconds = []
-        for register in self._returned():
-            match self.code.made_by(self._followed(register)):
+        for register in self._find_returned():
+            match self.code.maker_of(self._follow(register)):
                 case ir.Build(kind="tuple", items=[_, second], starred=starred):
                     if starred:
                         return NOTHING
@@ -291,7 +295,7 @@ class Outputs:
     def of_elements(self) -> Forwards:
         """Return what each of several outputs forwards."""
         if not self.code.generator:
-            found = [self._of_each(each) for each in self._returned()]
+            found = [self._of_each(each) for each in self._find_returned()]
             return common(found) if found else NOTHING
         found = []
         for one in ir.walk(self.code.body):
@@ -299,12 +303,12 @@ class Outputs:
                 case ir.Yield(value=value, delegates=True):
                     found.append(self._of_each(value))
                 case ir.Yield(value=value) if not self._is_none(value):
-                    found.append(self.forwarded(value))
+                    found.append(self.forwards_in(value))
         return common(found) if found else NOTHING
 
     def _of_each(self, register: ir.Register) -> Forwards:
         """Return what each element of a value forwards."""
-        register = self._followed(register)
+        register = self._follow(register)
         chosen = self._choices(register)
         if chosen:
             return common(map(self._of_each, chosen))
@@ -314,11 +318,11 @@ class Outputs:
                 for one in ir.walk(self.code.body)
                 if isinstance(one, ir.Add) and one.container == register
             )
-        match self.code.made_by(register):
+        match self.code.maker_of(register):
             case ir.Build(kind="list" | "tuple", items=items, starred=starred):
-                return NOTHING if starred else common(map(self.forwarded, items))
+                return NOTHING if starred else common(map(self.forwards_in, items))
             case ir.Call(function=function, arguments=[argument]):
-                made = self.code.made_by(function)
+                made = self.code.maker_of(function)
                 if isinstance(made, ir.MakeFunction) and made.function.generator:
                     return self._inside(made.function, argument).of_elements()
         return NOTHING
@@ -328,22 +332,24 @@ class Outputs:
         given = {made.parameters[0]: self.meaning(argument.value)}
         return Outputs(made, self.function, given, self.item_type, self)
 
-    def _followed(self, register: ir.Register) -> ir.Register:
+    def _follow(self, register: ir.Register) -> ir.Register:
         """Follow a name that stands for a tuple made once."""
-        match self.code.made_by(register):
-            case ir.Load(name=name, scope="local") if self.assigned[name] == 1:
+        match self.code.maker_of(register):
+            case ir.LoadName(name=name, scope="local") if self.assigned[name] == 1:
                 value = self.values.get(name, register)
-                match self.code.made_by(value):
+                match self.code.maker_of(value):
                     case ir.Build(kind="tuple"):
                         return value
         return register
 
     def _all(self, outputs: Iterable[ir.Register]) -> Forwards:
-        found = [self.forwarded(each) for each in outputs]
+        found = [self.forwards_in(each) for each in outputs]
         return common(found) if found else NOTHING
 
 
-def _given(names: Iterable[str], call: ir.Call) -> Iterator[tuple[str, ir.Register]]:
+def _match_parameters(
+    names: Iterable[str], call: ir.Call
+) -> Iterator[tuple[str, ir.Register]]:
     """Yield the arguments of a call with the names of their parameters."""
     for name, each in zip(names, call.arguments, strict=False):
         if each.name:
@@ -371,7 +377,7 @@ def _is_passed(register: ir.Register, user: ir.Instruction) -> bool:
 
 
 def _reads_field(user: ir.Instruction, cls: Any) -> bool:
-    return isinstance(user, ir.GetAttribute) and user.name in stored_fields(cls)
+    return isinstance(user, ir.GetAttribute) and user.name in fields_as_stored(cls)
 
 
 _REPLACING = [(dataclasses.replace, "replace")]
@@ -385,7 +391,7 @@ _COPIES = ("any", "first", "last", "min", "max")
 
 
 class Forwarded(NamedTuple):
-    """The forwarded attributes of an operator and why."""
+    """The forwards_in attributes of an operator and why."""
 
     attributes: Forwards
     evidence: Evidence
@@ -408,12 +414,12 @@ def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
             return _of_aggregate(op, op.kind, item_type)
         case Join(into=into):
             found = _read_off(op, into, ("item", "item"), None, Outputs.of_result)
-            return _restricted(found, op.keyed_by)
+            return _restrict(found, op.keyed_by)
         case Lookup(into=into):
             return _read_off(op, into, ("item", ""), item_type, Outputs.of_result)
         case Block(function=function, peek=peek):
             found = _read_off(op, function, ("items",), item_type, Outputs.of_elements)
-            return found if peek == 1 else _restricted(found, op.keyed_by)
+            return found if peek == 1 else _restrict(found, op.keyed_by)
     return None
 
 
@@ -430,18 +436,18 @@ def _of_aggregate(op: Op, kind: Aggregate, item_type: Any) -> Forwarded:
     key = op.keyed_by
     if kind.function is not None:
         found = _read_off(op, kind.function, ("items",), item_type, Outputs.of_result)
-        return _restricted(found, key)
+        return _restrict(found, key)
     kept = frozenset(
         name
         for name, column in kind.columns
         if name == column.attribute and name in key and column.function in _COPIES
     )
     if kind.into is not None:
-        kept &= stored_fields(kind.into)
+        kept &= fields_as_stored(kind.into)
     return Forwarded(kept, _evidence(op, None, _phrase(kept)))
 
 
-def _restricted(found: Forwarded, key: tuple[str, ...]) -> Forwarded:
+def _restrict(found: Forwarded, key: tuple[str, ...]) -> Forwarded:
     """Keep of what comes from any item of a window what is the same in all of them."""
     kept = frozenset(key) if found.attributes is None else found.attributes & set(key)
     return Forwarded(kept, found.evidence._replace(text=_phrase(kept)))
@@ -452,7 +458,7 @@ def _read_off(
 ) -> Forwarded:
     source = None if function is None else lower_callable(function)
     if source is None:
-        text = "the source is not at hand, so no attribute counts as forwarded"
+        text = "the source is not at hand, so no attribute counts as forwards_in"
         return Forwarded(NOTHING, _evidence(op, None, text))
     inputs: dict[str, Meaning] = {
         name: role for name, role in zip(source.parameters, roles, strict=False) if role
@@ -490,14 +496,14 @@ def replaces(function: Any, name: str) -> bool:
     return any(
         _is_other(source.code, value, name)
         for call in calls
-        for value in outputs.given_as(call, name)
+        for value in outputs.find_arguments(call, name)
     )
 
 
 def _is_other(code: ir.Function, register: ir.Register, name: str) -> bool:
-    match code.made_by(register):
+    match code.maker_of(register):
         case ir.GetAttribute(name=read, value=value):
-            return read != name and isinstance(code.made_by(value), ir.Load)
+            return read != name and isinstance(code.maker_of(value), ir.LoadName)
         case ir.Store(value=value):
             return _is_other(code, value, name)
         case ir.Build(kind=kind):

@@ -18,17 +18,7 @@ from typing import Any
 
 from anabranch.python import ir
 from anabranch.python.attributes import assign_attribute
-from anabranch.python.classes import classes_of, member_of, used_up, why_not_alike
-from anabranch.python.elements import (
-    escape,
-    find_operands,
-    find_reachable,
-    note_unknown,
-    note_unknown_code,
-    read_existing,
-    run_operators,
-    run_special,
-)
+from anabranch.python.classes import classes_of, is_used_up, member_of, why_not_alike
 from anabranch.python.implicit import IMPLICIT
 from anabranch.python.known import is_pure
 from anabranch.python.library import (
@@ -50,7 +40,17 @@ from anabranch.python.objects import (
     is_users_class,
     is_users_code,
 )
-from anabranch.python.source import shown_path
+from anabranch.python.reach import (
+    escape,
+    find_operands,
+    find_reachable,
+    note_unknown,
+    note_unknown_code,
+    read_existing,
+    run_operators,
+    run_special,
+)
+from anabranch.python.source import path_to_show
 from anabranch.python.steps import execute, hold
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
@@ -58,26 +58,28 @@ from anabranch.python.values import (
     LOST,
     NOTHING,
     PLAIN,
+    AbstractInterpreter,
     Arguments,
-    Bound,
+    BoundMethod,
     Closure,
+    Existing,
     Findings,
     Frame,
     Fresh,
     Here,
-    Interpreter,
-    Known,
     Lost,
     Method,
     Plain,
     Root,
-    Shared,
+    SharedPart,
     Value,
     join,
 )
 
 
-def _construct(run: Interpreter, cls: type, args: Arguments, here: Here) -> Value:
+def _construct(
+    run: AbstractInterpreter, cls: type, args: Arguments, here: Here
+) -> Value:
     if not is_users_class(cls):
         return call_library(run, cls, args, here)
     if issubclass(cls, enum.Enum):
@@ -112,7 +114,7 @@ def _construct(run: Interpreter, cls: type, args: Arguments, here: Here) -> Valu
 
 
 def _find_member(
-    run: Interpreter, cls: type[enum.Enum], args: Arguments, here: Here
+    run: AbstractInterpreter, cls: type[enum.Enum], args: Arguments, here: Here
 ) -> Value:
     """Look a member of an enum up by its value."""
     if is_users_class(type(cls)):
@@ -121,14 +123,14 @@ def _find_member(
     function = getattr(missing, "__func__", missing)
     found: Value = frozenset([member_of(cls)])
     if isinstance(function, types.FunctionType) and is_users_code(function.__code__):
-        callee: Value = frozenset([Bound(Known(cls, cls.__name__), function)])
+        callee: Value = frozenset([BoundMethod(Existing(cls, cls.__name__), function)])
         found |= run.call(callee, args, here)
     run_operators(run, args.all(), here)
     return found
 
 
 def _run_new(
-    run: Interpreter,
+    run: AbstractInterpreter,
     function: types.FunctionType,
     made: Fresh,
     args: Arguments,
@@ -137,14 +139,14 @@ def _run_new(
     """Run `__new__`; return what it may give instead of a new object."""
     if not _is_followed(run, function, made, here):
         return NOTHING
-    cls: Value = frozenset([Known(made.type, made.type.__name__)])
+    cls: Value = frozenset([Existing(made.type, made.type.__name__)])
     given = Arguments([cls, *args.positional], args.keywords, args.rest)
     found = run.call_function(function, given, here)
     return found - {Plain(type(None))}
 
 
 def _run_constructor(
-    run: Interpreter,
+    run: AbstractInterpreter,
     function: types.FunctionType,
     made: Fresh,
     args: Arguments,
@@ -158,7 +160,7 @@ def _run_constructor(
 
 
 def _is_followed(
-    run: Interpreter, function: types.FunctionType, made: Fresh, here: Here
+    run: AbstractInterpreter, function: types.FunctionType, made: Fresh, here: Here
 ) -> bool:
     """Tell whether a part of a constructor is the user's, and do what others do."""
     generated = function.__code__.co_filename.startswith(("<string>", "<namedtuple"))
@@ -172,7 +174,7 @@ def _is_followed(
     return True
 
 
-def _assign_fields(run: Interpreter, made: Fresh, here: Here) -> None:
+def _assign_fields(run: AbstractInterpreter, made: Fresh, here: Here) -> None:
     """Run the setters and hooks that a generated `__init__` of a dataclass runs."""
     if issubclass(made.type, tuple):
         return
@@ -181,7 +183,9 @@ def _assign_fields(run: Interpreter, made: Fresh, here: Here) -> None:
         assign_attribute(run, frozenset([made]), name, held or PLAIN, here)
 
 
-def _fill_fields(run: Interpreter, made: Fresh, cls: type, args: Arguments) -> None:
+def _fill_fields(
+    run: AbstractInterpreter, made: Fresh, cls: type, args: Arguments
+) -> None:
     names = field_names(cls)
     if names is None:
         return
@@ -194,7 +198,9 @@ def _fill_fields(run: Interpreter, made: Fresh, cls: type, args: Arguments) -> N
         run.heap.put(made.site, ELEMENTS, args.all())
 
 
-def _fill_defaults(run: Interpreter, made: Fresh, cls: type, here: Here) -> None:
+def _fill_defaults(
+    run: AbstractInterpreter, made: Fresh, cls: type, here: Here
+) -> None:
     """Put in the values that a constructor without these arguments would."""
     text = f"a default of {cls.__name__}"
     for name, default in getattr(cls, "_field_defaults", {}).items():
@@ -210,19 +216,21 @@ def _fill_defaults(run: Interpreter, made: Fresh, cls: type, here: Here) -> None
             run.heap.put(made.site, name, held)
 
 
-def call_all(run: Interpreter, callee: Value, args: Arguments, here: Here) -> Value:
+def call_all(
+    run: AbstractInterpreter, callee: Value, args: Arguments, here: Here
+) -> Value:
     return join(call_one(run, root, args, here) for root in callee)
 
 
 def call_one(  # noqa: PLR0911 - one return for each kind of value
-    run: Interpreter, root: Root, args: Arguments, here: Here
+    run: AbstractInterpreter, root: Root, args: Arguments, here: Here
 ) -> Value:
     match root:
-        case Known():
+        case Existing():
             return _call_existing(run, root, args, here)
         case Closure():
             return run.call_function(root, args, here)
-        case Bound(owner, function):
+        case BoundMethod(owner, function):
             declared = call_declared(run, function, args, here)
             if declared is not None:
                 return declared
@@ -248,7 +256,7 @@ def call_one(  # noqa: PLR0911 - one return for each kind of value
 
 
 def _call_existing(  # noqa: C901, PLR0911 - one case for each kind of callable
-    run: Interpreter, root: Known, args: Arguments, here: Here
+    run: AbstractInterpreter, root: Existing, args: Arguments, here: Here
 ) -> Value:
     obj, text = root.obj, root.text
     known = call_declared(run, obj, args, here)
@@ -279,7 +287,9 @@ def _call_existing(  # noqa: C901, PLR0911 - one case for each kind of callable
     return call_library(run, obj, args, here)
 
 
-def _call_cached(run: Interpreter, root: Known, args: Arguments, here: Here) -> Value:
+def _call_cached(
+    run: AbstractInterpreter, root: Existing, args: Arguments, here: Here
+) -> Value:
     """Call a function with a cache that all calls share."""
     obj, text = root.obj, root.text
     inner = read_existing(run, obj.__wrapped__, text, here)
@@ -289,18 +299,20 @@ def _call_cached(run: Interpreter, root: Known, args: Arguments, here: Here) -> 
         if why is not None:
             said = f"the cache of {text} mixes up what is equal: {why}"
             note_unknown(run, said, here)
-    if used_up(find_reachable(run, made)):
+    if is_used_up(find_reachable(run, made)):
         note_unknown(run, f"the cache of {text} keeps an iterator", here)
     kinds = [classes_of(each, run.universe) for each in made]
     known = frozenset[type]().union(*(each or () for each in kinds))
     run.found.touch(f"the results of {text}", obj, here.place)
-    cached = Shared(
+    cached = SharedPart(
         f"a cached result of {text}", id(obj), None if None in kinds else known
     )
     return frozenset([Plain(), cached])
 
 
-def _call_partial(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value:
+def _call_partial(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> Value:
     text = "an argument of the partial"
     given = [read_existing(run, each, text, here) for each in obj.args]
     named = {
@@ -316,7 +328,7 @@ _DEEPEST = 30
 _MOST_CALLS = 5_000
 
 
-class Follower(Interpreter):
+class CallFollower(AbstractInterpreter):
     """Follows calls; each function in a frame for the values that it is called with."""
 
     def __init__(self, universe: Universe) -> None:
@@ -374,7 +386,7 @@ class Follower(Interpreter):
             outer = function.frame
             return Frame(code, outer.file, outer.function, outer, function.made)
         outer = self.defined_in.get(id(function))
-        return Frame(code, shown_path(code.file), function, outer)
+        return Frame(code, path_to_show(code.file), function, outer)
 
     def _run(self, identity: Any, frame: Frame) -> None:
         """Execute a function until that brings nothing new, unless it is under way."""
@@ -469,9 +481,9 @@ def follow(universe: Universe, callee: Any, args: Arguments) -> tuple[Findings, 
 
 def follow_call(
     universe: Universe, callee: Any, args: Arguments
-) -> tuple[Interpreter, Value]:
+) -> tuple[AbstractInterpreter, Value]:
     """Call an object; return the interpreter that did, and what the call gives."""
-    run = Follower(universe)
+    run = CallFollower(universe)
     here = outermost(callee)
     value = read_existing(run, callee, _name(callee), here)
     return run, run.call(value, args, here)
@@ -481,15 +493,17 @@ def outermost(callee: Any) -> Here:
     """Return where an operator's function counts as called."""
     target = getattr(callee, "__func__", callee)
     code = getattr(target, "__code__", None)
-    file = "<builtin>" if code is None else shown_path(code.co_filename)
-    return called_at(_name(callee), file, 0 if code is None else code.co_firstlineno)
+    file = "<builtin>" if code is None else path_to_show(code.co_filename)
+    return place_of_call(
+        _name(callee), file, 0 if code is None else code.co_firstlineno
+    )
 
 
-def called_at(name: str, file: str, line: int) -> Here:
+def place_of_call(name: str, file: str, line: int) -> Here:
     """Return a place outside of all functions, where something is called by a name."""
     node = ast.Name(name, ast.Load(), lineno=line)
     code = ir.Function(name, (), (), file, node)
-    return Here(ir.Instruction(node), Frame(code, file, called_at))  # type: ignore[arg-type]
+    return Here(ir.Instruction(node), Frame(code, file, place_of_call))  # type: ignore[arg-type]
 
 
 def _name(callee: Any) -> str:

@@ -42,7 +42,7 @@ class Instruction:
     @property
     def text(self) -> str:
         """The code, as the user would recognise it."""
-        return shown(self.at)
+        return show_code(self.at)
 
 
 Block: TypeAlias = tuple[Instruction, ...]
@@ -57,7 +57,7 @@ class Const(Instruction):
 
 
 @dataclass(frozen=True, eq=False)
-class Load(Instruction):
+class LoadName(Instruction):
     """`target = name`."""
 
     target: Register
@@ -168,7 +168,7 @@ class Call(Instruction):
     @property
     def callee(self) -> str:
         """The code of what is called; of a decorator, all of it."""
-        return shown(self.at.func if isinstance(self.at, ast.Call) else self.at)
+        return show_code(self.at.func if isinstance(self.at, ast.Call) else self.at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,7 +421,7 @@ class Function:
         loops = (one for one in walk(self.body) if isinstance(one, For))
         return frozenset(one.into for one in loops if one.into is not None)
 
-    def made_by(self, register: Register) -> Instruction | None:
+    def maker_of(self, register: Register) -> Instruction | None:
         """Return the one instruction that sets a register; None if several do."""
         found = self.makers.get(register, ())
         return found[0] if len(found) == 1 else None
@@ -470,7 +470,7 @@ def _names_captured(one: Instruction) -> Iterator[str]:
     else:
         return
     for each in walk(inner.body):
-        if isinstance(each, Load | Store | Delete) and each.scope == "cell":
+        if isinstance(each, LoadName | Store | Delete) and each.scope == "cell":
             yield each.name
     yield from inner.captured - hidden
 
@@ -546,7 +546,7 @@ def registers_of(  # noqa: C901, PLR0911, PLR0912 - a table
             return tuple(h.type for h in handlers if h.type is not None)
         case With(manager=manager):
             return (manager,)
-        case Const() | Load():
+        case Const() | LoadName():
             return ()
     used = getattr(one, "value", None)
     return (used,) if isinstance(used, str) else ()
@@ -561,7 +561,7 @@ def literal_of(register: Register, function: Function) -> Any:
 
     It raises `NotLiteralError` for all others.
     """
-    match function.made_by(register):
+    match function.maker_of(register):
         case _ if register in function.filled:
             pass
         case Const(value=value):
@@ -580,10 +580,10 @@ def literal_of(register: Register, function: Function) -> Any:
     raise NotLiteralError(register)
 
 
-def shown(node: ast.AST, limit: int = 40) -> str:
+def show_code(node: ast.AST, limit: int = 40) -> str:
     """Return code as the user would recognise it.
 
-    >>> shown(ast.parse("seen.append( x )").body[0])
+    >>> show_code(ast.parse("seen.append( x )").body[0])
     'seen.append(x)'
     """
     text = " ".join(ast.unparse(node).split())
@@ -607,7 +607,7 @@ def _lines(one: Instruction) -> list[str]:  # noqa: C901, PLR0911, PLR0912 - a t
     match one:
         case Const(target=target, value=value):
             return [f"{target} = {value!r}"]
-        case Load(target=target, name=name, scope=scope):
+        case LoadName(target=target, name=name, scope=scope):
             return [f"{target} = {name}" + ("" if scope == "local" else f"  # {scope}")]
         case Store(name=name, value=value, scope=scope):
             return [f"{name} = {value}" + ("" if scope == "local" else f"  # {scope}")]
@@ -653,7 +653,7 @@ def _lines(one: Instruction) -> list[str]:  # noqa: C901, PLR0911, PLR0912 - a t
         case MakeClass(target=target, body=function):
             return [f"{target} = class {function.name}:", *_inner(function.body)]
         case Annotate(name=name, annotation=annotation):
-            return [f"{name}: {shown(annotation)}"]
+            return [f"{name}: {show_code(annotation)}"]
         case Match(target=target, value=value, shape=shape, parts=parts):
             return [f"{target} = {value} is {shape}({', '.join(parts)})"]
         case Unknown(what=what):

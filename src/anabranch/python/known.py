@@ -41,12 +41,12 @@ from anabranch.python.objects import is_users_class
 from anabranch.python.values import (
     NOTHING,
     Arguments,
+    Existing,
     Fresh,
-    Input,
-    Known,
+    InputPart,
     Plain,
     Root,
-    Shared,
+    SharedPart,
     Value,
     join,
 )
@@ -302,7 +302,7 @@ def is_pure(function: Any) -> bool:
     """
     if id(function) in _pure_builtins():
         return True
-    module, name = module_of(function), _qualified(function)
+    module, name = module_of(function), _name_within(function)
     if f"{module}.{name}" in _EXCEPTIONS:
         return False
     listed = module in _PURE_MODULES or name in _names(module, changing=False)
@@ -316,7 +316,7 @@ def changes_first_argument(function: Any) -> bool:
     >>> changes_first_argument(heapq.heappush)
     True
     """
-    module, name = module_of(function), _qualified(function)
+    module, name = module_of(function), _name_within(function)
     listed = name in _names(module, changing=True)
     return listed and _is_really(function, module, name)
 
@@ -397,7 +397,7 @@ def resource_of(function: Any) -> str | None:
     >>> resource_of(random.gauss), resource_of(print)
     ('random numbers', None)
     """
-    if isinstance(function, type) or _qualified(function) == "default_rng":
+    if isinstance(function, type) or _name_within(function) == "default_rng":
         return None  # a generator of random numbers of its own
     module = module_of(function) or type(getattr(function, "__self__", None)).__module__
     while module:
@@ -420,7 +420,7 @@ def _impurity_of(module: str) -> str | None:
     return None
 
 
-def _qualified(function: Any) -> str:
+def _name_within(function: Any) -> str:
     return str(getattr(function, "__qualname__", getattr(function, "__name__", "")))
 
 
@@ -485,11 +485,11 @@ def looks_at_results(function: Any) -> bool:
     return id(function) in _LOOKING_AT_RESULTS
 
 
-def called_arguments(function: Any, args: Arguments) -> Value:
+def find_called_arguments(function: Any, args: Arguments) -> Value:
     """Return the arguments of a known function that it may call.
 
     >>> from anabranch.python.values import PLAIN
-    >>> called_arguments(map, Arguments([PLAIN, NOTHING])) == PLAIN
+    >>> find_called_arguments(map, Arguments([PLAIN, NOTHING])) == PLAIN
     True
     """
     positions = _POSITIONS.get(id(function), ())
@@ -735,11 +735,11 @@ def can_be_shared(cls: type) -> bool:
 def facts_about(root: Root) -> Facts | None:
     """Return what is known of the methods of a value, or None."""
     match root:
-        case Fresh(_, type() as kind) | Input(type() as kind):
+        case Fresh(_, type() as kind) | InputPart(type() as kind):
             return facts_of(kind)
-        case Known(obj=obj) if not isinstance(obj, type):
+        case Existing(obj=obj) if not isinstance(obj, type):
             return facts_of(type(obj))
-        case Shared(kinds=kinds) if kinds is not None and len(kinds) == 1:
+        case SharedPart(kinds=kinds) if kinds is not None and len(kinds) == 1:
             return facts_of(*kinds)
     return None
 
@@ -760,13 +760,13 @@ _SEEDED: Final[dict[int, type]] = {
 _SEEDS: Final = (int, str, bytes, float, bool)
 
 
-def seeded_generator(function: Any, args: Arguments) -> type | None:
+def find_seeded_generator(function: Any, args: Arguments) -> type | None:
     """Return the class of the random numbers that a call gives, if a seed decides them.
 
     >>> seed = frozenset([Plain(int)])
-    >>> seeded_generator(random.Random, Arguments([seed])).__name__
+    >>> find_seeded_generator(random.Random, Arguments([seed])).__name__
     'Random'
-    >>> seeded_generator(random.Random, Arguments()) is None
+    >>> find_seeded_generator(random.Random, Arguments()) is None
     True
     """
     kind = _SEEDED.get(id(function))

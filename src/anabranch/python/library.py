@@ -34,33 +34,17 @@ from anabranch.python.attributes import (
     read_variables,
 )
 from anabranch.python.classes import class_of, classes_of
-from anabranch.python.elements import (
-    escape,
-    find_operands,
-    find_reachable,
-    list_elements,
-    look_inside,
-    note_unknown,
-    note_unknown_package,
-    read_existing,
-    remember_order,
-    run_builtin,
-    run_operators,
-    run_special,
-    watch_call,
-    watch_identity,
-    watch_iteration,
-)
 from anabranch.python.implicit import IMPLICIT, IN_PLACE
 from anabranch.python.known import (
     CONTEXTS,
     ELEMENT,
     PARSE_XML,
     arguments_written_by,
-    called_arguments,
     changes_first_argument,
     changes_settings,
     facts_about,
+    find_called_arguments,
+    find_seeded_generator,
     generator_of_context,
     gives_view,
     implementations,
@@ -72,7 +56,6 @@ from anabranch.python.known import (
     looks_at_results,
     module_of,
     resource_of,
-    seeded_generator,
     why_impure,
 )
 from anabranch.python.methods import (
@@ -98,6 +81,24 @@ from anabranch.python.objects import (
     is_scalar_type,
     is_users_class,
     is_users_code,
+    reducer_of,
+)
+from anabranch.python.reach import (
+    escape,
+    find_operands,
+    find_reachable,
+    list_elements,
+    look_inside,
+    note_unknown,
+    note_unknown_package,
+    read_existing,
+    remember_order,
+    run_builtin,
+    run_operators,
+    run_special,
+    watch_call,
+    watch_identity,
+    watch_iteration,
 )
 from anabranch.python.source import node_of
 from anabranch.python.values import (
@@ -107,19 +108,19 @@ from anabranch.python.values import (
     MADE,
     NOTHING,
     PLAIN,
+    AbstractInterpreter,
     Arguments,
-    Bound,
+    BoundMethod,
+    Existing,
     Frame,
     Fresh,
     Here,
-    Interpreter,
-    Known,
     LibraryObject,
     Method,
     Parent,
     Plain,
     Root,
-    Shared,
+    SharedPart,
     Value,
     join,
 )
@@ -182,7 +183,7 @@ _NEVER_KEEPS = frozenset(map(id, (map, filter, sorted, sum, collections.defaultd
 
 
 def find_result(  # noqa: PLR0911 - one return for each kind of result
-    run: Interpreter, obj: Any, args: Arguments, made: Value, here: Here
+    run: AbstractInterpreter, obj: Any, args: Arguments, made: Value, here: Here
 ) -> Value:
     """Return what a pure function gives; `made` is what functions among them do."""
     if id(obj) in _PLAIN_RESULTS:
@@ -214,14 +215,14 @@ def find_result(  # noqa: PLR0911 - one return for each kind of result
     return _make_object(run, obj, args, made, here)
 
 
-def _find_leaves(run: Interpreter, args: Arguments) -> Value:
+def _find_leaves(run: AbstractInterpreter, args: Arguments) -> Value:
     """Return the numbers that a function is given, one by one or in a container."""
     given = args.all()
     containers = frozenset(root for root in given if not isinstance(root, Plain))
     return (given - containers) | look_inside(run, containers)
 
 
-def _is_library_object(run: Interpreter, value: Value) -> bool:
+def _is_library_object(run: AbstractInterpreter, value: Value) -> bool:
     """Tell whether nothing that can be reached is an instance of the user's."""
     found = [classes_of(root, run.universe) for root in find_operands(run, value)]
     return all(
@@ -230,7 +231,7 @@ def _is_library_object(run: Interpreter, value: Value) -> bool:
 
 
 def _make_object(
-    run: Interpreter,
+    run: AbstractInterpreter,
     obj: Any,
     args: Arguments,
     made: Value,
@@ -273,7 +274,9 @@ def _make_object(
     return frozenset([fresh]) | held
 
 
-def _make_pairs(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value:
+def _make_pairs(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> Value:
     """Return the tuples that `zip` or `enumerate` goes through."""
     pair = make_fresh(run, here, tuple)
     columns = [list_elements(run, v, here) for v in args.positional]
@@ -288,7 +291,7 @@ def _make_pairs(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Valu
     return frozenset([pair])
 
 
-def _choose_extreme(run: Interpreter, args: Arguments, here: Here) -> Value:
+def _choose_extreme(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Return what `min` or `max` chooses from."""
     found = args.keywords.get("default", frozenset()) | args.rest
     found |= list_elements(run, args.rest, here)
@@ -297,12 +300,12 @@ def _choose_extreme(run: Interpreter, args: Arguments, here: Here) -> Value:
     return found | join(args.positional)
 
 
-def _copy_shallowly(run: Interpreter, args: Arguments, here: Here) -> Value:
+def _copy_shallowly(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Return a copy of instances of the user's that copy themselves as all do."""
     found: set[Root] = set()
     for root in args.positional[0] if len(args.positional) == 1 else NOTHING:
         cls = class_of(root)
-        if cls is None or not isinstance(root, Known) or _copies_itself(cls):
+        if cls is None or not isinstance(root, Existing) or _copies_itself(cls):
             return NOTHING
         made = make_at(run, (here.step, cls), cls)
         for name in getattr(root.obj, "__dict__", ()):
@@ -312,7 +315,7 @@ def _copy_shallowly(run: Interpreter, args: Arguments, here: Here) -> Value:
     return frozenset(found)
 
 
-def _copy_deeply(run: Interpreter, args: Arguments, here: Here) -> Value:
+def _copy_deeply(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Return a copy that shares nothing with what was copied."""
     given = join(args.positional[:1]) | args.rest | args.keywords.get("x", NOTHING)
     kinds: set[type | None] = set()
@@ -331,7 +334,7 @@ def _copy_deeply(run: Interpreter, args: Arguments, here: Here) -> Value:
     return made | kept
 
 
-def _make_document(run: Interpreter, here: Here) -> Value:
+def _make_document(run: AbstractInterpreter, here: Here) -> Value:
     """Return a parsed JSON text: lists and dictionaries, all the way down."""
     made = frozenset([make_at(run, (here.step, kind), kind) for kind in (dict, list)])
     for root in made:
@@ -351,7 +354,7 @@ def _copies_itself(cls: type) -> bool:
 def _is_numeric(dtype: Value) -> bool:
     """Tell whether an array of this dtype can only hold numbers."""
     return bool(dtype) and all(
-        isinstance(root, Known)
+        isinstance(root, Existing)
         and isinstance(root.obj, type)
         and issubclass(root.obj, int | float | complex | np.number | np.bool_)
         for root in dtype
@@ -388,7 +391,7 @@ _NEVER_CALLS = frozenset(map(id, (isinstance, issubclass, type, callable, repr, 
 
 
 def call_declared(
-    run: Interpreter, obj: Any, args: Arguments, here: Here
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value | None:
     own = isinstance(obj, CALLABLES)  # an instance is declared by its class
     state = declaration_of(obj if own else type(obj)).state
@@ -405,7 +408,7 @@ def call_declared(
 
 
 def call_library(  # noqa: PLR0911 - one return for each kind
-    run: Interpreter, obj: Any, args: Arguments, here: Here
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value:
     change(run, arguments_written_by(obj, args), NOTHING, here)
     if leaves_memory_unset(obj, args):
@@ -440,7 +443,7 @@ def call_library(  # noqa: PLR0911 - one return for each kind
 
 
 def _call_impure(
-    run: Interpreter, obj: Any, why: str, args: Arguments, here: Here
+    run: AbstractInterpreter, obj: Any, why: str, args: Arguments, here: Here
 ) -> Value:
     """Call what depends on, or touches, the world outside."""
     at = here.place
@@ -458,7 +461,7 @@ def _call_impure(
     return MADE
 
 
-def _call_changing(run: Interpreter, args: Arguments, here: Here) -> Value:
+def _call_changing(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Call what changes its first argument, as `heappush` and `setitem` do."""
     first = args.positional[0]
     made = call_arguments(run, args, here, args.keywords.get("key", NOTHING))
@@ -470,10 +473,12 @@ def _call_changing(run: Interpreter, args: Arguments, here: Here) -> Value:
     return list_elements(run, first, here) | first | PLAIN
 
 
-def _call_pure(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value:
+def _call_pure(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> Value:
     made = NOTHING
     if id(obj) not in _NEVER_CALLS:
-        called = called_arguments(obj, args)
+        called = find_called_arguments(obj, args)
         made = call_arguments(run, args, here, called)
     if obj is isinstance or obj is issubclass:
         classes = join(args.positional[1:]) | args.rest
@@ -484,14 +489,26 @@ def _call_pure(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value
         _take_apart(run, obj, args, here)
     if any(obj is each for each in (str, bytes, bytearray)):
         run_codec(run, 1, args, here)
+    if obj is copy.copy or obj is copy.deepcopy:
+        _run_reducers(run, args, here)
     if module_of(obj).startswith("numpy"):
         _run_methods_for_numpy(run, obj, args, here)
     watch_call(run, obj, args, here)
     return find_result(run, obj, args, made, here)
 
 
+def _run_reducers(run: AbstractInterpreter, args: Arguments, here: Here) -> None:
+    """Run the functions that the program has registered to take objects apart."""
+    for root in find_operands(run, args.all()):
+        for cls in classes_of(root, run.universe) or ():
+            reducer = reducer_of(cls)
+            if reducer is not None:
+                callee = read_existing(run, reducer, reducer.__name__, here)
+                run.call(callee, Arguments([frozenset([root])]), here)
+
+
 def _run_methods_for_numpy(
-    run: Interpreter, obj: Any, args: Arguments, here: Here
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> None:
     """Run the methods that NumPy calls on what is no array: `np.sum(x)` is `x.sum()`."""
     name = getattr(obj, "__name__", "")
@@ -500,7 +517,9 @@ def _run_methods_for_numpy(
         run_special(run, root, (name, _METHODS_OF_NUMPY.get(name, name)), here, given)
 
 
-def _take_apart(run: Interpreter, obj: Any, args: Arguments, here: Here) -> None:
+def _take_apart(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> None:
     """Read the fields of a dataclass, as `asdict` does; make one, as `replace`."""
     makes = getattr(obj, "__name__", "") == "replace"
     for root in find_operands(run, args.all()):
@@ -513,22 +532,24 @@ def _take_apart(run: Interpreter, obj: Any, args: Arguments, here: Here) -> None
                 value: Value = frozenset([root])
                 given.append(read_attribute(run, value, name, here))
             if makes and given:
-                made: Value = frozenset([Known(cls, cls.__name__)])
+                made: Value = frozenset([Existing(cls, cls.__name__)])
                 run.call(made, Arguments(given), here)
 
 
-def check_class(run: Interpreter, classes: Value, given: Value, here: Here) -> None:
+def check_class(
+    run: AbstractInterpreter, classes: Value, given: Value, here: Here
+) -> None:
     """Run the hooks by which a class of the user's answers `isinstance`."""
     for root in find_operands(run, classes):
         run_special(run, root, IMPLICIT["class"], here)
-        if isinstance(root, Known) and isinstance(root.obj, type):
+        if isinstance(root, Existing) and isinstance(root.obj, type):
             hook = function_in(class_attribute(root.obj, "__subclasshook__"))
             if isinstance(hook, types.FunctionType) and is_users_code(hook.__code__):
-                callee: Value = frozenset([Bound(root, hook)])
+                callee: Value = frozenset([BoundMethod(root, hook)])
                 run.call(callee, Arguments(rest=given), here)
 
 
-def call_super(run: Interpreter, args: Arguments, here: Here) -> Value:
+def call_super(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Return what `super()` gives in a method: its owner, seen as of a base."""
     outermost = here.frame
     while outermost.parent is not None and outermost.made is not None:
@@ -544,7 +565,7 @@ def call_super(run: Interpreter, args: Arguments, here: Here) -> Value:
 
 
 def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
-    run: Interpreter, obj: Any, args: Arguments, here: Here
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value | None:
     """Call the builtins that do something to their arguments."""
     first = args.positional[0] if args.positional else args.rest
@@ -554,7 +575,7 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
         return _make_partial(run, args, here)
     if obj is functools.cmp_to_key:
         return first
-    generator = seeded_generator(obj, args)
+    generator = find_seeded_generator(obj, args)
     if generator is not None:
         return make_holding(run, generator, PLAIN, here)
     if any(obj is each for each in _TABLES):
@@ -582,7 +603,7 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
     if obj is type:
         if len(args.positional) != 1 or args.keywords or args.rest:
             return note_unknown(run, f"{here.callee} makes a class", here)
-        return frozenset([Shared("a class")])
+        return frozenset([SharedPart("a class")])
     if "cls" in args.keywords and not isinstance(obj, types.FunctionType):
         return note_unknown(run, f"{here.callee} is given a class", here)
     if obj is vars and len(args.positional) == 1:
@@ -598,7 +619,7 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
     return None
 
 
-def _make_record(run: Interpreter, args: Arguments, here: Here) -> Value | None:
+def _make_record(run: AbstractInterpreter, args: Arguments, here: Here) -> Value | None:
     """Make a class with named fields, whose names are written out."""
     step, code = here.step, here.frame.code
     if not isinstance(step, ir.Call) or args.keywords or args.rest:
@@ -611,13 +632,13 @@ def _make_record(run: Interpreter, args: Arguments, here: Here) -> Value | None:
             return None
         made.__module__ = str(here.frame.function.__globals__.get("__name__"))
         run.records[step] = made
-    return frozenset([Known(run.records[step], here.text)])
+    return frozenset([Existing(run.records[step], here.text)])
 
 
-def _encode(run: Interpreter, args: Arguments, here: Here) -> Value | None:
+def _encode(run: AbstractInterpreter, args: Arguments, here: Here) -> Value | None:
     """Write JSON with an encoder of the user's that has a `default` of its own."""
     for root in args.keywords["cls"]:
-        cls = root.obj if isinstance(root, Known) else None
+        cls = root.obj if isinstance(root, Existing) else None
         if not isinstance(cls, type) or not issubclass(cls, json.JSONEncoder):
             return None
         own = [name for name in vars(cls) if name not in _OF_ANY_CLASS]
@@ -631,7 +652,9 @@ def _encode(run: Interpreter, args: Arguments, here: Here) -> Value | None:
     return call_library(run, json.dumps, plain, here)
 
 
-def _make_table(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value:
+def _make_table(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> Value:
     """Make what reads rows of text, or writes them."""
     file = args.positional[0] if args.positional else NOTHING
     run_operators(run, args.all(), here)
@@ -650,7 +673,7 @@ def _make_table(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Valu
 
 
 def _dispatch(
-    run: Interpreter,
+    run: AbstractInterpreter,
     obj: Any,
     cases: Mapping[type, Any],
     args: Arguments,
@@ -658,7 +681,7 @@ def _dispatch(
 ) -> Value:
     """Call a function that chooses its implementation by the type of an argument."""
     run.found.touch(here.callee, obj, here.place)
-    classes = frozenset(Known(each, each.__name__) for each in cases)
+    classes = frozenset(Existing(each, each.__name__) for each in cases)
     check_class(run, classes, args.all(), here)
     found = [NOTHING]
     for each in cases.values():
@@ -667,7 +690,7 @@ def _dispatch(
     return join(found)
 
 
-def _make_partial(run: Interpreter, args: Arguments, here: Here) -> Value:
+def _make_partial(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Make a partial function; calling it is what counts."""
     fresh = make_fresh(run, here, functools.partial)
     for index, value in enumerate(args.positional):
@@ -679,7 +702,7 @@ def _make_partial(run: Interpreter, args: Arguments, here: Here) -> Value:
 
 
 def call_made_partial(
-    run: Interpreter, root: Fresh, args: Arguments, here: Here
+    run: AbstractInterpreter, root: Fresh, args: Arguments, here: Here
 ) -> Value:
     """Call a partial function that was made here."""
     held = run.heap.fields(root.site)
@@ -693,7 +716,9 @@ def call_made_partial(
     return run.call(first | rest, whole, here)
 
 
-def _make_getter(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value:
+def _make_getter(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> Value:
     """Make an `itemgetter` or the like, whose arguments are written out."""
     given = here.arguments
     written = [each.value for each in given if isinstance(each, ir.Const)]
@@ -704,11 +729,11 @@ def _make_getter(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Val
         return note_unknown(run, text, here)
     if here.step not in run.getters:
         run.getters[here.step] = obj(*written)
-    return frozenset([Known(run.getters[here.step], here.callee)])
+    return frozenset([Existing(run.getters[here.step], here.callee)])
 
 
 def _call_getattr(
-    run: Interpreter, obj: Any, first: Value, args: Arguments, here: Here
+    run: AbstractInterpreter, obj: Any, first: Value, args: Arguments, here: Here
 ) -> Value:
     name = _find_written_name(here)
     if name is None:
@@ -737,16 +762,16 @@ def _find_written_name(here: Here) -> str | None:
     match here.arguments[1:2]:
         case [ir.Const(value=name)]:
             pass
-        case [ir.Load(name=variable, scope="global")]:
+        case [ir.LoadName(name=variable, scope="global")]:
             name = frame.function.__globals__.get(variable)
         case [ir.GetAttribute(value=owner, name=attribute)]:
             match [*frame.registers.get(owner, NOTHING)]:
-                case [Known(obj=obj)] if is_instance_of_users(obj):
+                case [Existing(obj=obj)] if is_instance_of_users(obj):
                     name = instance_attribute(obj, attribute)
     return name if type(name) is str else None
 
 
-def _store_anywhere(run: Interpreter, value: Value, stored: Value) -> bool:
+def _store_anywhere(run: AbstractInterpreter, value: Value, stored: Value) -> bool:
     """Store under a computed name, in objects that were made here; tell if it is."""
     made = [root for root in value if isinstance(root, Fresh)]
     if len(made) < len(value) or not all(_has_no_setters(r.type) for r in made):
@@ -757,16 +782,16 @@ def _store_anywhere(run: Interpreter, value: Value, stored: Value) -> bool:
     return True
 
 
-def _read_any_attribute(run: Interpreter, value: Value, here: Here) -> Value:
+def _read_any_attribute(run: AbstractInterpreter, value: Value, here: Here) -> Value:
     """Return what any attribute of instances of the user's may be, if all are."""
     found = [NOTHING]
     for root in value:
         cls = class_of(root)
         made = isinstance(root, Fresh)
-        if cls is None or not (made or isinstance(root, Known)):
+        if cls is None or not (made or isinstance(root, Existing)):
             return NOTHING
         names = {name for base in cls.__mro__[:-1] for name in vars(base)}
-        if isinstance(root, Known):
+        if isinstance(root, Existing):
             names |= set(getattr(root.obj, "__dict__", ()))
         public = sorted(name for name in names if not name.startswith("__"))
         found += [read_attribute(run, frozenset([root]), n, here) for n in public]
@@ -776,7 +801,9 @@ def _read_any_attribute(run: Interpreter, value: Value, here: Here) -> Value:
     return join(found)
 
 
-def call_unbound(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value:
+def call_unbound(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> Value:
     """Call `str.strip(x)`: a method through its class."""
     if not args.positional:
         owner, rest = args.rest, []
@@ -793,7 +820,9 @@ def call_unbound(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Val
     return run.call(methods_of(owner, obj.__name__), given, here)
 
 
-def call_getter(run: Interpreter, obj: Any, args: Arguments, here: Here) -> Value:
+def call_getter(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> Value:
     _, names = obj.__reduce__()[:2]
     target = args.all()
     if isinstance(obj, operator.itemgetter):

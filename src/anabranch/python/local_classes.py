@@ -69,7 +69,7 @@ def decorator_of(value: Any, given: ir.Decorator, code: ir.Function) -> Any:
     if value is not dataclasses.dataclass or any(
         each.name in ("", "*", "**") for each in arguments
     ):
-        msg = f"the decorator {ir.shown(given.at)}"
+        msg = f"the decorator {ir.show_code(given.at)}"
         raise NotBuiltError(msg)
     options = {each.name: _literal(each.value, code) for each in arguments}
     return dataclasses.dataclass(**options)
@@ -120,7 +120,9 @@ class _ClassBody:
                     msg = f"the annotation of {name}"
                     raise NotBuiltError(msg)
                 self.fields[name] = object
-            case ir.Const() | ir.Build() | ir.Unary() | ir.MakeFunction() | ir.Load():
+            case (
+                ir.Const() | ir.Build() | ir.Unary() | ir.MakeFunction() | ir.LoadName()
+            ):
                 return  # where it is used
             case ir.Call(target=target) if self._code.users.get(target):
                 return
@@ -129,15 +131,15 @@ class _ClassBody:
                 raise NotBuiltError(msg)
 
     def _member(self, register: ir.Register) -> Any:
-        match self._code.made_by(register):
+        match self._code.maker_of(register):
             case ir.MakeFunction() as made:
                 return self._method(made)
             case ir.Call(function=called, arguments=[ir.Argument(value=inner)]) as call:
-                match self._code.made_by(called):
-                    case ir.Load(name=name, scope="global"):
+                match self._code.maker_of(called):
+                    case ir.LoadName(name=name, scope="global"):
                         if name in _WRAPPERS and name not in self._globals:
                             return _WRAPPERS[name](self._member(inner))
-                if isinstance(self._code.made_by(inner), ir.MakeFunction | ir.Call):
+                if isinstance(self._code.maker_of(inner), ir.MakeFunction | ir.Call):
                     msg = f"the decorator {call.text}"
                     raise NotBuiltError(msg)
         return _literal(register, self._code)
@@ -167,7 +169,7 @@ def _literal(register: ir.Register, code: ir.Function) -> Any:
     try:
         return ir.literal_of(register, code)
     except ir.NotLiteralError:
-        made = code.made_by(register)
+        made = code.maker_of(register)
         msg = f"{'code' if made is None else made.text} runs in it"
         raise NotBuiltError(msg) from None
 

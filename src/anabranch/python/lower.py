@@ -36,7 +36,7 @@ from anabranch.python.ir import (
     If,
     Import,
     Instruction,
-    Load,
+    LoadName,
     MakeClass,
     MakeFunction,
     Match,
@@ -54,7 +54,7 @@ from anabranch.python.ir import (
     While,
     With,
     Yield,
-    shown,
+    show_code,
 )
 from anabranch.python.objects import class_attribute
 from anabranch.python.source import (
@@ -63,7 +63,7 @@ from anabranch.python.source import (
     node_of,
     nodes_of_scope,
     own_names,
-    shown_path,
+    path_to_show,
     target_names,
 )
 
@@ -101,7 +101,7 @@ class Lowered(NamedTuple):
     @property
     def file(self) -> str:
         """The file as it is shown."""
-        return shown_path(self.code.file)
+        return path_to_show(self.code.file)
 
 
 def lower_callable(target: Any) -> Lowered | None:
@@ -328,12 +328,12 @@ class _Lowering:
         target = self._new()
         renamed = self._renamed.get(name)
         if renamed is not None:
-            self._add(Load(at, target, renamed, "local"))
+            self._add(LoadName(at, target, renamed, "local"))
         else:
             scope = self._scope(name)
             if scope == "cell":
                 name = self.outer_names.get(name, name)
-            self._add(Load(at, target, name, scope))
+            self._add(LoadName(at, target, name, scope))
         return target
 
     def _store(self, name: str, value: Register, at: ast.AST) -> None:
@@ -523,7 +523,7 @@ class _Lowering:
         decorators = [self._value(each) for each in node.decorator_list]
         for annotation in _annotations(node):
             if _runs_code(annotation):
-                text = f"the annotation {shown(annotation)} runs code"
+                text = f"the annotation {show_code(annotation)} runs code"
                 self._unknown(annotation, text)
         made = self._function(node)
         for at, decorator in zip(
@@ -745,7 +745,7 @@ class _Lowering:
         kind = type(node).__name__
         lower = getattr(self, f"_value_{kind}", None)
         if lower is None:
-            return self._unknown(node, f"{shown(node)} ({kind}) cannot be followed")
+            return self._unknown(node, f"{show_code(node)} ({kind}) cannot be followed")
         found: Register = lower(node)
         return found
 

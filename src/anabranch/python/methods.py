@@ -23,22 +23,6 @@ from anabranch.graph.declarations import is_trusted
 from anabranch.python import ir
 from anabranch.python.attributes import change, read_attribute
 from anabranch.python.classes import class_of, classes_of
-from anabranch.python.elements import (
-    TABLES,
-    escape,
-    find_operands,
-    find_reachable,
-    list_elements,
-    look_inside,
-    note_unknown,
-    note_unknown_package,
-    read_existing,
-    remember_order,
-    run_operators,
-    watch_iteration,
-    watch_lookup,
-    watch_method,
-)
 from anabranch.python.known import (
     CHANGING_METHODS,
     PLAIN_METHODS,
@@ -61,6 +45,22 @@ from anabranch.python.objects import (
     is_users_code,
     methods_run_by,
 )
+from anabranch.python.reach import (
+    TABLES,
+    escape,
+    find_operands,
+    find_reachable,
+    list_elements,
+    look_inside,
+    note_unknown,
+    note_unknown_package,
+    read_existing,
+    remember_order,
+    run_operators,
+    watch_iteration,
+    watch_lookup,
+    watch_method,
+)
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
@@ -68,19 +68,19 @@ from anabranch.python.values import (
     MADE,
     NOTHING,
     PLAIN,
+    AbstractInterpreter,
     Arguments,
-    Bound,
+    BoundMethod,
     Closure,
+    Existing,
     Fresh,
     Here,
-    Input,
-    Interpreter,
-    Known,
+    InputPart,
     LibraryObject,
     Method,
     Plain,
     Root,
-    Shared,
+    SharedPart,
     Value,
     join,
 )
@@ -129,7 +129,7 @@ _CLOCKS = ("now", "today", "utcnow")
 
 
 def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of method
-    run: Interpreter, owner: Root, name: str, args: Arguments, here: Here
+    run: AbstractInterpreter, owner: Root, name: str, args: Arguments, here: Here
 ) -> Value:
     if name in ("encode", "decode"):
         run_codec(run, 0, args, here)
@@ -148,7 +148,7 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
         call_arguments(run, args, here)
         escape(run, args.all() | {owner}, here)
         return _note_unknown_method(run, name, here)
-    made = call_arguments(run, args, here, _called(name, args))
+    made = call_arguments(run, args, here, _find_called(name, args))
     compared = made if name == "sort" else NOTHING
     run_operators(run, args.all() | compared | {owner}, here)
     watch_lookup(run, owner, name, args, here)
@@ -167,7 +167,7 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
         return self_and_parts | PLAIN
     if name in PLAIN_METHODS:
         return _plain_result(owner, name)
-    if isinstance(owner, Known) and is_scalar_type(owner.obj):
+    if isinstance(owner, Existing) and is_scalar_type(owner.obj):
         return frozenset([Plain(owner.obj)])  # datetime.strptime and the like
     if name == "_replace" and class_of(owner) is not None:
         return _replace(run, owner, args, here)
@@ -179,7 +179,7 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
 
 
 def _look_up_in_table(
-    run: Interpreter, owner: Fresh, name: str, args: Arguments, here: Here
+    run: AbstractInterpreter, owner: Fresh, name: str, args: Arguments, here: Here
 ) -> Value:
     """Return what a table has under a key, or what is given in its place."""
     others = join([*args.positional[1:], *args.keywords.values(), args.rest])
@@ -191,7 +191,9 @@ def _look_up_in_table(
     return run.heap.values(owner.site) | others | {Plain(type(None))}
 
 
-def run_codec(run: Interpreter, first: int, args: Arguments, here: Here) -> None:
+def run_codec(
+    run: AbstractInterpreter, first: int, args: Arguments, here: Here
+) -> None:
     """Run what the program has registered as an encoding, or to handle errors in one.
 
     `first` is the position of the encoding; what handles errors is behind it.
@@ -205,7 +207,7 @@ def run_codec(run: Interpreter, first: int, args: Arguments, here: Here) -> None
             if each.name == name or (index == place and not each.name)
         ]
         for register in given:
-            made = here.frame.code.made_by(register)
+            made = here.frame.code.maker_of(register)
             if not isinstance(made, ir.Const) or type(made.value) is not str:
                 if name == "errors":
                     note_unknown(run, f"{here.text} handles errors", here)
@@ -242,7 +244,7 @@ _REGISTERED: tuple[tuple[str, Callable[[str], tuple[Any, ...]]], ...] = (
 )
 
 
-def write_log(run: Interpreter, args: Arguments, here: Here) -> Value:
+def write_log(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Write to a log: that is no part of a result, unless the program handles it."""
     own = filter(handles_logs, run.universe.classes)
     handler = next(own, None)
@@ -253,32 +255,32 @@ def write_log(run: Interpreter, args: Arguments, here: Here) -> Value:
     return make_holding(run, logging.Logger, NOTHING, here)
 
 
-def call_opaque(run: Interpreter, args: Arguments, here: Here) -> Value:
+def call_opaque(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Return what a call that we must believe to be pure may give."""
     call_arguments(run, args, here)
     fresh = make_fresh(run, here)
     run.opaque_sites.add(fresh.site)
     held = find_reachable(run, args.all())
-    if any(isinstance(root, Input) for root in held):
-        held |= {Input(object)}  # it may look at attributes that are not fields
+    if any(isinstance(root, InputPart) for root in held):
+        held |= {InputPart(object)}  # it may look at attributes that are not fields
     run.heap.put(fresh.site, ELEMENTS, held)
     return frozenset([fresh]) | held
 
 
-def _is_trusted(run: Interpreter, owner: Root) -> bool:
+def _is_trusted(run: AbstractInterpreter, owner: Root) -> bool:
     """Tell whether an object is of a trusted package, or was made by one."""
     match owner:
         case Fresh(site) if site in run.opaque_sites:
             return True
-        case Fresh(_, type() as kind) | Input(type() as kind):
+        case Fresh(_, type() as kind) | InputPart(type() as kind):
             return not is_users_class(kind) and is_trusted(kind.__module__)
-        case Known(obj=obj) if not isinstance(obj, type):
+        case Existing(obj=obj) if not isinstance(obj, type):
             return not is_users_class(type(obj)) and is_trusted(type(obj).__module__)
     return False
 
 
 def _call_known_method(
-    run: Interpreter,
+    run: AbstractInterpreter,
     facts: Facts,
     method: Method,
     args: Arguments,
@@ -318,7 +320,7 @@ def _call_known_method(
     return frozenset([fresh]) | held
 
 
-def _is_copied(run: Interpreter, root: Root) -> bool:
+def _is_copied(run: AbstractInterpreter, root: Root) -> bool:
     """Tell whether a table that is made of a value shares nothing with it."""
     classes = classes_of(root, run.universe)
     return classes is not None and all(
@@ -326,7 +328,7 @@ def _is_copied(run: Interpreter, root: Root) -> bool:
     )
 
 
-def _note_unknown_method(run: Interpreter, name: str, here: Here) -> Value:
+def _note_unknown_method(run: AbstractInterpreter, name: str, here: Here) -> Value:
     if name in _CLOCKS:
         at = here.place
         run.found.effect("impure", f"{here.text} reads a clock", at)
@@ -335,7 +337,7 @@ def _note_unknown_method(run: Interpreter, name: str, here: Here) -> Value:
     return note_unknown_package(run, text, NOTHING, here)
 
 
-def take_in(run: Interpreter, args: Arguments, here: Here) -> Value:
+def take_in(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Return what a container takes over from others: elements, or pairs of them."""
     given = join(args.positional) | args.rest
     sources = frozenset(root for root in given if not is_callable(root))
@@ -344,7 +346,9 @@ def take_in(run: Interpreter, args: Arguments, here: Here) -> Value:
     return once | list_elements(run, once, here) | named
 
 
-def _replace(run: Interpreter, owner: Root, args: Arguments, here: Here) -> Value:
+def _replace(
+    run: AbstractInterpreter, owner: Root, args: Arguments, here: Here
+) -> Value:
     """Return a record with some fields replaced."""
     made = make_fresh(run, here, class_of(owner))
     for name in field_names(class_of(owner)) or ():
@@ -355,7 +359,7 @@ def _replace(run: Interpreter, owner: Root, args: Arguments, here: Here) -> Valu
     return frozenset([made])
 
 
-def make_holding(run: Interpreter, kind: Any, held: Value, here: Here) -> Value:
+def make_holding(run: AbstractInterpreter, kind: Any, held: Value, here: Here) -> Value:
     """Return an object that is made here and holds something."""
     fresh = make_fresh(run, here, kind)
     run.heap.put(fresh.site, ELEMENTS, held)
@@ -363,12 +367,12 @@ def make_holding(run: Interpreter, kind: Any, held: Value, here: Here) -> Value:
 
 
 def _find_result(
-    run: Interpreter, method: Method, args: Arguments, parts: Value, here: Here
+    run: AbstractInterpreter, method: Method, args: Arguments, parts: Value, here: Here
 ) -> Value:
     owner, name = method.owner, method.name
     known = classes_of(owner, run.universe)
     kind: type | None = dict if name == "_asdict" else None
-    if isinstance(owner, Known) and name in ("_make", "fromkeys"):
+    if isinstance(owner, Existing) and name in ("_make", "fromkeys"):
         kind = owner.obj
     if known is not None and not any(map(is_users_class, known)):
         if name == "get" and all(issubclass(each, dict) for each in known):
@@ -404,7 +408,7 @@ def _may_leave(name: str, args: Arguments) -> bool:
 
 
 def _find_kind_of_result(
-    run: Interpreter, owners: frozenset[type], name: str, parts: Value
+    run: AbstractInterpreter, owners: frozenset[type], name: str, parts: Value
 ) -> type | None:
     """Return the class of what a method of Python's own types gives."""
     if name in _SAME_KIND and len(owners) == 1:
@@ -416,16 +420,16 @@ def _find_kind_of_result(
 
 
 def _call_method_of_plain(
-    run: Interpreter, owner: Plain, name: str, args: Arguments, here: Here
+    run: AbstractInterpreter, owner: Plain, name: str, args: Arguments, here: Here
 ) -> Value:
-    call_arguments(run, args, here, _called(name, args))
+    call_arguments(run, args, here, _find_called(name, args))
     run_operators(run, args.all(), here)
     watch_method(run, owner, name, args, here)
     if name in ("format", "format_map"):  # "{0.attribute}" reads attributes
         for root in find_operands(run, args.all()):
             classes = classes_of(root, run.universe)
             for getter in run.universe.properties(classes):
-                callee: Value = frozenset([Bound(root, getter)])
+                callee: Value = frozenset([BoundMethod(root, getter)])
                 run.call(callee, Arguments(), here)
     known = name in PURE_METHODS or name in TEXT_METHODS
     if not known and owner.type is not None:
@@ -443,7 +447,7 @@ def _call_method_of_plain(
 
 
 def call_arguments(
-    run: Interpreter, args: Arguments, here: Here, called: Value = NOTHING
+    run: AbstractInterpreter, args: Arguments, here: Here, called: Value = NOTHING
 ) -> Value:
     """Call the functions among the arguments: `map`, `sorted` and so on will.
 
@@ -462,12 +466,12 @@ def call_arguments(
     return join(results)
 
 
-def make_at(run: Interpreter, place: Any, kind: Any) -> Fresh:
+def make_at(run: AbstractInterpreter, place: Any, kind: Any) -> Fresh:
     """Return the object that is made at a place, an instruction or a part of one."""
     return Fresh(run.heap.site((place, kind)), kind)
 
 
-def make_fresh(run: Interpreter, here: Here, kind: Any = None) -> Fresh:
+def make_fresh(run: AbstractInterpreter, here: Here, kind: Any = None) -> Fresh:
     """Return the object that is made by an instruction."""
     return make_at(run, here.step, kind)
 
@@ -486,9 +490,9 @@ LOGGERS: tuple[type, ...] = (logging.Logger, logging.RootLogger)
 def type_of(root: Root) -> type | None:
     """Return the class of a value that is known by more than its annotation."""
     match root:
-        case Fresh(_, type() as kind) | Input(type() as kind):
+        case Fresh(_, type() as kind) | InputPart(type() as kind):
             return kind
-        case Known(obj=obj):
+        case Existing(obj=obj):
             return type(obj)
     return None
 
@@ -509,12 +513,12 @@ def _plain_result(owner: Root, name: str) -> Value:
         return frozenset([Plain(int)])
     if name in _GIVES_SAME:
         return frozenset([Plain(str), Plain(bytes)])
-    if name == "find" and not isinstance(owner, Plain | Known):
+    if name == "find" and not isinstance(owner, Plain | Existing):
         return frozenset([Plain(int), owner])  # of an XML element: a part of it
     return frozenset([Plain(_RESULTS.get(name))])
 
 
-def _called(name: str, args: Arguments) -> Value:
+def _find_called(name: str, args: Arguments) -> Value:
     """Return the arguments that a method calls: a key, or what stands in for text."""
     if name in ("sub", "subn") and args.positional:
         return args.positional[0]
@@ -523,7 +527,7 @@ def _called(name: str, args: Arguments) -> Value:
 
 def _may_have(owner: Root, name: str) -> bool:
     """Tell whether a captured object is of a type that we know the methods of."""
-    if not isinstance(owner, Known):
+    if not isinstance(owner, Existing):
         return True
     if isinstance(owner.obj, type):
         return is_pure(owner.obj) or name in ("_make", "fromkeys")
@@ -539,15 +543,15 @@ def _may_be_array(owner: Root, universe: Universe) -> bool:
 
 def is_callable(root: Root) -> bool:  # noqa: PLR0911 - one return for each kind
     match root:
-        case Closure() | Bound() | Method():
+        case Closure() | BoundMethod() | Method():
             return True
         case Fresh(_, kind) if kind is functools.partial:
             return True
-        case Fresh(_, type() as kind) | Input(type() as kind):
+        case Fresh(_, type() as kind) | InputPart(type() as kind):
             return bool(is_users_class(kind) and methods_run_by(kind, "__call__"))
-        case Shared(kinds=kinds):
+        case SharedPart(kinds=kinds):
             return any(methods_run_by(kind, "__call__") for kind in kinds or ())
-        case Known(obj=obj):
+        case Existing(obj=obj):
             if isinstance(obj, CALLABLES):
                 return True
             return class_attribute(type(obj), "__call__") is not MISSING

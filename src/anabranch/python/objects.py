@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import copyreg
 import dataclasses
 import datetime as dt
 import decimal
@@ -30,7 +31,7 @@ import numpy as np
 
 from anabranch.graph.declarations import is_trusted
 from anabranch.graph.site import is_users_file, is_users_module
-from anabranch.python.implicit import ORDER, READ_HOOKS
+from anabranch.python.implicit import IN_PLACE, ORDER, READ_HOOKS
 
 MISSING: Final = object()
 SCALARS: Final[tuple[type, ...]] = (
@@ -191,6 +192,18 @@ def function_in(raw: Any) -> Any:
 
 # Their methods call nothing of a class but what its fields or its own methods are.
 _HARMLESS_BASES = ("abc", "contextlib", "dataclasses", "enum", "types", "typing")
+# What arithmetic and slices of these run to make what they give.
+_HOOKS_OF_BASES: Final[tuple[tuple[type, tuple[str, ...]], ...]] = (
+    (
+        np.ndarray,
+        (
+            *("__array_finalize__", "__array_wrap__", "__array_prepare__"),
+            *("__array_ufunc__", "__array_function__"),
+        ),
+    ),
+    (dt.date, ("__new__", "__init__")),
+    (collections.deque, ("__init__",)),
+)
 _STEPS_OF_BASES = ("__contains__", "__iter__", "__reversed__", "__ne__")
 
 
@@ -204,7 +217,7 @@ def methods_run_by(  # noqa: PLR0911 - one return for each kind of home
     """
     function = function_in(class_attribute(cls, name))
     if not isinstance(function, types.FunctionType):
-        return ()
+        return _methods_run_in_c(cls, name)
     if is_users_code(function.__code__):
         return (function,)
     if not is_users_class(cls) or function.__code__.co_filename.startswith(_GENERATED):
@@ -227,6 +240,26 @@ def methods_run_by(  # noqa: PLR0911 - one return for each kind of home
             return tuple(called)
         return (function,) if called and name not in _STEPS_OF_BASES else ()
     return (function,)
+
+
+def _methods_run_in_c(cls: type, name: str) -> tuple[types.FunctionType, ...]:
+    """Return the user's functions that C code runs to make another object of a class."""
+    if not is_users_class(cls) or not (name == "__getitem__" or name in IN_PLACE):
+        return ()
+    hooks = (each for base, each in _HOOKS_OF_BASES if issubclass(cls, base))
+    found = (function_in(class_attribute(cls, n)) for names in hooks for n in names)
+    return tuple(
+        each
+        for each in found
+        if isinstance(each, types.FunctionType) and is_users_code(each.__code__)
+    )
+
+
+def reducer_of(cls: type) -> types.FunctionType | None:
+    """Return the user's function by which objects of a class are copied and sent."""
+    found: Any = copyreg.dispatch_table.get(cls)
+    is_users = isinstance(found, types.FunctionType) and is_users_code(found.__code__)
+    return found if is_users else None
 
 
 def is_users_descriptor(raw: Any) -> bool:
@@ -283,12 +316,12 @@ def field_names(cls: Any) -> tuple[str, ...] | None:
 
 def contents(obj: Any) -> list[Any] | None:
     """Return what a builtin container holds; None if it is too large, or an array."""
-    if isinstance(obj, np.ndarray) or len(_iterated(obj)) > _LARGEST_LOOKED_INTO:
+    if isinstance(obj, np.ndarray) or len(_list_contents(obj)) > _LARGEST_LOOKED_INTO:
         return None
-    return _iterated(obj)
+    return _list_contents(obj)
 
 
-def _iterated(obj: Any) -> list[Any]:
+def _list_contents(obj: Any) -> list[Any]:
     """Return what a container holds as its builtin base sees it: runs no user's code."""
     sequences: tuple[Any, ...] = (list, tuple, set, frozenset, bytearray)
     for base in (*sequences, collections.deque):
@@ -299,16 +332,16 @@ def _iterated(obj: Any) -> list[Any]:
     return [*dict.keys(obj), *dict.values(obj)]
 
 
-def held_by(obj: Any) -> list[Any]:
+def list_held(obj: Any) -> list[Any]:
     """Return the objects in a builtin container or an array, however many."""
     if not isinstance(obj, np.ndarray):
-        return _iterated(obj)
+        return _list_contents(obj)
     return np.ndarray.ravel(obj).tolist() if obj.dtype.hasobject else []
 
 
 def types_in(obj: Any) -> set[type]:
     """Return the types of what a container holds; none for an array."""
-    return set() if isinstance(obj, np.ndarray) else set(map(type, _iterated(obj)))
+    return set() if isinstance(obj, np.ndarray) else set(map(type, _list_contents(obj)))
 
 
 def parts_of_object(obj: Any) -> list[Any] | None:
@@ -326,11 +359,11 @@ def parts_of_object(obj: Any) -> list[Any] | None:
     ]
 
 
-def held_objects(obj: Any) -> Iterator[Any]:
+def walk_held(obj: Any) -> Iterator[Any]:
     """Yield an object and what can be reached from it that may change; runs no code.
 
     >>> inner = []
-    >>> [each is inner for each in held_objects((1, inner))]
+    >>> [each is inner for each in walk_held((1, inner))]
     [False, True]
     """
     waiting, seen = [obj], set[int]()
@@ -347,7 +380,7 @@ def held_objects(obj: Any) -> Iterator[Any]:
         yield each
         if isinstance(each, CONTAINERS):
             if not isinstance(each, np.ndarray):
-                waiting.extend(_iterated(each))
+                waiting.extend(_list_contents(each))
             continue
         if isinstance(each, _VIEWS) and type(each).__module__ in _PYTHONS_OWN:
             waiting.extend(gc.get_referents(each))
@@ -385,7 +418,7 @@ def foreign_part(
             continue
         seen.add(id(each))
         if isinstance(each, CONTAINERS):
-            waiting.extend(held_by(each))
+            waiting.extend(list_held(each))
         elif not (
             isinstance(each, (*CALLABLES, types.ModuleType))
             or is_instance_of_users(each)

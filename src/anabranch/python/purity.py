@@ -40,16 +40,13 @@ from anabranch.python.arrivals import (
 )
 from anabranch.python.attributes import read_attribute
 from anabranch.python.classes import classes_of, items_of
-from anabranch.python.elements import (
-    find_operands,
-    find_reachable,
-    list_elements,
-    look_inside,
-    note_unknown,
-    read_existing,
-)
 from anabranch.python.implicit import IMPLICIT
-from anabranch.python.interpret import Follower, called_at, follow_call, outermost
+from anabranch.python.interpret import (
+    CallFollower,
+    follow_call,
+    outermost,
+    place_of_call,
+)
 from anabranch.python.lower import lower_callable
 from anabranch.python.objects import (
     CALLABLES,
@@ -58,79 +55,88 @@ from anabranch.python.objects import (
     class_attribute,
     contents,
     function_in,
-    held_objects,
     holds_set,
     is_instance_of_users,
     is_scalar,
     is_users_class,
     is_users_code,
+    reducer_of,
+    walk_held,
+)
+from anabranch.python.reach import (
+    find_operands,
+    find_reachable,
+    list_elements,
+    look_inside,
+    note_unknown,
+    read_existing,
 )
 from anabranch.python.source import (
-    shown_path,
+    path_to_show,
 )
 from anabranch.python.steps import iterate, run_implicit, run_unpacking
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ELEMENTS,
     NOTHING,
+    AbstractInterpreter,
     Arguments,
-    Bound,
+    BoundMethod,
     Closure,
+    Existing,
     Findings,
     Fresh,
     Here,
-    Input,
-    Interpreter,
-    Known,
+    InputPart,
     Method,
     Place,
     Plain,
     Root,
-    Scalar,
-    Shared,
+    SharedPart,
+    SomeScalar,
     Value,
 )
 
-_FUNCTIONS = (Bound, Method, Closure)
+_FUNCTIONS = (BoundMethod, Method, Closure)
 
 
-def departing(run: Interpreter, value: Value) -> Arrival:
+def departing(run: AbstractInterpreter, value: Value) -> Arrival:
     """Return the types of a value that an operator gives, and of what it holds."""
     found = NOBODY
     local = {made for made, _ in run.local_classes.values()}
     for root in find_operands(run, value):
-        found |= _seen(run, root)
+        found |= _find_types(run, root)
         if isinstance(root, Fresh) and (root.type is None or root.type in local):
             for made in local:  # whoever gets it may run its methods
                 run.program.add_class(made)
-    top = [_seen(run, root).top for root in value]
+    top = [_find_types(run, root).top for root in value]
     return found._replace(top=frozenset().union(*top))
 
 
-def _seen(  # noqa: C901, PLR0911 - one case for each kind
-    run: Interpreter, root: Root
+def _find_types(  # noqa: C901, PLR0911 - one case for each kind
+    run: AbstractInterpreter, root: Root
 ) -> Arrival:
     universe = run.universe
     match root:
         case Plain(kind):
-            return arrival_of([Scalar if kind is None else kind])
+            return arrival_of([SomeScalar if kind is None else kind])
         case Fresh(site) if site in run.opaque_sites:
             return SOMETHING
         case Fresh(_, type() as kind):
             return arrival_of([kind])
         case Fresh():
             return SOMETHING
-        case Input(None):  # an item, or any part of one
+        case InputPart(None):  # an item, or any part of one
             return universe.arriving._replace(top=universe.arriving.types)
-        case Input() | Shared():
+        case InputPart() | SharedPart():
             classes = classes_of(root, universe)
-            unknown = universe.arriving if isinstance(root, Input) else ANYTHING
+            unknown = universe.arriving if isinstance(root, InputPart) else ANYTHING
             if classes is None:
                 return SOMETHING._replace(sets=unknown.sets)
             return arrival_of(classes)
-        case Known(obj=obj) if isinstance(obj, (*CALLABLES, types.ModuleType)):
+        case Existing(obj=obj) if isinstance(obj, (*CALLABLES, types.ModuleType)):
             return NOBODY
-        case Known(obj=obj):
+        case Existing(obj=obj):
             return look_into([obj])
     if isinstance(root, _FUNCTIONS) or not run.found.effects:
         return NOBODY  # nothing was lost: such a call fails
@@ -158,7 +164,7 @@ def find_own_write(cls: type) -> Place | None:
             source = lower_callable(function)
             line = None if source is None else _line_of_write(source.code)
             if line is not None:
-                return Place(shown_path(function.__code__.co_filename), line)
+                return Place(path_to_show(function.__code__.co_filename), line)
     return None
 
 
@@ -180,11 +186,11 @@ def _is_own(
     one: ir.SetAttribute | ir.SetElement, function: ir.Function, instance: str
 ) -> bool:
     """Tell whether a target is an attribute of the instance, or an element of one."""
-    held, made = isinstance(one, ir.SetAttribute), function.made_by(one.value)
+    held, made = isinstance(one, ir.SetAttribute), function.maker_of(one.value)
     while isinstance(made, ir.GetAttribute | ir.GetElement):
         held = isinstance(made, ir.GetAttribute)
-        made = function.made_by(made.value)
-    return held and isinstance(made, ir.Load) and made.name == instance
+        made = function.maker_of(made.value)
+    return held and isinstance(made, ir.LoadName) and made.name == instance
 
 
 Use: TypeAlias = Literal["value", "truth", "each", "several"]
@@ -207,14 +213,16 @@ def findings_of_function(universe: Universe, code: Code) -> Findings:
     go through it.
     """
     items: list[Value] = [items_of(each, universe) for each in code.types]
-    rest: Value = frozenset([Input(object)]) if code.by_name else NOTHING
+    rest: Value = frozenset([InputPart(object)]) if code.by_name else NOTHING
     run, result = follow_call(universe, code.function, Arguments(items, rest=rest))
-    given = _used(run, code.function, result, code.use)
+    given = _use_result(run, code.function, result, code.use)
     run.found.gives = departing(run, given)
     return run.found
 
 
-def _used(run: Interpreter, function: Any, result: Value, use: Use) -> Value:
+def _use_result(
+    run: AbstractInterpreter, function: Any, result: Value, use: Use
+) -> Value:
     """Return what an operator gives of a result, running what that runs."""
     here = outermost(function)
     if use == "truth":
@@ -233,12 +241,10 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
 
     Whatever it returns as the next state is the state of a later call.
     """
-    run = Follower(universe)
+    run = CallFollower(universe)
     here = outermost(kind.step)
     step = read_existing(run, kind.step, "step", here)
-    for each in held_objects(
-        kind.initial
-    ):  # copied when a key comes for the first time
+    for each in walk_held(kind.initial):  # copied when a key comes for the first time
         run.found.touch("initial", each, here.place)
     state = _state_object(run, kind.initial)
     while True:
@@ -253,7 +259,7 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
         state = later
 
 
-def _state_object(run: Interpreter, initial: Any) -> Value:
+def _state_object(run: AbstractInterpreter, initial: Any) -> Value:
     """Return the value of the initial state: a deep copy, one for each key."""
     here = outermost(type(initial))
     if class_attribute(type(initial), "__deepcopy__") is not MISSING and (
@@ -263,7 +269,7 @@ def _state_object(run: Interpreter, initial: Any) -> Value:
     return _copy_of(run, initial, ("initial state",))
 
 
-def _copy_of(run: Interpreter, obj: Any, place: tuple[Any, ...]) -> Value:
+def _copy_of(run: AbstractInterpreter, obj: Any, place: tuple[Any, ...]) -> Value:
     """Return a copy of an object with the parts that can be told apart."""
     if is_scalar(obj) and not holds_set(obj):
         return frozenset([Plain(type(obj))])
@@ -282,7 +288,7 @@ def _copy_of(run: Interpreter, obj: Any, place: tuple[Any, ...]) -> Value:
     return frozenset([made])
 
 
-def _parts_at(run: Interpreter, pair: Value, index: int) -> Value:
+def _parts_at(run: AbstractInterpreter, pair: Value, index: int) -> Value:
     """Return what stands first, or second, in a pair."""
     found: set[Any] = set()
     for root in pair:
@@ -297,7 +303,7 @@ def _parts_at(run: Interpreter, pair: Value, index: int) -> Value:
 
 def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings:
     """Return what the methods of an `Operator` do; its attributes are its own."""
-    run = Follower(universe)
+    run = CallFollower(universe)
     here = outermost(kind.operator)
     text = f"an argument of {kind.operator.__name__}"
     args = Arguments(
@@ -325,7 +331,7 @@ def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings
     return run.found
 
 
-def _keeps_nothing(run: Follower, instance: Value, item: Value, here: Here) -> bool:
+def _keeps_nothing(run: CallFollower, instance: Value, item: Value, here: Here) -> bool:
     """Tell whether `process` leaves the instance, and all that it holds, as it was.
 
     What has been learnt by now is what the attributes may be. The call is followed
@@ -335,7 +341,7 @@ def _keeps_nothing(run: Follower, instance: Value, item: Value, here: Here) -> b
     """
     held = find_reachable(run, instance)
     made = [root for root in held if isinstance(root, Fresh)]
-    if not all(isinstance(r, Plain | Known) or _is_plain_object(r) for r in held):
+    if not all(isinstance(r, Plain | Existing) or _is_plain_object(r) for r in held):
         return False
     run.changed_sites.clear()
     process = read_attribute(run, instance, "process", here)
@@ -363,7 +369,7 @@ def findings_of_items(universe: Universe, items: Any) -> Findings | None:
     """
     if not is_instance_of_users(items):
         return None
-    run = Follower(universe)
+    run = CallFollower(universe)
     here = outermost(type(items).__iter__)
     value = read_existing(run, items, "the source", here)
     given = list_elements(run, value, here)  # runs `__iter__`
@@ -395,7 +401,7 @@ def findings_of_readings(
     wanted = list(_readings(op))
     if not wanted:
         return None
-    run = Follower(universe)
+    run = CallFollower(universe)
     here = _place_of(op)
     given = frozenset[Any]().union(*(items_of(each, universe) for each in items))
     for reading in wanted:
@@ -443,7 +449,9 @@ def _readings_of_kind(op: Op) -> Iterator[_Reading]:
             yield _Reading(window.on, "measure")
 
 
-def _check_key(run: Interpreter, value: Value, attribute: str, here: Here) -> None:
+def _check_key(
+    run: AbstractInterpreter, value: Value, attribute: str, here: Here
+) -> None:
     """Refuse keys that may be equal although an engine tells them apart."""
     universe = run.universe
     for root in value:
@@ -475,7 +483,7 @@ def findings_of_construction(universe: Universe, op: Op, kind: Any) -> Findings 
     fields = fields_of(kind)
     if fields is None or not is_users_class(kind):
         return None
-    run = Follower(universe)
+    run = CallFollower(universe)
     here = _place_of(op)
     values = [_read_value(run, each) for each in fields.values()]
     cls = read_existing(run, kind, kind.__name__, here)
@@ -490,7 +498,7 @@ def _keep_proved(found: Findings) -> Findings:
     return found
 
 
-def _read_value(run: Interpreter, annotation: Any) -> Value:
+def _read_value(run: AbstractInterpreter, annotation: Any) -> Value:
     """Return a value that was just read, of the type that a field is annotated with."""
     if is_users_class(annotation) and fields_of(annotation) is None:
         return frozenset([Fresh(run.heap.site(annotation), annotation)])
@@ -504,7 +512,7 @@ def findings_of_pickling(universe: Universe, op: Op, kind: Any) -> Iterator[Find
     """
     for cls in {*universe.arriving.types, *([kind] if isinstance(kind, type) else [])}:
         for callee, args in _sending(cls) if is_users_class(cls) else ():
-            run = Follower(universe)
+            run = CallFollower(universe)
             run.call(frozenset([callee]), args, _place_of(op))
             yield _keep_proved(run.found)
 
@@ -515,13 +523,17 @@ def _sending(cls: type) -> Iterator[tuple[Root, Arguments]]:
         function = function_in(class_attribute(cls, name))
         if isinstance(function, types.FunctionType) and _is_users(function):
             yield (
-                Bound(Fresh(0, cls), function),
-                Arguments([frozenset([Plain(), Input(object)])]),
+                BoundMethod(Fresh(0, cls), function),
+                Arguments([frozenset([Plain(), InputPart(object)])]),
             )
+    reducer = reducer_of(cls)
+    if reducer is not None:
+        item = frozenset([Fresh(0, cls)])
+        yield Existing(reducer, reducer.__name__), Arguments([item])
     if issubclass(cls, _MADE_BY_NEW) and _is_users(class_attribute(cls, "__new__")):
-        yield Known(cls, cls.__name__), Arguments(rest=frozenset([Plain()]))
+        yield Existing(cls, cls.__name__), Arguments(rest=frozenset([Plain()]))
 
 
 def _place_of(op: Op) -> Here:
     """Return where an operator reads: the line that made it."""
-    return called_at(op.name, op.site.file, op.site.line)
+    return place_of_call(op.name, op.site.file, op.site.line)

@@ -13,12 +13,12 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.graph.graph import Op
+from anabranch.graph.traits import Evidence, Push
 from anabranch.operators.custom import Apply
 from anabranch.operators.stateless import FlatMap
 from anabranch.python import ir
 from anabranch.python.lower import LoweringError, lower, lower_callable
 from anabranch.python.source import file_of
-from anabranch.python.traits import Evidence, Push
 
 NONE = Push(0, 0)
 ANY = Push(0, None)
@@ -53,12 +53,12 @@ class _Counter:
     def outputs(self) -> tuple[Push, int]:
         """Return how many items the function gives, and the line that says so."""
         if not self.function.generator:
-            return self._returned()
+            return self._count_returned()
         paths = _Paths(self)
         paths.through(self.function.body, NONE)
         return either(paths.returned) or NONE, self.function.line
 
-    def _returned(self) -> tuple[Push, int]:
+    def _count_returned(self) -> tuple[Push, int]:
         """Count what is returned; None, which is no iterable, is an error."""
         given = [
             one
@@ -80,19 +80,19 @@ class _Counter:
         if makers and all(isinstance(one, ir.Store) for one in makers):  # a choice
             chosen = [one.value for one in makers if isinstance(one, ir.Store)]
             return either(map(self.length, chosen)) or ANY
-        match self.function.made_by(result):
+        match self.function.maker_of(result):
             case ir.Build(kind="list" | "tuple", items=items, starred=starred):
-                return _written_out(items, starred)
+                return _count_written(items, starred)
             case ir.Build(kind="set", items=items, starred=starred):
-                found = _written_out(items, starred)
+                found = _count_written(items, starred)
                 return Push(min(found.least, 1), found.most)
             case ir.Call(function=called):
-                return self._called(called)
+                return self._count_called(called)
         return ANY
 
-    def _called(self, register: ir.Register) -> Push:
-        match self.function.made_by(register):
-            case ir.Load(name=name, scope="global"):
+    def _count_called(self, register: ir.Register) -> Push:
+        match self.function.maker_of(register):
+            case ir.LoadName(name=name, scope="global"):
                 helper = self.helpers(name)
                 if helper is not None and helper not in self.active:
                     active = self.active | {helper}
@@ -101,13 +101,13 @@ class _Counter:
 
 
 def _is_none(function: ir.Function, register: ir.Register) -> bool:
-    match function.made_by(register):
+    match function.maker_of(register):
         case ir.Const(value=None):
             return True
     return False
 
 
-def _written_out(items: tuple[ir.Register, ...], starred: frozenset[int]) -> Push:
+def _count_written(items: tuple[ir.Register, ...], starred: frozenset[int]) -> Push:
     fixed = len(items) - len(starred)
     return Push(fixed, None if starred else fixed)
 
@@ -215,7 +215,7 @@ class _Paths:
         """Return how often a loop runs where that is written down."""
         if isinstance(one, ir.While) or one.iterable in self.counter.function.filled:
             return None
-        match self.counter.function.made_by(one.iterable):
+        match self.counter.function.maker_of(one.iterable):
             case ir.Build(kind="list" | "tuple", items=items, starred=starred):
                 return None if starred else len(items)
         return None
@@ -271,13 +271,13 @@ def push_of(op: Op) -> Rated | None:
         return None  # at an advance of the clock it may give more than for an item
     match op.kind:
         case FlatMap(function=function):
-            return _counted(op, function, "flat_map")
+            return _count_outputs(op, function, "flat_map")
         case Apply(operator=cls) if not op.kind.overrides("punctuation"):
-            return _counted(op, cls.process, f"{cls.__name__}.process")
+            return _count_outputs(op, cls.process, f"{cls.__name__}.process")
     return None  # at a punctuation an operator may give more than for an item
 
 
-def _counted(op: Op, function: Any, name: str) -> Rated:
+def _count_outputs(op: Op, function: Any, name: str) -> Rated:
     source = lower_callable(function)
     if source is None:
         text = f"the source of {name} is not at hand, so it may give any number"

@@ -70,7 +70,7 @@ def find_sharing(
             if reader == writer:
                 continue
             pairs = ((w, r) for w in written for r in findings[reader])
-            shared = (_shared(w, r, others) for w, r in pairs)
+            shared = (_find_shared(w, r, others) for w, r in pairs)
             first = next((each for each in shared if each is not None), None)
             if first is not None:
                 what, place = first
@@ -91,7 +91,7 @@ class _Readers:
             for each in found:
                 if each.calls_anyone or each.writes_anything:
                     self._of_anything.add(name)
-                for key in (*_written(each), *_read(each)):
+                for key in (*_keys_of_writes(each), *_read(each)):
                     self._by_key.setdefault(key, set()).add(name)
 
     def who_may_see(self, written: Sequence[Findings]) -> list[str]:
@@ -100,12 +100,12 @@ class _Readers:
             return self._everybody
         found = set(self._of_anything)
         for each in written:
-            for key in _written(each):
+            for key in _keys_of_writes(each):
                 found |= self._by_key.get(key, set())
         return sorted(found, key=self._place.__getitem__)
 
 
-def _written(found: Findings) -> Iterator[Any]:
+def _keys_of_writes(found: Findings) -> Iterator[Any]:
     yield from found.changes
     yield from found.rebinds
     yield from found.resources
@@ -143,7 +143,7 @@ def _writes(found: Findings) -> bool:
     )
 
 
-def _shared(
+def _find_shared(
     writer: Findings, reader: Findings, others: Others
 ) -> tuple[str, Place] | None:
     """Return what a reader reads of what a writer changes, and where."""

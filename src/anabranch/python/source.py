@@ -104,7 +104,7 @@ def rewrite(
     What the code does is told from the rewritten tree, and its lines are those of the
     file. The original function does not run any more beside the rewritten one.
     """
-    parsed = _indexed(filename, tree)
+    parsed = _index(filename, tree)
     at = (_name(new), _first_line(new))
     own = next(code for code in parsed.codes[at] if _find(parsed, code) is new)
     for code in (own, *_codes(own)):
@@ -125,20 +125,20 @@ def file_of(filename: str) -> SourceFile | None:
     """Return the parsed source of a file, or None where there is none."""
     lines = linecache.getlines(filename)
     if filename not in _files or _files[filename][0] != lines:
-        _files[filename] = (lines, _parsed(filename, "".join(lines)) if lines else None)
+        _files[filename] = (lines, _parse(filename, "".join(lines)) if lines else None)
     return _files[filename][1]
 
 
-def _parsed(filename: str, text: str) -> SourceFile | None:
+def _parse(filename: str, text: str) -> SourceFile | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _indexed(filename, ast.parse(text, filename))
+            return _index(filename, ast.parse(text, filename))
     except (SyntaxError, ValueError):
         return None
 
 
-def _indexed(filename: str, tree: ast.Module) -> SourceFile:
+def _index(filename: str, tree: ast.Module) -> SourceFile:
     top = compile(tree, filename, "exec", dont_inherit=True)
     nodes: dict[_At, list[FunctionNode]] = {}
     enclosing = dict(_scopes(tree))
@@ -148,10 +148,10 @@ def _indexed(filename: str, tree: ast.Module) -> SourceFile:
     codes: dict[_At, list[types.CodeType]] = {}
     for code in _codes(top):
         codes.setdefault((code.co_name, code.co_firstlineno), []).append(code)
-    return SourceFile(shown_path(filename), tree, nodes, codes, functions, enclosing)
+    return SourceFile(path_to_show(filename), tree, nodes, codes, functions, enclosing)
 
 
-def shown_path(filename: str) -> str:
+def path_to_show(filename: str) -> str:
     """Shorten a path to be relative to the working directory where it lies below."""
     if filename.startswith("<"):
         return filename

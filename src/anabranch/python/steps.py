@@ -28,7 +28,18 @@ from anabranch.python.attributes import (
     read_method,
 )
 from anabranch.python.classes import class_of, classes_of
-from anabranch.python.elements import (
+from anabranch.python.implicit import IMPLICIT, name_of_operator
+from anabranch.python.known import CONTEXTS, facts_about
+from anabranch.python.library import check_class, number
+from anabranch.python.local_classes import (
+    NotBuiltError,
+    build_class,
+    decorator_of,
+    put_class_cells,
+)
+from anabranch.python.methods import make_at, make_fresh, make_holding
+from anabranch.python.objects import MISSING, class_attribute, is_users_class
+from anabranch.python.reach import (
     ORDER_FREE,
     are_whole_numbers,
     find_operands,
@@ -49,17 +60,6 @@ from anabranch.python.elements import (
     watch_nans,
     watch_text,
 )
-from anabranch.python.implicit import IMPLICIT, name_of_operator
-from anabranch.python.known import CONTEXTS, facts_about
-from anabranch.python.library import check_class, number
-from anabranch.python.local_classes import (
-    NotBuiltError,
-    build_class,
-    decorator_of,
-    put_class_cells,
-)
-from anabranch.python.methods import make_at, make_fresh, make_holding
-from anabranch.python.objects import MISSING, class_attribute, is_users_class
 from anabranch.python.source import file_around, node_of
 from anabranch.python.values import (
     ELEMENTS,
@@ -67,13 +67,13 @@ from anabranch.python.values import (
     LOST,
     NOTHING,
     PLAIN,
+    AbstractInterpreter,
     Arguments,
     Closure,
+    Existing,
     Frame,
     Fresh,
     Here,
-    Interpreter,
-    Known,
     LibraryObject,
     Lost,
     Plain,
@@ -93,7 +93,7 @@ _WHOLE = (
 
 
 def load_name(  # noqa: PLR0911 - one return for each kind of name
-    run: Interpreter, one: ir.Load, here: Here
+    run: AbstractInterpreter, one: ir.LoadName, here: Here
 ) -> Value:
     """Look a name up: local, enclosing, captured, global, builtin."""
     name, frame = one.name, here.frame
@@ -120,7 +120,7 @@ def load_name(  # noqa: PLR0911 - one return for each kind of name
 
 
 def _load_captured(
-    run: Interpreter, name: str, function: types.FunctionType, here: Here
+    run: AbstractInterpreter, name: str, function: types.FunctionType, here: Here
 ) -> Value:
     cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
     try:
@@ -133,7 +133,9 @@ def _load_captured(
     return _read_from(StatePlace("outer variable", name), found)
 
 
-def bind(run: Interpreter, one: ir.Store | ir.Delete, value: Value, here: Here) -> None:
+def bind(
+    run: AbstractInterpreter, one: ir.Store | ir.Delete, value: Value, here: Here
+) -> None:
     """Let a name stand for a value, in the scope that it belongs to.
 
     In the rest of the block it stands for nothing else.
@@ -157,7 +159,7 @@ def bind(run: Interpreter, one: ir.Store | ir.Delete, value: Value, here: Here) 
     run.found.rebind(name, outer, here.place)
 
 
-def hold(run: Interpreter, key: Any, value: Value, frame: Frame) -> None:
+def hold(run: AbstractInterpreter, key: Any, value: Value, frame: Frame) -> None:
     """Add to what a variable may stand for."""
     old = frame.variables.get(key, NOTHING)
     if not value <= old:
@@ -187,13 +189,17 @@ def _enclosing(function: types.FunctionType) -> Any:
 def _read_from(variable: StatePlace, value: Value) -> Value:
     """Return the value of a variable, with a note of where it was read."""
     return frozenset(
-        Known(root.obj, root.text, variable) if isinstance(root, Known) else root
+        Existing(root.obj, root.text, variable) if isinstance(root, Existing) else root
         for root in value
     )
 
 
 def run_implicit(
-    run: Interpreter, value: Value, operation: str, here: Here, other: Value = NOTHING
+    run: AbstractInterpreter,
+    value: Value,
+    operation: str,
+    here: Here,
+    other: Value = NOTHING,
 ) -> Value:
     """Run the special methods of an operation on whatever a value may be.
 
@@ -204,13 +210,13 @@ def run_implicit(
     return join(run_special(run, root, names, here, args) for root in value)
 
 
-def run_hashing(run: Interpreter, value: Value, here: Here) -> None:
+def run_hashing(run: AbstractInterpreter, value: Value, here: Here) -> None:
     """Run what a lookup by a key, or by a tuple of keys, runs."""
     keys = find_operands(run, value)
     run_implicit(run, keys, "hash", here, keys)
 
 
-def apply_binary(run: Interpreter, one: ir.Binary, here: Here) -> Value:
+def apply_binary(run: AbstractInterpreter, one: ir.Binary, here: Here) -> Value:
     left, right = (here.frame.registers[each] for each in (one.left, one.right))
     if not one.in_place:
         return _combine(run, left, right, one.op, here)
@@ -222,7 +228,9 @@ def apply_binary(run: Interpreter, one: ir.Binary, here: Here) -> Value:
     return kept | _combine(run, left, right, one.op, here)
 
 
-def _combine(run: Interpreter, left: Value, right: Value, op: str, here: Here) -> Value:
+def _combine(
+    run: AbstractInterpreter, left: Value, right: Value, op: str, here: Here
+) -> Value:
     """Return what an operator makes of two values."""
     both = left | right
     if op == "%" and any(map(_may_be_text, left)):
@@ -248,7 +256,7 @@ def _combine(run: Interpreter, left: Value, right: Value, op: str, here: Here) -
 
 
 def _run_operator(
-    run: Interpreter, left: Value, right: Value, op: str, here: Here
+    run: AbstractInterpreter, left: Value, right: Value, op: str, here: Here
 ) -> Value:
     """Run an operator of either operand, and of what these hold."""
     plain, reflected = IMPLICIT[op]
@@ -261,7 +269,7 @@ def _run_operator(
     return join([*ran, run_implicit(run, inner, op, here, inner)])
 
 
-def _decides(run: Interpreter, root: Root, name: str) -> bool:
+def _decides(run: AbstractInterpreter, root: Root, name: str) -> bool:
     """Tell whether an operand surely is of a class of the user's with an operator."""
     classes = classes_of(root, run.universe)
     return bool(classes) and all(
@@ -275,12 +283,12 @@ def _is_declined(root: Root) -> bool:
     match root:
         case Plain(kind):
             return kind in (None, type(NotImplemented))
-        case Known(obj=obj):
+        case Existing(obj=obj):
             return obj is NotImplemented
     return not isinstance(root, Fresh | Closure)
 
 
-def _find_kind_of_both(run: Interpreter, both: Value, name: str) -> type | None:
+def _find_kind_of_both(run: AbstractInterpreter, both: Value, name: str) -> type | None:
     """Return the class of what an operator makes of two values of Python's own.
 
     Instances of the user's classes without the operator can be no operands of it.
@@ -301,7 +309,7 @@ def _find_kind_of_both(run: Interpreter, both: Value, name: str) -> type | None:
     return kinds.pop() if len(kinds) == 1 else LibraryObject
 
 
-def apply_unary(run: Interpreter, one: ir.Unary, here: Here) -> Value:
+def apply_unary(run: AbstractInterpreter, one: ir.Unary, here: Here) -> Value:
     value = here.frame.registers[one.value]
     ran = run_implicit(run, value, "unary", here)
     if one.op == "not":
@@ -312,7 +320,7 @@ def apply_unary(run: Interpreter, one: ir.Unary, here: Here) -> Value:
     return frozenset([make_fresh(run, here, kind)]) | ran
 
 
-def compare_values(run: Interpreter, one: ir.Compare, here: Here) -> Value:
+def compare_values(run: AbstractInterpreter, one: ir.Compare, here: Here) -> Value:
     left, right = (here.frame.registers[each] for each in (one.left, one.right))
     if one.op in ("is", "is not"):
         watch_identity(run, left, right, here)
@@ -338,7 +346,7 @@ def compare_values(run: Interpreter, one: ir.Compare, here: Here) -> Value:
     return ran.union([Plain(bool), make_fresh(run, here, kind)])
 
 
-def format_value(run: Interpreter, one: ir.Format, here: Here) -> Value:
+def format_value(run: AbstractInterpreter, one: ir.Format, here: Here) -> Value:
     parts = [one.value] if one.spec is None else [one.value, one.spec]
     value = join(here.frame.registers[each] for each in parts)
     run_implicit(run, find_operands(run, value), "text", here)
@@ -353,14 +361,14 @@ def _has_operator(cls: type, name: str) -> bool:
 
 def _is_number(root: Root) -> bool:
     """Tell whether a value is a captured NaN: `==` to it is false wherever it runs."""
-    return isinstance(root, Known) and isinstance(root.obj, float)
+    return isinstance(root, Existing) and isinstance(root.obj, float)
 
 
 def _may_be_text(root: Root) -> bool:
     return not isinstance(root, Plain) or root.type in (None, str, bytes)
 
 
-def build_container(run: Interpreter, one: ir.Build, here: Here) -> Value:
+def build_container(run: AbstractInterpreter, one: ir.Build, here: Here) -> Value:
     registers = here.frame.registers
     if one.kind == "slice":
         run_implicit(run, join(registers[each] for each in one.items), "index", here)
@@ -384,7 +392,7 @@ def build_container(run: Interpreter, one: ir.Build, here: Here) -> Value:
     return make_holding(run, _KINDS[one.kind], join(parts), here)
 
 
-def _build_dictionary(run: Interpreter, one: ir.Build, here: Here) -> Value:
+def _build_dictionary(run: AbstractInterpreter, one: ir.Build, here: Here) -> Value:
     registers, held, keys = here.frame.registers, list[Value](), list[Value]()
     for place in range(0, len(one.items), 2):
         first = registers[one.items[place]]
@@ -400,7 +408,7 @@ def _build_dictionary(run: Interpreter, one: ir.Build, here: Here) -> Value:
     return made
 
 
-def add_to_container(run: Interpreter, one: ir.Add, here: Here) -> None:
+def add_to_container(run: AbstractInterpreter, one: ir.Add, here: Here) -> None:
     """Add to the container of a comprehension."""
     registers = here.frame.registers
     held = join(registers[each] for each in one.values)
@@ -419,7 +427,7 @@ def add_to_container(run: Interpreter, one: ir.Add, here: Here) -> None:
 
 
 def iterate(
-    run: Interpreter, source: Value, here: Here, *, ordered: bool = True
+    run: AbstractInterpreter, source: Value, here: Here, *, ordered: bool = True
 ) -> Value:
     """Return what a loop goes through; `ordered` if the order matters."""
     if ordered:
@@ -428,18 +436,18 @@ def iterate(
     return list_elements(run, source, here)
 
 
-def get_element(run: Interpreter, one: ir.GetElement, here: Here) -> Value:
+def get_element(run: AbstractInterpreter, one: ir.GetElement, here: Here) -> Value:
     code, registers = here.frame.code, here.frame.registers
     value, index = registers[one.value], registers[one.index]
     run_implicit(run, index, "index", here)
-    captured = frozenset(root for root in value if isinstance(root, Known))
+    captured = frozenset(root for root in value if isinstance(root, Existing))
     run_hashing(run, index | captured, here)
     watch_equality(run, index | captured, here)
-    match code.made_by(one.index):
+    match code.maker_of(one.index):
         case ir.Const(value=key) if all(_has_at(root, key) for root in value):
-            made = code.made_by(one.value)
+            made = code.maker_of(one.value)
             text = f"what lies in {'it' if made is None else made.text}"
-            held = (root.obj[key] for root in value if isinstance(root, Known))
+            held = (root.obj[key] for root in value if isinstance(root, Existing))
             return join(read_existing(run, each, text, here) for each in held)
         case ir.Const(value=int(position)) if position >= 0:
             return join(_get_at(run, root, position, here) for root in value)
@@ -448,7 +456,7 @@ def get_element(run: Interpreter, one: ir.GetElement, here: Here) -> Value:
     return join(look_up(run, root, here) for root in value)
 
 
-def _slice(run: Interpreter, root: Root, here: Here) -> Value:
+def _slice(run: AbstractInterpreter, root: Root, here: Here) -> Value:
     """Return a part of a sequence: of a list a new one, of an array a view."""
     held = list_elements(run, frozenset([root]), here)
     classes = classes_of(root, run.universe)
@@ -457,14 +465,14 @@ def _slice(run: Interpreter, root: Root, here: Here) -> Value:
     return held | {root}
 
 
-def _get_at(run: Interpreter, root: Root, position: int, here: Here) -> Value:
+def _get_at(run: AbstractInterpreter, root: Root, position: int, here: Here) -> Value:
     if isinstance(root, Fresh) and root.type is tuple:
         exact = run.heap.get(root.site, f"[{position}]")
         return exact | run.heap.get(root.site, ELEMENTS)
     return look_up(run, root, here)
 
 
-def unpack_value(run: Interpreter, one: ir.Unpack, here: Here) -> None:
+def unpack_value(run: AbstractInterpreter, one: ir.Unpack, here: Here) -> None:
     value = here.frame.registers[one.value]
     watch_iteration(run, value, here, given="known")
     parts = _take_parts(run, value, one.targets, one.star, here)
@@ -472,7 +480,7 @@ def unpack_value(run: Interpreter, one: ir.Unpack, here: Here) -> None:
 
 
 def _take_parts(
-    run: Interpreter,
+    run: AbstractInterpreter,
     value: Value,
     targets: tuple[str, ...],
     star: int | None,
@@ -492,13 +500,13 @@ def _take_parts(
     return parts
 
 
-def run_unpacking(run: Interpreter, value: Value, here: Here) -> None:
+def run_unpacking(run: AbstractInterpreter, value: Value, here: Here) -> None:
     """Run what `a, b = value` runs."""
     watch_iteration(run, value, here, given="known")
     list_elements(run, value, here)
 
 
-def match_shape(run: Interpreter, one: ir.Match, here: Here) -> Value:
+def match_shape(run: AbstractInterpreter, one: ir.Match, here: Here) -> Value:
     """Take a value apart that has the shape of a pattern."""
     registers = here.frame.registers
     value = registers[one.value]
@@ -522,11 +530,11 @@ def match_shape(run: Interpreter, one: ir.Match, here: Here) -> Value:
 
 
 def _match_class(
-    run: Interpreter, one: ir.Match, value: Value, here: Here
+    run: AbstractInterpreter, one: ir.Match, value: Value, here: Here
 ) -> list[Value]:
     classes = here.frame.registers[one.keys[0]]
     check_class(run, classes, value, here)
-    known = [r.obj for r in classes if isinstance(r, Known)]
+    known = [r.obj for r in classes if isinstance(r, Existing)]
     parts = []
     for place, name in enumerate(one.names):
         found = NOTHING if name else value
@@ -546,14 +554,14 @@ def _match_argument(cls: Any, number: int) -> str:
 def _has_at(root: Root, key: Any) -> bool:
     """Tell whether a table that exists already, of Python's own, has an entry."""
     match root:
-        case Known(obj=dict() as obj) if type(obj) is dict:
+        case Existing(obj=dict() as obj) if type(obj) is dict:
             return type(key) in (str, int, bytes) and key in obj
-        case Known(obj=list() | tuple() as obj) if type(obj) in (list, tuple):
+        case Existing(obj=list() | tuple() as obj) if type(obj) in (list, tuple):
             return type(key) is int and -len(obj) <= key < len(obj)
     return False
 
 
-def make_class(run: Interpreter, one: ir.MakeClass, here: Here) -> Value:
+def make_class(run: AbstractInterpreter, one: ir.MakeClass, here: Here) -> Value:
     """Define a class whose body is no more than methods and literals."""
     key, frame, name = (one, id(here.frame)), here.frame, one.body.name
     if key not in run.local_classes:
@@ -571,7 +579,7 @@ def make_class(run: Interpreter, one: ir.MakeClass, here: Here) -> Value:
         run.local_classes[key] = (made, frame)
         run.defined_in.update({id(each): frame for each in functions})
         run.universe = run.universe.with_class(made)
-    return frozenset([Known(run.local_classes[key][0], f"the class {name}")])
+    return frozenset([Existing(run.local_classes[key][0], f"the class {name}")])
 
 
 def _find_base(given: ir.Argument, frame: Frame) -> Any:
@@ -584,14 +592,14 @@ def _find_base(given: ir.Argument, frame: Frame) -> Any:
 def _find_only(register: ir.Register, frame: Frame) -> Any:
     """Return the one object that exists already and that a register holds."""
     match [*frame.registers[register]]:
-        case [Known(obj=obj)]:
+        case [Existing(obj=obj)]:
             return obj
-    made = frame.code.made_by(register)
+    made = frame.code.maker_of(register)
     msg = f"{'it' if made is None else made.text} is not known"
     raise NotBuiltError(msg)
 
 
-def import_module(run: Interpreter, one: ir.Import, here: Here) -> Value:
+def import_module(run: AbstractInterpreter, one: ir.Import, here: Here) -> Value:
     full = one.module.lstrip(".")
     is_relative = full != one.module
     module = sys.modules.get(full or str(one.attribute))
@@ -603,8 +611,8 @@ def import_module(run: Interpreter, one: ir.Import, here: Here) -> Value:
         return note_unknown_package(run, text, NOTHING, here)
     text = f"the module {full}"
     if one.top:
-        return frozenset([Known(sys.modules[full.partition(".")[0]], text)])
-    value: Value = frozenset([Known(module, text)])
+        return frozenset([Existing(sys.modules[full.partition(".")[0]], text)])
+    value: Value = frozenset([Existing(module, text)])
     return (
         value
         if one.attribute is None
@@ -623,7 +631,7 @@ def _may_be_users(module: str) -> bool:
     return spec.origin not in ("built-in", "frozen") and is_users_file(spec.origin)
 
 
-def execute(run: Interpreter, block: ir.Block, frame: Frame) -> None:
+def execute(run: AbstractInterpreter, block: ir.Block, frame: Frame) -> None:
     """Execute the instructions of a block."""
     frame.versions.append({})
     for one in block:
@@ -639,19 +647,19 @@ def execute(run: Interpreter, block: ir.Block, frame: Frame) -> None:
 # -- values
 
 
-def read_constant(run: Interpreter, one: ir.Const, here: Here) -> Value:
+def read_constant(run: AbstractInterpreter, one: ir.Const, here: Here) -> Value:
     if isinstance(one.value, type):  # of `assert`
         return read_existing(run, one.value, one.value.__name__, here)
     return frozenset([Plain(type(one.value))])
 
 
-def get_attribute(run: Interpreter, one: ir.GetAttribute, here: Here) -> Value:
+def get_attribute(run: AbstractInterpreter, one: ir.GetAttribute, here: Here) -> Value:
     value = here.frame.registers[one.value]
     read = read_method if one.called else read_attribute
     return read(run, value, one.name, here)
 
 
-def call_value(run: Interpreter, one: ir.Call, here: Here) -> Value:
+def call_value(run: AbstractInterpreter, one: ir.Call, here: Here) -> Value:
     registers = here.frame.registers
     callee = registers[one.function]
     match [*callee]:
@@ -659,14 +667,14 @@ def call_value(run: Interpreter, one: ir.Call, here: Here) -> Value:
             source = registers[one.arguments[0].value]
             return run.call_generator(closure, source, here)
     args = _collect_arguments(run, one, here)
-    sums = any(isinstance(r, Known) and r.obj is sum for r in callee)
+    sums = any(isinstance(r, Existing) and r.obj is sum for r in callee)
     if sums and one not in run.rounding and not are_whole_numbers(run, args):
         run.rounding.add(one)  # rounding tells the order
         run.growth += 1
     return run.call(callee, args, here)
 
 
-def _collect_arguments(run: Interpreter, one: ir.Call, here: Here) -> Arguments:
+def _collect_arguments(run: AbstractInterpreter, one: ir.Call, here: Here) -> Arguments:
     registers, args = here.frame.registers, Arguments()
     for each in one.arguments:
         value = registers[each.value]
@@ -684,12 +692,12 @@ def _collect_arguments(run: Interpreter, one: ir.Call, here: Here) -> Arguments:
     return args
 
 
-def make_function(_: Interpreter, one: ir.MakeFunction, here: Here) -> Value:
+def make_function(_: AbstractInterpreter, one: ir.MakeFunction, here: Here) -> Value:
     """Return a function that is defined here; it runs where it is called."""
     return frozenset([Closure(one, here.frame)])
 
 
-def yield_value(run: Interpreter, one: ir.Yield, here: Here) -> Value:
+def yield_value(run: AbstractInterpreter, one: ir.Yield, here: Here) -> Value:
     value, frame = here.frame.registers[one.value], here.frame
     given = iterate(run, value, here) if one.delegates else value
     if not given <= frame.yielded:
@@ -698,14 +706,14 @@ def yield_value(run: Interpreter, one: ir.Yield, here: Here) -> Value:
     return PLAIN | look_inside(run, value) if one.delegates else PLAIN
 
 
-def give_unknown(run: Interpreter, one: ir.Unknown, here: Here) -> Value:
+def give_unknown(run: AbstractInterpreter, one: ir.Unknown, here: Here) -> Value:
     return note_unknown(run, one.what, here)
 
 
 # -- assignment
 
 
-def store_value(run: Interpreter, one: ir.Store, here: Here) -> None:
+def store_value(run: AbstractInterpreter, one: ir.Store, here: Here) -> None:
     registers = here.frame.registers
     if one.name.startswith("%"):  # the value of a choice
         registers[one.name] = registers.get(one.name, NOTHING) | registers[one.value]
@@ -713,18 +721,18 @@ def store_value(run: Interpreter, one: ir.Store, here: Here) -> None:
         bind(run, one, registers[one.value], here)
 
 
-def delete_name(run: Interpreter, one: ir.Delete, here: Here) -> None:
+def delete_name(run: AbstractInterpreter, one: ir.Delete, here: Here) -> None:
     if one.scope != "local":
         bind(run, one, NOTHING, here)
 
 
-def set_attribute(run: Interpreter, one: ir.SetAttribute, here: Here) -> None:
+def set_attribute(run: AbstractInterpreter, one: ir.SetAttribute, here: Here) -> None:
     registers = here.frame.registers
     new = NOTHING if one.new is None else registers[one.new]
     assign_attribute(run, registers[one.value], one.name, new, here)
 
 
-def set_element(run: Interpreter, one: ir.SetElement, here: Here) -> None:
+def set_element(run: AbstractInterpreter, one: ir.SetElement, here: Here) -> None:
     registers = here.frame.registers
     run_operators(run, registers[one.index], here)
     new = NOTHING if one.new is None else registers[one.new]
@@ -733,7 +741,7 @@ def set_element(run: Interpreter, one: ir.SetElement, here: Here) -> None:
         _keep_keys(run, registers[one.value], registers[one.index])
 
 
-def _keep_keys(run: Interpreter, value: Value, index: Value) -> None:
+def _keep_keys(run: AbstractInterpreter, value: Value, index: Value) -> None:
     """Remember what a table that is made here has as keys."""
     for root in value:
         if isinstance(root, Fresh) and root.type not in _INDEXED:
@@ -743,20 +751,20 @@ def _keep_keys(run: Interpreter, value: Value, index: Value) -> None:
 # -- control
 
 
-def choose_block(run: Interpreter, one: ir.If, here: Here) -> None:
+def choose_block(run: AbstractInterpreter, one: ir.If, here: Here) -> None:
     run_implicit(run, here.frame.registers[one.test], "truth", here)
     execute(run, one.then, here.frame)
     execute(run, one.orelse, here.frame)
 
 
-def repeat_block(run: Interpreter, one: ir.While, here: Here) -> None:
+def repeat_block(run: AbstractInterpreter, one: ir.While, here: Here) -> None:
     execute(run, one.head, here.frame)
     run_implicit(run, here.frame.registers[one.test], "truth", here)
     execute(run, one.body, here.frame)
     execute(run, one.orelse, here.frame)
 
 
-def loop_over(run: Interpreter, one: ir.For, here: Here) -> None:
+def loop_over(run: AbstractInterpreter, one: ir.For, here: Here) -> None:
     frame = here.frame
     source = frame.registers[one.iterable]
     ordered = not _is_order_free(run, one, frame)
@@ -772,7 +780,7 @@ def loop_over(run: Interpreter, one: ir.For, here: Here) -> None:
     execute(run, one.orelse, frame)
 
 
-def _changes_outer(run: Interpreter, one: ir.For, frame: Frame) -> bool:
+def _changes_outer(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
     """Execute the body of a comprehension; tell whether it changes what stays behind.
 
     A list that a helper appends to shows in which order the helper was called.
@@ -790,7 +798,7 @@ def _changes_outer(run: Interpreter, one: ir.For, frame: Frame) -> bool:
     return not changed.isdisjoint(kept)
 
 
-def _is_order_free(run: Interpreter, one: ir.For, frame: Frame) -> bool:
+def _is_order_free(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
     """Tell whether the elements of a comprehension go where no order shows."""
     made, outer = one.into, frame
     if made is None:
@@ -801,7 +809,7 @@ def _is_order_free(run: Interpreter, one: ir.For, frame: Frame) -> bool:
         made = called.target if isinstance(called, ir.Call) else ""
     if _leaves_traces(one.body):
         return False
-    build = outer.code.made_by(made)
+    build = outer.code.maker_of(made)
     if isinstance(build, ir.Build) and build.kind == "set":
         return True
     users = [u for u in outer.code.users.get(made, ()) if not isinstance(u, ir.Add)]
@@ -813,13 +821,13 @@ def _is_order_free(run: Interpreter, one: ir.For, frame: Frame) -> bool:
                 and call not in run.rounding
                 and not any(each.name for each in given)
                 and all(
-                    isinstance(r, Known) and id(r.obj) in ORDER_FREE for r in callee
+                    isinstance(r, Existing) and id(r.obj) in ORDER_FREE for r in callee
                 )
             )
     return False
 
 
-def give_back(run: Interpreter, one: ir.Return, here: Here) -> None:
+def give_back(run: AbstractInterpreter, one: ir.Return, here: Here) -> None:
     """Add to what a function may return."""
     value, frame = here.frame.registers[one.value], here.frame
     if not value <= frame.returned:
@@ -827,28 +835,28 @@ def give_back(run: Interpreter, one: ir.Return, here: Here) -> None:
         run.growth += 1
 
 
-def raise_error(run: Interpreter, one: ir.Raise, here: Here) -> None:
+def raise_error(run: AbstractInterpreter, one: ir.Raise, here: Here) -> None:
     for each in (one.error, one.cause):
         if each is not None:
             raised = here.frame.registers[each]
             classes = frozenset(
                 root
                 for root in raised
-                if isinstance(root, Known) and isinstance(root.obj, type)
+                if isinstance(root, Existing) and isinstance(root.obj, type)
             )
             run.call(classes, Arguments(), here)
             _raise(run, raised - classes)
 
 
-def _raise(run: Interpreter, raised: Value) -> None:
-    """Remember the exceptions that were not made here: a handler may get them."""
-    kept = frozenset(root for root in raised if not isinstance(root, Fresh | Plain))
+def _raise(run: AbstractInterpreter, raised: Value) -> None:
+    """Remember the exceptions that were raised: a handler may get them."""
+    kept = frozenset(root for root in raised if not isinstance(root, Plain))
     if not kept <= run.raised:
         run.raised |= kept
         run.growth += 1
 
 
-def attempt_block(run: Interpreter, one: ir.Try, here: Here) -> None:
+def attempt_block(run: AbstractInterpreter, one: ir.Try, here: Here) -> None:
     frame = here.frame
     execute(run, one.body, frame)
     for handler in one.handlers:
@@ -864,11 +872,11 @@ def attempt_block(run: Interpreter, one: ir.Try, here: Here) -> None:
     execute(run, one.final, frame)
 
 
-def _kind_caught(run: Interpreter, caught: Value) -> type | None:
+def _kind_caught(run: AbstractInterpreter, caught: Value) -> type | None:
     """Return what an exception is that cannot be of a class of the user's."""
     for root in find_operands(run, caught):
         match root:
-            case Known(obj=type() as cls):
+            case Existing(obj=type() as cls):
                 if is_users_class(cls) or run.universe.subclasses_of(cls):
                     return None
             case Fresh(_, kind) if kind is tuple:
@@ -878,7 +886,7 @@ def _kind_caught(run: Interpreter, caught: Value) -> type | None:
     return LibraryObject
 
 
-def enter_context(run: Interpreter, one: ir.With, here: Here) -> None:
+def enter_context(run: AbstractInterpreter, one: ir.With, here: Here) -> None:
     manager = here.frame.registers[one.manager]
     entered: list[Value] = []
     for root in manager:
@@ -899,7 +907,7 @@ def enter_context(run: Interpreter, one: ir.With, here: Here) -> None:
     execute(run, one.body, here.frame)
 
 
-def pass_over(_run: Interpreter, _one: ir.Instruction, _here: Here) -> None:
+def pass_over(_run: AbstractInterpreter, _one: ir.Instruction, _here: Here) -> None:
     """Do nothing: every block is executed anyway."""
 
 
@@ -911,7 +919,7 @@ def _leaves_traces(block: ir.Block) -> bool:
 
 _VALUES: dict[type[ir.Instruction], Callable[[Any, Any, Here], Value]] = {
     ir.Const: read_constant,
-    ir.Load: load_name,
+    ir.LoadName: load_name,
     ir.Unary: apply_unary,
     ir.Binary: apply_binary,
     ir.Compare: compare_values,

@@ -150,7 +150,7 @@ class Universe:
             self._fields = {n for cls in self.classes for n in field_names(cls) or ()}
             for names in self.modules.values():
                 for parsed in files_of_globals(names):
-                    self._fields |= _stored_attributes(parsed)
+                    self._fields |= _find_stored_attributes(parsed)
         return name in self._fields
 
     def operators(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
@@ -194,7 +194,7 @@ class Universe:
         if package == "numpy":  # its functions are C, and too many to look at
             return None
         if package not in self._patched:
-            self._patched[package] = _patched_part(package)
+            self._patched[package] = _find_patched_part(package)
         part = self._patched[package]
         return None if part is None else f"{part} was replaced by code of the program"
 
@@ -221,10 +221,10 @@ def _functions_of(classes: Iterable[type]) -> dict[str, list[types.FunctionType]
     return {name: list(functions) for name, functions in found.items()}
 
 
-def _patched_part(package: str) -> str | None:
+def _find_patched_part(package: str) -> str | None:
     """Return the name of a function in a loaded package that is the user's, if any.
 
-    >>> _patched_part("json") is None
+    >>> _find_patched_part("json") is None
     True
     """
     for name, module in list(sys.modules.items()):
@@ -280,7 +280,7 @@ def subclasses(cls: type) -> list[type]:
 
 
 @functools.lru_cache(maxsize=512)
-def _stored_attributes(parsed: SourceFile) -> frozenset[str]:
+def _find_stored_attributes(parsed: SourceFile) -> frozenset[str]:
     """Return every attribute that is assigned anywhere in a file."""
     return frozenset(
         node.attr

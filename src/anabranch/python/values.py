@@ -46,19 +46,19 @@ class LibraryObject:
     """Stands for the class of an object of Python's or a package's, whichever it is."""
 
 
-class Scalar:
+class SomeScalar:
     """Stands for the class of an immutable value of Python's, whichever it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class InputPart:
     """The input item, or anything reached from it; `type` is its annotation."""
 
     type: Any = None
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedPart:
     """Something inside of `target`, an object that outlives the call."""
 
     text: str
@@ -66,7 +66,7 @@ class Shared:
     kinds: frozenset[type] | None = None  # of which types it may be, if that is known
 
 
-class Known:
+class Existing:
     """An object that exists already: a global, a captured variable, a default.
 
     `variable` is the one that it was read from, if it was.
@@ -80,14 +80,14 @@ class Known:
         self.variable = variable
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Known) and self.obj is other.obj
+        return isinstance(other, Existing) and self.obj is other.obj
 
     def __hash__(self) -> int:
         return id(self.obj)
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundMethod:
     """A function of the user's, bound to the object that it is a method of."""
 
     owner: Root
@@ -130,7 +130,16 @@ class Lost:
 
 
 Root: TypeAlias = (
-    Plain | Fresh | Input | Shared | Known | Bound | Method | Closure | Parent | Lost
+    Plain
+    | Fresh
+    | InputPart
+    | SharedPart
+    | Existing
+    | BoundMethod
+    | Method
+    | Closure
+    | Parent
+    | Lost
 )
 Value: TypeAlias = frozenset[Root]
 
@@ -332,7 +341,7 @@ class Here:
     def arguments(self) -> list[Instruction | None]:
         """The instructions that gave the arguments, if it is a call."""
         given = self.step.arguments if isinstance(self.step, Call) else ()
-        return [self.frame.code.made_by(each.value) for each in given]
+        return [self.frame.code.maker_of(each.value) for each in given]
 
 
 @dataclass
@@ -406,13 +415,13 @@ def scope_id(scope: Any) -> int:
 
 
 @dataclass(eq=False)
-class Interpreter(ABC):
+class AbstractInterpreter(ABC):
     """What has been learnt about one operator's code, while it is followed."""
 
     universe: Universe
     found: Findings = field(default_factory=Findings)
     growth: int = 0  # how often a variable gained a possibility
-    raised: Value = NOTHING  # exceptions that existed before they were raised
+    raised: Value = NOTHING  # exceptions, wherever they were made
     changed_sites: set[int] = field(default_factory=set)  # of objects made here
     opaque_sites: set[int] = field(default_factory=set)  # of which nothing is known
     unordered_sites: set[int] = field(default_factory=set)  # sets made of sets

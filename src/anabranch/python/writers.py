@@ -86,7 +86,7 @@ class Writers:
         """Return where an attribute of that name is assigned after construction."""
         for names in self.modules.values():
             for parsed in files_of_globals(names):
-                for function, node in _assigned(parsed).get(name, ()):
+                for function, node in _find_assigned(parsed).get(name, ()):
                     owner = getattr(node.value, "id", "")
                     is_module = isinstance(names.get(owner), types.ModuleType)
                     if is_module >= of_module and self._may_run(
@@ -177,7 +177,7 @@ def _rebindings(
 
 
 @functools.lru_cache(maxsize=512)
-def _assigned(
+def _find_assigned(
     parsed: SourceFile,
 ) -> dict[str, list[tuple[FunctionNode, ast.Attribute]]]:
     """Return the attributes that functions assign, apart from constructors."""

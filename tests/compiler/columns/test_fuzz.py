@@ -16,8 +16,8 @@ import anabranch as ab
 from anabranch.compiler.columns.find_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.errors import OperatorError
+from anabranch.graph.traits import Traits
 from anabranch.language.drafts import build_graph
-from anabranch.python.traits import Traits
 from anabranch.runtime.columns import chain as chains
 from anabranch.runtime.columns.column import UnfitError
 from anabranch.runtime.columns.program_segments import ProgramSegments

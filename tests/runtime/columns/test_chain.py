@@ -10,9 +10,9 @@ import pytest
 import anabranch as ab
 from anabranch.compiler.columns.find_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
+from anabranch.graph.traits import Traits
 from anabranch.language.drafts import build_graph
 from anabranch.operators.stateless import WINDOW
-from anabranch.python.traits import Traits
 from anabranch.runtime.columns.chain import ColumnChain
 from anabranch.runtime.columns.column import UnfitError
 from anabranch.runtime.columns.tier import ChainTier

@@ -14,13 +14,13 @@ from anabranch.compiler.columns.find_columns import find_columns
 from anabranch.compiler.options import Target
 from anabranch.graph.graph import Graph
 from anabranch.graph.kind import SinkKind
+from anabranch.graph.traits import Traits
 from anabranch.operators.clock import EventTime
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.operators.stateless import Union
 from anabranch.plan.column_kernels import RunsAs
 from anabranch.plan.plan import Element
 from anabranch.plan.segments import divide_into_segments, is_line, why_not_in_segments
-from anabranch.python.traits import Traits
 
 Together = Sequence[Sequence[str]]  # operators that share something
 

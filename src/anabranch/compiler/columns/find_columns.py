@@ -27,6 +27,7 @@ from anabranch.compiler.columns.write_kernel import (
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.traits import Traits
 from anabranch.graph.types import parameter_type
 from anabranch.operators.custom import Scan
 from anabranch.operators.stateless import (
@@ -39,8 +40,7 @@ from anabranch.operators.stateless import (
 )
 from anabranch.operators.windows import Aggregate
 from anabranch.plan.column_kernels import ColumnKernel, ColumnShape, RunsAs
-from anabranch.python.source import shown_path
-from anabranch.python.traits import Traits
+from anabranch.python.source import path_to_show
 
 KnownShapes = Mapping[str, ColumnShape]  # operator -> the shape of its outputs
 _KEYS = {"int", "bool", "str", "bytes", "enum", "datetime", "date", "timedelta", "none"}
@@ -110,7 +110,7 @@ def _kernel(op: Op, traits: Traits, known: KnownShapes) -> ColumnKernel:
         return _write(op, function, takes)
     except NoColumnsError as refused:
         code = _plain(function).__code__
-        file = shown_path(code.co_filename)
+        file = path_to_show(code.co_filename)
         line = refused.line or code.co_firstlineno
         msg = f"{describe_function(function)} {refused} ({file}:{line})"
         raise NoColumnsError(msg) from refused

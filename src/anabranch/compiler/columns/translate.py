@@ -448,7 +448,7 @@ class FunctionText(Arithmetic):
         match one:
             case ir.Const(target=target, value=value):
                 names[target] = Known(value)
-            case ir.Load(target=target, name=name, scope=scope):
+            case ir.LoadName(target=target, name=name, scope=scope):
                 names[target] = self._load(name, scope)
             case ir.Store(name=name, scope="local", value=value):
                 found = self._get(value)
@@ -643,7 +643,7 @@ class FunctionText(Arithmetic):
         if first.type is None:
             return first.body
         match first.head:
-            case (ir.Load(name=name, scope="global"),):
+            case (ir.LoadName(name=name, scope="global"),):
                 found = self.frame.scope.get(name, getattr(builtins, name, None))
                 if found in (ZeroDivisionError, ArithmeticError, Exception):
                     return first.body

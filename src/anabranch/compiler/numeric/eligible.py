@@ -21,11 +21,11 @@ from anabranch.compiler.numeric.kernels import (
 from anabranch.compiler.numeric.values import KIND_OF, RefusedError
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op
+from anabranch.graph.traits import Traits
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.sources import FromIterable
 from anabranch.operators.stateless import FlatMap, Map, describe_function
 from anabranch.plan.plan import ArrayColumn, ArrayKernel
-from anabranch.python.traits import Traits
 
 
 @dataclass(frozen=True)

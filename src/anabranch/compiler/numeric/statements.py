@@ -50,7 +50,7 @@ from anabranch.compiler.numeric.values import (
     negate,
     truth,
 )
-from anabranch.python.source import shown_path
+from anabranch.python.source import path_to_show
 
 
 def copy_frame(trace: Trace, frame: CallFrame) -> CallFrame:
@@ -525,6 +525,6 @@ def _note_place(step: Any, frame: CallFrame) -> Iterator[None]:
         yield
     except RefusedError as refused:
         if not refused.place and isinstance(step, ast.AST):
-            filename = shown_path(frame.function.__code__.co_filename)
+            filename = path_to_show(frame.function.__code__.co_filename)
             refused.place = f"{filename}:{getattr(step, 'lineno', 0)}"
         raise

@@ -35,7 +35,7 @@ from anabranch.language.loop.variables import (
 from anabranch.language.stream import Stream, source
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.python.objects import is_scalar
-from anabranch.python.source import file_of, node_of, shown_path
+from anabranch.python.source import file_of, node_of, path_to_show
 
 Made = TypeVar("Made", Stream, Result)
 
@@ -91,7 +91,7 @@ class Loop:
     @functools.cached_property
     def _read(self) -> tuple[MarkedLoop, Wiring, Callable[..., Parts]]:
         code = self._function.__code__
-        place = LoopPlace(shown_path(code.co_filename), self._function.__name__)
+        place = LoopPlace(path_to_show(code.co_filename), self._function.__name__)
         node, parsed = node_of(code), file_of(code.co_filename)
         if parsed is None or not isinstance(node, ast.FunctionDef):
             reason = "its source is not at hand, so its stages cannot be found"

@@ -36,10 +36,10 @@ from anabranch.python.values import (
     ELEMENTS,
     Arguments,
     Effect,
+    Existing,
     Findings,
     Fresh,
     Heap,
-    Known,
     Read,
     Value,
 )
@@ -284,7 +284,7 @@ class _Walk:
         self, one: ir.Instruction, sure: frozenset[str]
     ) -> Sure:
         match one:
-            case ir.Load(name=name):
+            case ir.LoadName(name=name):
                 self._read(name, one.line, sure)
             case ir.Store(name=name):
                 return self._bind(name, one.line, sure)
@@ -331,7 +331,7 @@ class _Walk:
         ends = True
         if isinstance(one, ir.While):
             sure = self.block(one.head, sure) or frozenset()
-            made = self.function.made_by(one.test)
+            made = self.function.maker_of(one.test)
             ends = not (isinstance(made, ir.Const) and made.value)
         self.block(one.body, sure)
         broken = self._breaks.pop()
@@ -342,9 +342,9 @@ class _Walk:
 
     def _swallows(self, one: ir.With) -> bool:
         """Tell whether a context manager may go on behind its block after an error."""
-        match self.function.made_by(one.manager):
+        match self.function.maker_of(one.manager):
             case ir.Call(function=called):
-                made = self.function.made_by(called)
+                made = self.function.maker_of(called)
                 return _SWALLOWS in getattr(made, "name", "")
         return False
 
@@ -362,7 +362,7 @@ class _Walk:
         """Note the variables that a function sees which is made here."""
         for one in ir.walk(made.body):
             match one:
-                case ir.Load(name=name) if name not in made.own and "%" not in name:
+                case ir.LoadName(name=name) if name not in made.own and "%" not in name:
                     self._read(name, one.line, sure)
                     if kept:
                         self.captured.setdefault(name, one.line)
@@ -378,7 +378,7 @@ class _Walk:
 
     def _uses_up(self, user: ir.Instruction) -> bool:
         if isinstance(user, ir.Call):
-            made = self.function.made_by(user.function)
+            made = self.function.maker_of(user.function)
             if getattr(made, "name", "") in _EAGER:
                 return True
         return isinstance(user, ir.Call | ir.Build) and self._is_used_up(user.target)
@@ -426,7 +426,7 @@ def why_given_again(graph: Graph, source: str) -> LoopError | None:
     if effect is None:
         return None
     for root in _inside(found.heap, _inside(found.heap, value)):
-        if not isinstance(root, Known) or is_scalar(root.obj):
+        if not isinstance(root, Existing) or is_scalar(root.obj):
             continue
         if isinstance(root.obj, (*CALLABLES, types.ModuleType, type)):
             continue

@@ -1,22 +1,15 @@
-"""What a value that exists already is, what it holds, and what differs between processes.
+"""What can be reached from a value, what runs on the way, and what processes differ in.
 
-What a value that exists already is, what it holds, and what runs on access.
+Only classes of the user's can run code on access: `__getitem__`, `__iter__`, `__add__` and
+so on are followed like calls. For a value of unknown type every class of the program that
+defines the name is a candidate.
 
-Only classes of the user's can run code here: `__getitem__`, `__iter__`, `__add__` and
-so on are followed like calls. For a value of unknown type every class of the program
-that defines the name is a candidate.
-
-What differs from one process to the next although no code says so.
-
-The hash of a text is drawn anew in every process, so a set of texts is gone through in
-another order there; and an object without a `__repr__` of its own is shown with its
-address. Numbers, and tuples of numbers, have the same hash everywhere.
-
-What depends on whether two names stand for one object.
-
-An item that was sent to another process is a copy: it is no longer the object that a
-global stands for. `is` tells them apart, and so does everything that falls back on it:
-`==` of objects without an `__eq__`, and a NaN in a container.
+Two things differ from one process to the next although no code says so. The hash of a text
+is drawn anew, so a set of texts is gone through in another order, and an object without a
+`__repr__` of its own is shown with its address; numbers, and tuples of numbers, have the
+same hash everywhere. And an item that was sent is a copy, no longer the object that a
+global stands for: `is` tells them apart, and so does whatever falls back on it, as `==` of
+objects without an `__eq__` and a NaN in a container.
 """
 
 from __future__ import annotations
@@ -44,8 +37,6 @@ from anabranch.python.objects import (
     class_attribute,
     contents,
     function_in,
-    held_by,
-    held_objects,
     holds_nan,
     holds_set,
     is_instance_of_users,
@@ -53,23 +44,25 @@ from anabranch.python.objects import (
     is_scalar_type,
     is_users_class,
     is_users_code,
+    list_held,
     methods_run_by,
     parts_of_object,
     types_in,
+    walk_held,
 )
 from anabranch.python.values import (
     LOST,
     MADE,
     PLAIN,
+    AbstractInterpreter,
     Arguments,
-    Bound,
+    BoundMethod,
     Change,
     Closure,
+    Existing,
     Fresh,
     Here,
-    Input,
-    Interpreter,
-    Known,
+    InputPart,
     LibraryObject,
     Lost,
     Method,
@@ -77,7 +70,7 @@ from anabranch.python.values import (
     Place,
     Plain,
     Root,
-    Shared,
+    SharedPart,
     Value,
     join,
 )
@@ -86,7 +79,7 @@ from anabranch.python.values import (
 TABLES = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)
 
 
-def note_unknown(run: Interpreter, text: str, here: Here) -> Value:
+def note_unknown(run: AbstractInterpreter, text: str, here: Here) -> Value:
     """Record that something cannot be followed: any function may run."""
     at = here.place
     run.found.effect("unknown", text, at)
@@ -94,7 +87,7 @@ def note_unknown(run: Interpreter, text: str, here: Here) -> Value:
     return LOST
 
 
-def note_unknown_code(run: Interpreter, text: str, here: Here) -> Value:
+def note_unknown_code(run: AbstractInterpreter, text: str, here: Here) -> Value:
     """Record that code runs which cannot be read: it may do anything."""
     at = here.place
     run.found.effect("unknown", text, at)
@@ -103,7 +96,7 @@ def note_unknown_code(run: Interpreter, text: str, here: Here) -> Value:
 
 
 def note_unknown_package(
-    run: Interpreter, text: str, given: Value, here: Here
+    run: AbstractInterpreter, text: str, given: Value, here: Here
 ) -> Value:
     """Record that a package runs of which nothing is known but what it is given."""
     run.found.effect("unknown", text, here.place)
@@ -111,41 +104,41 @@ def note_unknown_package(
     return MADE
 
 
-def escape(run: Interpreter, given: Value, here: Here) -> None:
+def escape(run: AbstractInterpreter, given: Value, here: Here) -> None:
     """Record that values are out of sight: whoever has them may change them."""
     at = here.place
     for root in find_reachable(run, given):
         match root:
-            case Known(obj=obj):
+            case Existing(obj=obj):
                 _escape_existing(run, obj, at)
-            case Bound(owner=Known(obj=obj)) | Method(owner=Known(obj=obj)):
+            case BoundMethod(owner=Existing(obj=obj)) | Method(owner=Existing(obj=obj)):
                 _escape_existing(run, obj, at)
-            case Shared(_, target) if target:
+            case SharedPart(_, target) if target:
                 run.found.changes.setdefault(target, Change(None, *at))
-            case Parent(owner=Known(obj=obj)):
+            case Parent(owner=Existing(obj=obj)):
                 _escape_existing(run, obj, at)
             case Lost(made=False):
                 run.found.writes_anything = run.found.writes_anything or at
 
 
-def _escape_existing(run: Interpreter, obj: Any, at: Place) -> None:
+def _escape_existing(run: AbstractInterpreter, obj: Any, at: Place) -> None:
     if isinstance(obj, types.ModuleType):
         run.found.writes_anything = run.found.writes_anything or at
         return
-    for each in held_objects(obj):
+    for each in walk_held(obj):
         run.found.escape(each, at)
 
 
-def read_existing(run: Interpreter, obj: Any, text: str, here: Here) -> Value:
+def read_existing(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> Value:
     """Return the value of an object that was there before the call."""
     if is_scalar(obj) and not holds_set(obj):
         nan = holds_nan(obj)
-        return frozenset([Known(obj, text) if nan else Plain(type(obj))])
+        return frozenset([Existing(obj, text) if nan else Plain(type(obj))])
     if isinstance(obj, types.MethodType) and isinstance(
         obj.__func__, types.FunctionType
     ):
         owner = read_existing(run, obj.__self__, text, here)
-        return frozenset(Bound(root, obj.__func__) for root in owner)
+        return frozenset(BoundMethod(root, obj.__func__) for root in owner)
     facts = facts_of(type(obj))
     if (
         isinstance(obj, (*CALLABLES, *CONTAINERS, types.ModuleType))
@@ -159,7 +152,7 @@ def read_existing(run: Interpreter, obj: Any, text: str, here: Here) -> Value:
         foreign = run.universe.foreign_part(obj, can_be_shared)
         if foreign is not None:
             return _read_foreign(run, obj, f"{text} holds a {foreign}", here)
-        return frozenset([Known(obj, text)])
+        return frozenset([Existing(obj, text)])
     why = why_impure(type(obj))
     if why is not None:
         run.found.effect("impure", f"{text} {why}", here.place)
@@ -170,7 +163,7 @@ def read_existing(run: Interpreter, obj: Any, text: str, here: Here) -> Value:
     return _read_foreign(run, obj, what, here)
 
 
-def _read_foreign(run: Interpreter, obj: Any, text: str, here: Here) -> Value:
+def _read_foreign(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> Value:
     """Return an object of a package's; using it may change it."""
     run.found.effect("unknown", text, here.place)
     run.found.touch(text, obj, here.place)
@@ -178,42 +171,42 @@ def _read_foreign(run: Interpreter, obj: Any, text: str, here: Here) -> Value:
     return MADE
 
 
-def list_elements(run: Interpreter, value: Value, here: Here) -> Value:
+def list_elements(run: AbstractInterpreter, value: Value, here: Here) -> Value:
     """Return what indexing or iterating a value may give."""
     return join(_list_elements_of(run, root, here) for root in value)
 
 
-def look_up(run: Interpreter, root: Root, here: Here) -> Value:
+def look_up(run: AbstractInterpreter, root: Root, here: Here) -> Value:
     """Return what a key or an index may give."""
     if isinstance(root, Fresh) and root.type in TABLES:
         return run.heap.values(root.site)
     return _list_elements_of(run, root, here)
 
 
-def _list_elements_of(run: Interpreter, root: Root, here: Here) -> Value:
+def _list_elements_of(run: AbstractInterpreter, root: Root, here: Here) -> Value:
     match root:
         case Fresh(site):
             ran = _run_access(run, root, here)
             return run.heap.elements(site) | ran
-        case Input(kind):
+        case InputPart(kind):
             ran = _run_access(run, root, here)
             return ran.union(parts_of_annotation(kind, run.universe))
-        case Known(obj=obj, text=text):
+        case Existing(obj=obj, text=text):
             return _list_elements_of_existing(run, root, obj, text, here)
-        case Shared():
+        case SharedPart():
             return _run_access(run, root, here) | {root}
         case Lost():
             return frozenset([root])
     return PLAIN
 
 
-def _run_access(run: Interpreter, root: Root, here: Here) -> Value:
+def _run_access(run: AbstractInterpreter, root: Root, here: Here) -> Value:
     ran = run_special(run, root, IMPLICIT["element"], here)
     return ran | look_inside(run, ran)  # what `__iter__` gives is gone through
 
 
 def _list_elements_of_existing(
-    run: Interpreter, root: Known, obj: Any, text: str, here: Here
+    run: AbstractInterpreter, root: Existing, obj: Any, text: str, here: Here
 ) -> Value:
     inside = f"what lies in {text}"
     if isinstance(obj, collections.defaultdict):
@@ -233,33 +226,33 @@ def _list_elements_of_existing(
         facts = facts_of(type(obj))
         is_table = facts is not None and facts.open  # its columns are like it
         like = frozenset([type(obj)]) if is_table else None
-        return ran | frozenset([Shared(inside, id(obj), like)])
+        return ran | frozenset([SharedPart(inside, id(obj), like)])
     held = contents(obj)
     if held is None:
         kinds = types_in(obj)
         flat = kinds and all(map(is_scalar_type, kinds))
-        within = Shared(inside, id(obj), run.universe.kinds_within(obj))
+        within = SharedPart(inside, id(obj), run.universe.kinds_within(obj))
         return ran | (PLAIN if flat else frozenset([within]))
     return ran | join(read_existing(run, each, inside, here) for each in held)
 
 
-def look_inside(run: Interpreter, value: Value) -> Value:
+def look_inside(run: AbstractInterpreter, value: Value) -> Value:
     """Return what can be reached from a value in one step, running nothing."""
     found: set[Root] = set()
     for root in value:
         match root:
             case Fresh(site):
                 found |= run.heap.inside(site)
-            case Input(kind):
+            case InputPart(kind):
                 found.update(parts_of_annotation(kind, run.universe))
-            case Known(obj=obj, text=text) if not isinstance(obj, CALLABLES):
+            case Existing(obj=obj, text=text) if not isinstance(obj, CALLABLES):
                 found |= _look_inside_existing(run, obj, f"what lies in {text}")
-            case Shared():
+            case SharedPart():
                 found.add(root)
     return frozenset(found)
 
 
-def _look_inside_existing(run: Interpreter, obj: Any, text: str) -> Value:
+def _look_inside_existing(run: AbstractInterpreter, obj: Any, text: str) -> Value:
     if isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
         return PLAIN
     listed = contents(obj) if isinstance(obj, CONTAINERS) else None
@@ -268,17 +261,17 @@ def _look_inside_existing(run: Interpreter, obj: Any, text: str) -> Value:
     kinds = None
     if isinstance(obj, CONTAINERS) or is_instance_of_users(obj):
         kinds = run.universe.kinds_within(obj)
-    return frozenset([Shared(text, id(obj), kinds)])
+    return frozenset([SharedPart(text, id(obj), kinds)])
 
 
-def find_reachable(run: Interpreter, value: Value) -> Value:
+def find_reachable(run: AbstractInterpreter, value: Value) -> Value:
     """Return a value with all that can be reached from it, running nothing."""
     while not (more := look_inside(run, value)) <= value:
         value |= more
     return value
 
 
-def find_operands(run: Interpreter, value: Value) -> Value:
+def find_operands(run: AbstractInterpreter, value: Value) -> Value:
     """Return whatever a builtin may apply operators to; only their classes count.
 
     Of an object that exists this is what it holds now, of others what they may.
@@ -290,17 +283,17 @@ def find_operands(run: Interpreter, value: Value) -> Value:
         if root in found:
             continue
         found.add(root)
-        if not isinstance(root, Known):
+        if not isinstance(root, Existing):
             waiting.extend(look_inside(run, frozenset([root])))
         elif (listed := parts_of_object(root.obj)) is not None:
-            waiting.extend(Known(each, root.text) for each in listed)
+            waiting.extend(Existing(each, root.text) for each in listed)
         elif isinstance(root.obj, CONTAINERS):
-            waiting.append(Shared(root.text, id(root.obj)))
+            waiting.append(SharedPart(root.text, id(root.obj)))
     return frozenset(found)
 
 
 def run_special(
-    run: Interpreter,
+    run: AbstractInterpreter,
     root: Root,
     names: Iterable[str],
     here: Here,
@@ -314,7 +307,7 @@ def run_special(
                 text = f"{here.text} runs {function.__qualname__} of a package"
                 ran.append(note_unknown(run, text, here))
                 continue
-            callee: Value = frozenset([Bound(root, function)])
+            callee: Value = frozenset([BoundMethod(root, function)])
             given = args or Arguments(rest=frozenset([root, Plain()]))
             ran.append(run.call(callee, given, here))
             _run_on_result(run, ran[-1], function, here)
@@ -322,7 +315,7 @@ def run_special(
 
 
 def _run_on_result(
-    run: Interpreter, result: Value, function: types.FunctionType, here: Here
+    run: AbstractInterpreter, result: Value, function: types.FunctionType, here: Here
 ) -> None:
     """Run what Python runs on the result of a special method: is it true, the next."""
     names = RESULTS.get(function.__name__)
@@ -331,7 +324,7 @@ def _run_on_result(
             run_special(run, root, names or (), here)
 
 
-def run_builtin(run: Interpreter, obj: Any, value: Value, here: Here) -> None:
+def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) -> None:
     """Run the special methods that a function of Python's may run on its arguments."""
     names = BUILTINS.get(obj) if isinstance(obj, Hashable) else None
     if names is None:
@@ -342,18 +335,18 @@ def run_builtin(run: Interpreter, obj: Any, value: Value, here: Here) -> None:
         run_special(run, root, names, here, args)
 
 
-def run_operators(run: Interpreter, value: Value, here: Here) -> None:
+def run_operators(run: AbstractInterpreter, value: Value, here: Here) -> None:
     """Run every special method that a builtin may run on a value or its parts."""
     args = Arguments(rest=find_reachable(run, value) | PLAIN)
     for root in find_operands(run, value):
         classes = classes_of(root, run.universe)
         for function in run.universe.operators(classes):
-            ran = run.call(frozenset([Bound(root, function)]), args, here)
+            ran = run.call(frozenset([BoundMethod(root, function)]), args, here)
             _run_on_result(run, ran, function, here)
 
 
 def find_candidates(
-    run: Interpreter, root: Root, name: str
+    run: AbstractInterpreter, root: Root, name: str
 ) -> Sequence[types.FunctionType]:
     """Return the functions of the user's that `name` may mean for a value."""
     classes = classes_of(root, run.universe)
@@ -424,7 +417,7 @@ def _is_made_of_numbers(obj: Any) -> bool:
 
 
 def watch_iteration(
-    run: Interpreter, value: Value, here: Here, *, given: Sure = "perhaps"
+    run: AbstractInterpreter, value: Value, here: Here, *, given: Sure = "perhaps"
 ) -> None:
     """Record that the order of a value's elements matters here, if it is a set.
 
@@ -434,7 +427,7 @@ def watch_iteration(
     unordered = [
         root for root in value if _is_set(run, root, given) and _is_unordered(run, root)
     ]
-    run.found.orders_items |= any(isinstance(root, Input) for root in unordered)
+    run.found.orders_items |= any(isinstance(root, InputPart) for root in unordered)
     if unordered:
         text = (
             f"{here.text} depends on the order of a set, which differs from "
@@ -443,7 +436,7 @@ def watch_iteration(
         run.found.effect("impure", text, here.place)
 
 
-def _is_set(run: Interpreter, root: Root, given: Sure) -> bool:
+def _is_set(run: AbstractInterpreter, root: Root, given: Sure) -> bool:
     if given == "perhaps":
         return True
     classes = classes_of(root, run.universe)
@@ -451,7 +444,7 @@ def _is_set(run: Interpreter, root: Root, given: Sure) -> bool:
     return any(is_set) if given == "known" else bool(is_set) and all(is_set)
 
 
-def watch_call(run: Interpreter, obj: Any, args: Arguments, here: Here) -> None:
+def watch_call(run: AbstractInterpreter, obj: Any, args: Arguments, here: Here) -> None:
     """Look at what a function of Python's is given."""
     if id(obj) in _SHOWING:
         watch_text(run, args.all(), here)
@@ -467,7 +460,7 @@ def watch_call(run: Interpreter, obj: Any, args: Arguments, here: Here) -> None:
         watch_iteration(run, args.all(), here, given=given)
 
 
-def _watch_comparison(run: Interpreter, value: Value, here: Here) -> None:
+def _watch_comparison(run: AbstractInterpreter, value: Value, here: Here) -> None:
     """Record that the least of a set is taken where some members are incomparable."""
     for root in value:
         if not _is_set(run, root, "known") or not _is_unordered(run, root):
@@ -479,7 +472,7 @@ def _watch_comparison(run: Interpreter, value: Value, here: Here) -> None:
 
 
 def watch_method(
-    run: Interpreter, owner: Root, name: str, args: Arguments, here: Here
+    run: AbstractInterpreter, owner: Root, name: str, args: Arguments, here: Here
 ) -> None:
     """Look at what a method is called on, and with."""
     classes = classes_of(owner, run.universe) or frozenset()
@@ -494,7 +487,7 @@ def watch_method(
         watch_text(run, frozenset([owner]), here)
 
 
-def watch_text(run: Interpreter, value: Value, here: Here) -> None:
+def watch_text(run: AbstractInterpreter, value: Value, here: Here) -> None:
     """Record that a value is shown as text, where that tells more than it should."""
     watch_iteration(run, find_operands(run, value), here, given="known")
     for root in find_operands(run, value):
@@ -503,10 +496,10 @@ def watch_text(run: Interpreter, value: Value, here: Here) -> None:
             run.found.effect("impure", text, here.place)
 
 
-def _shows_address(run: Interpreter, root: Root, *, inside: bool) -> bool:
-    if isinstance(root, Closure | Bound | Method):
+def _shows_address(run: AbstractInterpreter, root: Root, *, inside: bool) -> bool:
+    if isinstance(root, Closure | BoundMethod | Method):
         return True
-    if isinstance(root, Known) and isinstance(root.obj, _FUNCTIONS):
+    if isinstance(root, Existing) and isinstance(root.obj, _FUNCTIONS):
         return True
     names = _TEXTS[:1] if inside else _TEXTS
     return any(
@@ -517,7 +510,7 @@ def _shows_address(run: Interpreter, root: Root, *, inside: bool) -> bool:
     )
 
 
-def are_whole_numbers(run: Interpreter, args: Arguments) -> bool:
+def are_whole_numbers(run: AbstractInterpreter, args: Arguments) -> bool:
     """Tell whether a sum of the arguments is the same in any order."""
     return all(
         isinstance(each, Plain) and each.type in (int, bool)
@@ -526,7 +519,7 @@ def are_whole_numbers(run: Interpreter, args: Arguments) -> bool:
     )
 
 
-def _is_unordered(run: Interpreter, root: Root) -> bool:
+def _is_unordered(run: AbstractInterpreter, root: Root) -> bool:
     """Tell whether a value may be a set that another process orders otherwise.
 
     A set that was made elsewhere is built anew when it is sent, and its order then
@@ -537,7 +530,7 @@ def _is_unordered(run: Interpreter, root: Root) -> bool:
         return _may_be_set(run, root)
     if not any(issubclass(each, _SETS) for each in classes):
         return False
-    if isinstance(root, Known):
+    if isinstance(root, Existing):
         return not _is_rebuilt_alike(root.obj)
     if not isinstance(root, Fresh) or root.site in run.unordered_sites:
         return True
@@ -546,23 +539,23 @@ def _is_unordered(run: Interpreter, root: Root) -> bool:
     )
 
 
-def _may_be_set(run: Interpreter, root: Root) -> bool:
+def _may_be_set(run: AbstractInterpreter, root: Root) -> bool:
     """Tell whether a value whose class is not known may be a set."""
     match root:
-        case Input():
+        case InputPart():
             return run.universe.arriving.sets
         case Fresh(site):  # what a function made of a set may be a set again
             inside = find_operands(run, run.heap.inside(site)) - {root}
             return any(
                 _is_unordered(run, each)
                 for each in inside
-                if isinstance(each, Input | Known | Shared)
+                if isinstance(each, InputPart | Existing | SharedPart)
                 or (classes_of(each, run.universe) or frozenset()) & {*_SETS}
             )
     return False
 
 
-def remember_order(run: Interpreter, value: Value, made: int) -> None:
+def remember_order(run: AbstractInterpreter, value: Value, made: int) -> None:
     """Note that a set which is made here takes over the order of another one."""
     if made not in run.unordered_sites and any(
         map(functools.partial(_is_unordered, run), value)
@@ -570,20 +563,20 @@ def remember_order(run: Interpreter, value: Value, made: int) -> None:
         run.unordered_sites.add(made)
 
 
-def _find_members(run: Interpreter, root: Root) -> Value:
+def _find_members(run: AbstractInterpreter, root: Root) -> Value:
     match root:
-        case Known(obj=obj):
+        case Existing(obj=obj):
             listed = contents(obj)
             if listed is None:
                 return frozenset([Plain()])
             return frozenset(
-                Known(each, "") if isinstance(each, tuple) else Plain(type(each))
+                Existing(each, "") if isinstance(each, tuple) else Plain(type(each))
                 for each in listed
             )
     return look_inside(run, frozenset([root]))
 
 
-def _has_steady_hash(run: Interpreter, root: Root) -> bool:
+def _has_steady_hash(run: AbstractInterpreter, root: Root) -> bool:
     match root:
         case Plain(kind):
             return kind in _NUMBERS
@@ -591,11 +584,11 @@ def _has_steady_hash(run: Interpreter, root: Root) -> bool:
             return all(
                 map(functools.partial(_has_steady_hash, run), _find_members(run, root))
             )
-        case Known(obj=tuple()):
+        case Existing(obj=tuple()):
             return all(
                 map(functools.partial(_has_steady_hash, run), _find_members(run, root))
             )
-        case Input(kind) if get_origin(kind) is tuple:
+        case InputPart(kind) if get_origin(kind) is tuple:
             return all(a in _NUMBERS for a in get_args(kind) if a is not Ellipsis)
     return False
 
@@ -604,7 +597,9 @@ _LOOKING_UP = ("get", "index", "count", "pop", "remove", "discard", "setdefault"
 _ONE_OF_A_KIND = (type(None), bool, type(Ellipsis), type(NotImplemented))
 
 
-def watch_identity(run: Interpreter, left: Value, right: Value, here: Here) -> None:
+def watch_identity(
+    run: AbstractInterpreter, left: Value, right: Value, here: Here
+) -> None:
     """Record that `is` is asked of objects that are copied between processes."""
     for one, other in ((left, right), (right, left)):
         if all(map(_is_one_everywhere, one)) or all(
@@ -615,7 +610,7 @@ def watch_identity(run: Interpreter, left: Value, right: Value, here: Here) -> N
             map(functools.partial(_may_be_copied, run), other)
         ):
             break
-        captured = [root for root in one if isinstance(root, Known | Shared)]
+        captured = [root for root in one if isinstance(root, Existing | SharedPart)]
         if any(_may_be(run, root, other) for root in captured):
             break
     else:
@@ -624,21 +619,21 @@ def watch_identity(run: Interpreter, left: Value, right: Value, here: Here) -> N
     run.found.effect("impure", text, here.place)
 
 
-def _may_be_copied(run: Interpreter, root: Root) -> bool:
+def _may_be_copied(run: AbstractInterpreter, root: Root) -> bool:
     """Tell whether a value may be immutable, or an item that was sent as a copy."""
-    if isinstance(root, Input):
+    if isinstance(root, InputPart):
         classes = classes_of(root, run.universe)
         return classes is not None and tuple in classes
     return _is_immutable(root)
 
 
-def _may_be(run: Interpreter, captured: Root, other: Value) -> bool:
+def _may_be(run: AbstractInterpreter, captured: Root, other: Value) -> bool:
     """Tell whether an item, before it was sent, may have been a captured object."""
     if _is_one_everywhere(captured):
         return False
     classes = classes_of(captured, run.universe)
     for root in other:
-        if not isinstance(root, Input):
+        if not isinstance(root, InputPart):
             continue
         possible = classes_of(root, run.universe)
         if possible is None or classes is None or possible & classes:
@@ -646,21 +641,21 @@ def _may_be(run: Interpreter, captured: Root, other: Value) -> bool:
     return False
 
 
-def _find_listed(run: Interpreter, value: Value) -> Value:
+def _find_listed(run: AbstractInterpreter, value: Value) -> Value:
     """Return what lies in the displays, as `(A, B)`, that are searched."""
     made = (root for root in value if isinstance(root, Fresh))
     return join(run.heap.elements(root.site) for root in made)
 
 
 def watch_lookup(
-    run: Interpreter, owner: Root, name: str, args: Arguments, here: Here
+    run: AbstractInterpreter, owner: Root, name: str, args: Arguments, here: Here
 ) -> None:
     """Look at a method that compares what it is given with what there is."""
     if name in _LOOKING_UP:
         watch_equality(run, args.all() | {owner}, here)
 
 
-def watch_nans(run: Interpreter, value: Value, here: Here) -> None:
+def watch_nans(run: AbstractInterpreter, value: Value, here: Here) -> None:
     """Record that parts of items are compared, of which two may be one NaN."""
     if run.universe.arriving.nans and not all(
         isinstance(root, Plain) for root in value
@@ -669,24 +664,24 @@ def watch_nans(run: Interpreter, value: Value, here: Here) -> None:
         run.found.effect("impure", text, here.place)
 
 
-def watch_equality(run: Interpreter, value: Value, here: Here) -> None:
+def watch_equality(run: AbstractInterpreter, value: Value, here: Here) -> None:
     """Record that a captured object without an `__eq__` is compared with items."""
     watch_nans(run, value, here)
-    items = frozenset(root for root in value if isinstance(root, Input | Plain))
+    items = frozenset(root for root in value if isinstance(root, InputPart | Plain))
     for root in value | _find_listed(run, value):
-        if not isinstance(root, Known):
+        if not isinstance(root, Existing):
             continue
-        for obj in _compared(root.obj):
+        for obj in _find_compared(root.obj):
             if isinstance(obj, float) and obj != obj:  # noqa: PLR0124 - the test for NaN
                 text = f"{here.text} looks for a NaN, which equals only itself"
                 run.found.effect("impure", text, here.place)
-            elif _equals_itself_only(obj) and _may_be(run, Known(obj, ""), items):
+            elif _equals_itself_only(obj) and _may_be(run, Existing(obj, ""), items):
                 kind = type(obj).__name__
                 text = f"{here.text} compares {kind} objects, which have no __eq__"
                 run.found.effect("impure", text, here.place)
 
 
-def _compared(obj: Any) -> Iterator[Any]:
+def _find_compared(obj: Any) -> Iterator[Any]:
     """Yield the objects that a lookup in an object compares: of a table, the keys."""
     waiting, seen = [obj], set[int]()
     while waiting:
@@ -698,7 +693,7 @@ def _compared(obj: Any) -> Iterator[Any]:
         if isinstance(each, dict | types.MappingProxyType):
             waiting.extend(dict.keys(each) if isinstance(each, dict) else each.keys())
         elif isinstance(each, tuple | frozenset):
-            waiting.extend(held_by(each))
+            waiting.extend(list_held(each))
         else:
             waiting.extend(parts_of_object(each) or ())
 
@@ -719,13 +714,13 @@ def _is_one_everywhere(root: Root) -> bool:
             return kind in _ONE_OF_A_KIND or (
                 isinstance(kind, type) and issubclass(kind, enum.Enum)
             )
-        case Known(obj=obj):
+        case Existing(obj=obj):
             return isinstance(obj, (*CALLABLES, types.ModuleType, enum.Enum))
-        case Input(type() as kind):
+        case InputPart(type() as kind):
             return issubclass(kind, enum.Enum)
-        case Bound() | Method() | Closure():
+        case BoundMethod() | Method() | Closure():
             return True
-        case Shared(text):
+        case SharedPart(text):
             return text == "a class"
     return False
 

@@ -118,7 +118,7 @@ class _HeldState:
         """
         for place, value in self._values.items():
             if isinstance(value, _OTHERS):
-                return f"{place} is {_named_kind(value)}, which is pickled by its name"
+                return f"{place} is {_name_kind(value)}, which is pickled by its name"
             try:
                 data = pickle.dumps(value)
                 by_name = not is_scalar(value) and pickle.loads(data) is value
@@ -152,7 +152,7 @@ def _some(why: str | None) -> tuple[str, ...]:
     return () if why is None else (why,)
 
 
-def _named_kind(value: Any) -> str:
+def _name_kind(value: Any) -> str:
     if isinstance(value, ModuleType):
         return "a module"
     return "a class" if isinstance(value, type) else "a function"
