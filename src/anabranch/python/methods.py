@@ -124,6 +124,7 @@ _RESULTS: dict[str, type] = {
 _SAME_KIND = ("copy", "union", "intersection", "difference", "symmetric_difference")
 _GIVES_PARTS = ("get", "group", "start", "end", "span")
 _GIVES_VALUES = ("get", "setdefault", "pop")
+_TAKES_WHOLE = ("append", "appendleft", "insert", "add", "setdefault", "__setitem__")
 _TAKES_ELEMENTS = ("extend", "extendleft", "update", "subtract")
 _CLOCKS = ("now", "today", "utcnow")
 
@@ -160,9 +161,11 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
         return _look_up_in_table(run, owner, name, args, here)
     self_and_parts = look_inside(run, frozenset([owner])) | args.all() | made
     if is_changing:
-        stored = args.all() | look_inside(run, args.all())
+        stored = args.all()
         if name in _TAKES_ELEMENTS:
             stored = take_in(run, args, here)
+        elif name not in _TAKES_WHOLE:
+            stored |= look_inside(run, stored)
         change(run, frozenset([owner]), stored, here)
         return self_and_parts | PLAIN
     if name in PLAIN_METHODS:
