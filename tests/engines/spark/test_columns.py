@@ -216,6 +216,7 @@ def test_what_was_held_of_an_epoch_that_is_taken_back_counts_no_more(name, tmp_p
     A process is killed while epochs overlap; others that live on hold what is not so.
     """
     source = write_trades(tmp_path / "trades.csv", 2000)
+
     @ab.declare(state="stateless")
     def kill_once(t: Trade) -> Trade:
         flag = tmp_path / str(t.ts)

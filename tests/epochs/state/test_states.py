@@ -13,9 +13,9 @@ from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.states import ClockStates, StoredStates, bucket_of
 from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
+from anabranch.graph.traits import Traits
 from anabranch.language.drafts import build_graph
 from anabranch.operators.clock import Advance
-from anabranch.python.traits import Traits
 from anabranch.runtime.columns.chain import ColumnChain
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.program import Program
