@@ -12,6 +12,7 @@ from anabranch.connectors.files.arrow_items import form_of
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.wire import (
     WireBatch,
+    blob_of,
     column_of,
     decode,
     encode,
@@ -19,6 +20,7 @@ from anabranch.epochs.wire import (
     in_order,
     interleave,
     merge_in_order,
+    pack,
 )
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import from_iterable
@@ -54,6 +56,20 @@ def test_a_blob_gives_the_batch_back(items):
 
     assert items == found.items
     assert positions == list(zip(*(c.tolist() for c in found.positions), strict=True))
+
+
+@pytest.mark.parametrize("items", CASES.values(), ids=CASES)
+def test_what_stays_in_a_process_is_what_would_have_left_it(items):
+    made = batch(items, [(n, n % 2) for n in range(len(items))])
+    payload = pack(made, PICKLER)
+
+    stayed = decode(payload, made.form, PICKLER)
+    left = decode(pa.py_buffer(blob_of(payload)), made.form, PICKLER)
+
+    assert items == stayed.items == left.items
+    for one, two in zip(stayed.positions, left.positions, strict=True):
+        assert one.tolist() == two.tolist()
+    assert not set(map(id, items)) & set(map(id, stayed.items)) - {id(WINDOW)}
 
 
 TURNS = [(1, 0, b"", 0), (1, 1, b"\x01a", 1), (1, 1, b"\x02", 0), (1, 2, b"", 0)]

@@ -24,7 +24,7 @@ from anabranch.epochs.layout import Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.shuffle import ends_of
 from anabranch.epochs.task import EpochTask
-from anabranch.epochs.wire import WireBatch
+from anabranch.epochs.wire import Parcel, WireBatch
 from anabranch.graph.graph import Graph
 from anabranch.runtime.interpreter import kernel_of
 
@@ -59,7 +59,7 @@ def without_counts(
     counts = np.zeros(channels, np.int64)
     items = []
     for blob in blobs:
-        if blob[:1] == _COUNTS:
+        if not isinstance(blob, Parcel) and blob[:1] == _COUNTS:
             counts += np.frombuffer(memoryview(blob)[1:], np.int64)
         else:
             items.append(blob)

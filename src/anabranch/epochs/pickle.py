@@ -415,9 +415,10 @@ def is_rows(state: Any) -> bool:
     """
     if type(state) is not list or not state:
         return False
+    kind: Any = type(state[0])
     return (
         len(set(map(type, state))) == 1
-        and has_rows(type(state[0]))
+        and has_rows(kind)
         and len(set(map(len, state))) == 1
     )
 

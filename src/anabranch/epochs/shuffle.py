@@ -15,7 +15,7 @@ from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.states import bucket_of
 from anabranch.epochs.task import ROW_ARROW, EpochTask, KeyCounts, TaskStage
-from anabranch.epochs.wire import Numbers, WireBatch, encode
+from anabranch.epochs.wire import Numbers, Parcel, WireBatch, blob_of, pack
 from anabranch.operators.clock import is_sign
 from anabranch.operators.getters import key_getter
 
@@ -49,7 +49,7 @@ class TaskRows:
             part = batch
             if len(batch) > _BLOB_ITEMS:
                 part = batch.slice(start, min(len(batch), start + _BLOB_ITEMS))
-            self.add(unit, channel, entry, encode(part, pickler))
+            self.add(unit, channel, entry, pack(part, pickler))
 
     def add_rows(self, batch: pa.RecordBatch) -> None:
         """Add the rows of another task; their payloads are not copied."""
@@ -57,18 +57,23 @@ class TaskRows:
         payloads = [one.as_buffer() for one in batch.column("payload")]
         self._rows += zip(*(n.to_pylist() for n in numbers), payloads, strict=True)
 
-    def take_unit(self, unit: Unit) -> list[list[pa.Buffer]]:
+    def take_unit(self, unit: Unit) -> list[list[pa.Buffer | Parcel]]:
         """Take out what is for a unit: the blobs of each of its entries."""
-        blobs: list[list[pa.Buffer]] = [[] for _ in unit.entries]
+        blobs: list[list[pa.Buffer | Parcel]] = [[] for _ in unit.entries]
         for target, _, entry, payload in self._rows:
             if target == unit.number:
-                blobs[entry].append(pa.py_buffer(payload))
+                packed = isinstance(payload, Parcel)
+                blobs[entry].append(payload if packed else pa.py_buffer(payload))
         self._rows = [row for row in self._rows if row[0] != unit.number]
         return blobs
 
     def list_rows(self) -> list[Row]:
-        """Return the rows as they stand."""
+        """Return the rows as they stand; what stays here need not become bytes."""
         return list(self._rows)
+
+    def list_blobs(self) -> list[Row]:
+        """Return the rows as they leave this process."""
+        return [(*row[:3], blob_of(row[3])) for row in self._rows]
 
     def batches(self, task: EpochTask, layout: SparkLayout) -> Iterator[pa.RecordBatch]:
         """Return the rows, each with the partition of the next stage that takes it.
@@ -82,8 +87,9 @@ class TaskRows:
             for unit, channel in found
         }
         spread = max(1, len(places))
-        small = [row for row in self._rows if len(row[3]) <= _SMALL_BYTES]
-        large = [row for row in self._rows if len(row[3]) > _SMALL_BYTES]
+        leaving = self.list_blobs()
+        small = [row for row in leaving if len(row[3]) <= _SMALL_BYTES]
+        large = [row for row in leaving if len(row[3]) > _SMALL_BYTES]
         for rows in ([small] if small else []) + [[row] for row in large]:
             units, channels, entries, payloads = zip(*rows, strict=True)
             dests = [

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -104,12 +105,51 @@ def encode(batch: WireBatch, pickler: Pickler) -> bytes | pa.Buffer:
         table = without_codes(table)
     for number, column in enumerate(batch.positions):
         table = table.append_column(f"#{number}", arrow_column(column))
-    sink = pa.BufferOutputStream()
-    sink.write(_COLUMNS)
     table = table.unify_dictionaries()  # else each would be sent
+    measured = pa.MockOutputStream()
+    _write(measured, table)
+    blob = pa.allocate_buffer(measured.size())  # one that grows would be copied
+    _write(pa.FixedSizeBufferWriter(blob), table)
+    return blob
+
+
+def _write(sink: Any, table: pa.Table) -> None:
+    sink.write(_COLUMNS)
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue()
+
+
+class Parcel:
+    """Columns for another unit; their bytes are made when they leave the process."""
+
+    def __init__(self, batch: WireBatch, pickler: Pickler) -> None:
+        self._batch = batch
+        self._pickler = pickler
+
+    @cached_property
+    def blob(self) -> bytes | pa.Buffer:
+        """The bytes of the batch."""
+        return encode(self._batch, self._pickler)
+
+    def unpack(self, form: Form | None) -> WireBatch:
+        """Return the batch, for the one unit that it is for."""
+        return WireBatch(list(self._batch.positions), form, self._batch.table)
+
+
+def pack(batch: WireBatch, pickler: Pickler) -> bytes | pa.Buffer | Parcel:
+    """Return a batch as it leaves a unit; objects are copied, since they may change."""
+    if batch.as_table() is None:
+        return encode(batch, pickler)
+    return Parcel(batch, pickler)
+
+
+def blob_of(payload: Any) -> Any:
+    """Return the bytes of a payload.
+
+    >>> blob_of(b"p")
+    b'p'
+    """
+    return payload.blob if isinstance(payload, Parcel) else payload
 
 
 def _has_large_dictionary(table: pa.Table) -> bool:
@@ -122,8 +162,10 @@ def _has_large_dictionary(table: pa.Table) -> bool:
     )
 
 
-def decode(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> WireBatch:
+def decode(blob: pa.Buffer | Parcel, form: Form | None, pickler: Pickler) -> WireBatch:
     """Return the batch of a blob."""
+    if isinstance(blob, Parcel):
+        return blob.unpack(form)
     if blob[:1] == _PICKLED:
         positions, items = pickler.loads(memoryview(blob)[1:])
         return WireBatch(positions, form, None, items)

@@ -863,7 +863,7 @@ class Epochs:
                     continue
             out = TaskRows()
             self.runner.run_unit(task, (unit, channel), out)
-            passed += out.list_rows()
+            passed += out.list_blobs()
         return passed
 
     def _is_at(self, row: Row, levels: range) -> bool:

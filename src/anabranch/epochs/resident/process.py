@@ -38,6 +38,7 @@ from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.resident.link import Address, Link, Listener, LostError, connect
 from anabranch.epochs.shuffle import Row, TaskRows
 from anabranch.epochs.task import EpochTask, Place, Share
+from anabranch.epochs.wire import blob_of
 
 # A unit, by its number, one of its replicas, and one of its parts if it is cut.
 Seat: TypeAlias = tuple[int, int, int]
@@ -394,7 +395,7 @@ class ResidentProcess:
         for home, some in sent.items():
             heads = tuple(row[:3] for row in some)
             message = StageRows(run.number, stage, number, heads)
-            self._links[home].send(message, [row[3] for row in some])
+            self._links[home].send(message, [blob_of(row[3]) for row in some])
 
 
 @dataclass
