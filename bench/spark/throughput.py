@@ -29,7 +29,7 @@ import anabranch as ab
 from anabranch.engines.spark.session import open_session
 from bench.harness import trades, trades_parquet
 from bench.harness.timing import Claim, claim, interleaved, ratio, report
-from bench.harness.trades import JOBS, Trade, make_trades, plain
+from bench.harness.trades import JOBS, Trade, find_row, make_trades, plain
 from bench.harness.trades_parquet import make_parquet, plain_parquet, why_different
 from bench.spark import handwritten
 
@@ -89,9 +89,11 @@ def main() -> None:
         if arguments.parquet:
             source = make_parquet(source)
         spark = open_session("local[2]")
+        # Where the second one begins: a row, or a byte of a text.
+        middle = rows // 2 if arguments.parquet else find_row(source, rows // 2)
         sides = {
             OURS: partial(ours, job, source, folder, 2),
-            "two processes": partial(two_processes, job, source, rows, folder),
+            "two processes": partial(two_processes, job, source, rows, middle, folder),
         }
         counts = dict.fromkeys(sides, rows)
         if job == "heavy":
@@ -181,11 +183,11 @@ def ours(job: str, source: Path, folder: Path, degree: int) -> None:
         METRICS.append(found)
 
 
-def two_processes(job: str, source: Path, rows: int, folder: Path) -> None:
+def two_processes(job: str, source: Path, rows: int, middle: int, folder: Path) -> None:
     half = rows // 2
     by_arrow = source.suffix == ".parquet"
     script = trades_parquet.__file__ if by_arrow else trades.__file__
-    halves = [(0, half), (half, rows - half)]
+    halves = [(0, half), (middle, rows - half)]
     started = [
         subprocess.Popen(
             [

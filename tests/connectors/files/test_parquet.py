@@ -4,7 +4,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.connectors.files.parquet import count_parquet_rows, parse_parquet_rows
+from anabranch.connectors.files.parquet import (
+    count_parquet_rows,
+    parse_parquet_rows,
+    read_parquet_table,
+)
 from anabranch.errors import InputError
 from anabranch.runtime.failures import skip
 
@@ -134,3 +138,43 @@ def test_some_rows_are_those_of_the_whole_file(tmp_path, rows):
 def test_a_file_that_may_not_be_read_is_not_to_be_written_again(tmp_path, reader_of):
     with pytest.raises(InputError, match="gone must be readable; No such file"):
         count_parquet_rows(tmp_path / "gone", int)
+
+
+def test_any_rows_can_be_read_as_a_table(tmp_path):
+    path = tmp_path / "t.parquet"
+    volumes = list(range(9))
+    write(path, volume=volumes, price=[1.5] * 9, symbol=["A"] * 9)
+
+    for start in range(9):
+        for stop in range(start + 1, 10):
+            table = read_parquet_table(path, range(start, stop), Trade)
+            assert volumes[start:stop] == table.column("volume").to_pylist()
+            assert ["symbol", "price", "volume"] == table.column_names
+
+
+def test_pieces_of_a_row_group_decode_it_once(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    write(path, volume=[1, 2], price=[1.5, 2.5], symbol=["A", "B"])
+    groups = []
+    read = pq.ParquetFile.read_row_group
+
+    def count(self, group, **options):
+        groups.append(group)
+        return read(self, group, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", count)
+    pieces = [read_parquet_table(path, range(n, n + 1), Trade) for n in (0, 1)]
+
+    assert [["A"], ["B"]] == [piece.column("symbol").to_pylist() for piece in pieces]
+    assert [0] == groups
+
+
+def test_a_file_that_was_written_again_is_read_again(tmp_path):
+    path = tmp_path / "t.parquet"
+    for volume in (1, 2):
+        path.unlink(missing_ok=True)
+        write(path, volume=[volume], price=[1.5], symbol=["A"])
+
+        table = read_parquet_table(path, range(1), Trade)
+
+        assert [volume] == table.column("volume").to_pylist()

@@ -12,9 +12,11 @@ field; `__HIVE_DEFAULT_PARTITION__` is None.
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -53,6 +55,8 @@ from anabranch.graph.shapes import may_be_none, shape_of
 from anabranch.graph.types import SCALARS, fields_of, optional_of, there_is, type_name
 
 _BATCH_ROWS = 16_384
+_KEPT_GROUPS = 2
+_KEPT_BYTES = 1 << 27  # of row groups; larger ones are read batch by batch
 _AS_THEY_ARE = (Any, *SCALARS)  # once the columns have been cast
 
 
@@ -84,7 +88,47 @@ def parse_parquet_rows(
 
 def read_parquet_table(path: Location, rows: range, kind: Any) -> Any:
     """Return some rows of a file as a table, with the attributes of a type as columns."""
-    return pa.Table.from_batches(list(_batches(path, attributes_of(kind), rows)))
+    attributes = attributes_of(kind)
+    with _open(path, attributes) as (file, given):
+        groups, begin = _row_groups(file.metadata, rows)
+        sizes = [file.metadata.row_group(group).total_byte_size for group in groups]
+        if (
+            groups
+            and not given
+            and isinstance(path, Path)
+            and sum(sizes) <= _KEPT_BYTES
+        ):
+            names = list(attributes)
+            found = [
+                _row_groups_kept.read(path, file, group, names) for group in groups
+            ]
+            return pa.concat_tables(found).slice(rows.start - begin, len(rows))
+    return pa.Table.from_batches(list(_batches(path, attributes, rows)))
+
+
+class _RowGroups:
+    """The row groups that were last read, since a piece is often a part of one."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, pa.Table] = {}
+        self._lock = threading.Lock()
+
+    def read(self, path: Path, file: Any, group: int, names: list[str]) -> pa.Table:
+        """Return some columns of a row group of a file."""
+        look = path.stat()
+        key = path, look.st_size, look.st_mtime_ns, look.st_ino, group, tuple(names)
+        with self._lock:
+            found = self._kept.pop(key, None)
+        if found is None:
+            found = file.read_row_group(group, columns=names).select(names)
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > _KEPT_GROUPS:
+                del self._kept[next(iter(self._kept))]
+        return found
+
+
+_row_groups_kept = _RowGroups()
 
 
 def parse_table(
