@@ -659,3 +659,27 @@ def test_the_explanation_says_who_shares_what():
 def test_a_checkpoint_of_one_thread_is_refused(tmp_path):
     with pytest.raises(ab.errors.PlanError, match="must run as one thread"):
         ab.run(*sink_behind(), checkpoint=tmp_path)
+
+
+class Price:
+    def __init__(self, cents):
+        self.cents = cents
+
+
+def lower(price):
+    price.cents -= 1
+    return price.cents
+
+
+@pytest.mark.parametrize(
+    "on", ["sequential", "local", pytest.param("spark", marks=pytest.mark.spark)]
+)
+def test_an_item_that_one_branch_changes_is_changed_for_the_next(on):
+    prices = ab.from_iterable([Price(cents) for cents in range(10, 50)])
+    lowered = prices.map(lower, name="lower").to_list()
+    shown = prices.map(lambda price: price.cents, name="show").to_list()
+
+    ab.run(lowered, shown, on=on, verify="off")
+
+    assert list(range(9, 49)) == lowered.items
+    assert list(range(9, 49)) == shown.items

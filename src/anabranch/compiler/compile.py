@@ -13,6 +13,7 @@ from typing import Any
 
 from anabranch.compiler.explain import explain
 from anabranch.compiler.make_plan import make_plan
+from anabranch.compiler.one_thread import find_changed_items
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph
 from anabranch.graph.traits import Evidence, Traits
@@ -116,6 +117,7 @@ def compile_graph(
     """
     target, rules = target or Target(), rules or Rules()
     traits, sharing = refute(analyze_program(graph, on_error), refuted or {})
+    sharing = (*sharing, *find_changed_items(graph, traits))
     traits = {name: choose_lift(one, target) for name, one in traits.items()}
     if not target.batched:
         given = [op.name for op in graph.sources if isinstance(op.kind, Given)]

@@ -10,11 +10,12 @@ by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from anabranch.graph.graph import Graph, Op
+from anabranch.graph.graph import Graph, Op, ancestors, descendants
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.graph.traits import Traits
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.lookup import Lookup
 from anabranch.operators.stateless import Filter, FlatMap, Map, Split
@@ -27,6 +28,27 @@ class OneThread(NamedTuple):
 
     text: str
     reason: Reason
+
+
+def find_changed_items(
+    graph: Graph, traits: Mapping[str, Traits]
+) -> tuple[Sharing, ...]:
+    """Return who gets, on another branch, items that an operator changes."""
+    found = []
+    for op in graph:
+        evidence = traits[op.name].evidence
+        how = next((e for e in evidence if e.cause == "input"), None)
+        if how is not None:
+            before = ancestors(graph, op.name)
+            reached = set().union(*(descendants(graph, name) for name in before))
+            others = reached - before - {op.name} - descendants(graph, op.name)
+            text = f"gets items that {op.name} changes"
+            found += [
+                Sharing(name, op.name, text, how.file, how.line)
+                for name in graph.names
+                if name in others
+            ]
+    return tuple(found)
 
 
 def find_together(sharing: Sequence[Sharing]) -> tuple[tuple[str, ...], ...]:

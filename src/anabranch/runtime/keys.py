@@ -13,13 +13,15 @@ import math
 import numbers
 import uuid
 from collections.abc import Iterable
-from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import xxhash
 
 from anabranch.errors import OperatorError
+
+_INFINITE = (math.inf, -math.inf)
 
 
 def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type
@@ -49,6 +51,8 @@ def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type
             return b"d" + key_bytes(_instant(key))
         case uuid.UUID():
             return b"u" + key.bytes
+        case numbers.Number():  # it may equal an int or a float
+            return _exact_bytes(key)
         case enum.Enum():  # last: an IntEnum equals its number
             kind = type(key)
             return b"e" + key_bytes((kind.__module__, kind.__qualname__, key.name))
@@ -57,6 +61,38 @@ def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type
         f"these; got {key!r} of type {type(key).__name__}; key by an attribute of it"
     )
     raise OperatorError(msg)
+
+
+def _exact_bytes(key: Any) -> bytes:
+    """Return the bytes of a Decimal, a Fraction, a complex number, or one of NumPy's.
+
+    >>> _exact_bytes(Fraction(1, 2)) == _exact_bytes(0.5 + 0j) == key_bytes(0.5)
+    True
+    >>> _exact_bytes(Fraction(1, 10))
+    b'q1/10;'
+    """
+    if key != key:  # noqa: PLR0124 - as above
+        return key_bytes(math.nan)
+    if isinstance(key, numbers.Integral):
+        return key_bytes(int(key))
+    if _is_complex(key):
+        real, imaginary = float(key.real), float(key.imag)
+        pair = b"c" + key_bytes(real) + key_bytes(imaginary)
+        return pair if imaginary else key_bytes(real)
+    if key in _INFINITE:
+        return key_bytes(float(key))
+    above, below = key.as_integer_ratio()
+    if below == 1:
+        return key_bytes(above)
+    try:
+        near = above / below
+    except OverflowError:  # beyond all floats
+        near = math.nan
+    return key_bytes(near) if near == key else b"q%d/%d;" % (above, below)
+
+
+def _is_complex(key: Any) -> bool:
+    return isinstance(key, numbers.Complex) and not isinstance(key, numbers.Real)
 
 
 def key_hash(key: Any) -> int:
@@ -77,7 +113,7 @@ def in_key_order(keys: Iterable[Any]) -> list[Any]:
     return sorted(keys, key=key_rank)
 
 
-def key_rank(key: Any) -> tuple[Any, ...]:
+def key_rank(key: Any) -> tuple[Any, ...]:  # noqa: PLR0911 - one case per type
     """Return by what keys are put in order.
 
     >>> key_rank(None) < key_rank(7) < key_rank("a")
@@ -88,6 +124,10 @@ def key_rank(key: Any) -> tuple[Any, ...]:
             return (0,)
         case bool() | int() | float():
             return (1, key)
+        case numbers.Number() if not _is_complex(key):  # some cannot be compared
+            return (1, _comparable(key))
+        case numbers.Complex() if not key.imag:
+            return (1, float(key.real))
         case str():
             return (2, key)
         case bytes():
@@ -97,7 +137,14 @@ def key_rank(key: Any) -> tuple[Any, ...]:
     return (5, key_bytes(key))
 
 
-def rank_bytes(key: Any) -> bytes:
+def _comparable(key: Any) -> float | Fraction:
+    """Return a number as one that can be compared with all others."""
+    if isinstance(key, numbers.Integral):
+        return Fraction(int(key))
+    return float(key) if key in _INFINITE else Fraction(*key.as_integer_ratio())
+
+
+def rank_bytes(key: Any) -> bytes:  # noqa: PLR0911 - one case per type
     r"""Return bytes that have the order of keys; in a tuple there may be times too.
 
     No key's bytes begin with those of another, so that something may follow them.
@@ -118,6 +165,9 @@ def rank_bytes(key: Any) -> bytes:
         case tuple():
             parts = b"".join([b"\x01" + rank_bytes(part) for part in key])
             return b"\x04" + parts + b"\x00"
+        case numbers.Complex() if _is_complex(key):
+            own = b"\x05" + _delimit(key_bytes(key))
+            return own if key.imag else rank_bytes(float(key.real))
         case numbers.Number():
             return b"\x01" + _number_bytes(key)
     return b"\x05" + _delimit(key_bytes(key))
@@ -136,7 +186,7 @@ def _number_bytes(number: Any) -> bytes:
     """
     if number == 0:
         return b"\x02"
-    if isinstance(number, float | Decimal) and math.isinf(number):
+    if number in _INFINITE:
         return b"\x04" if number > 0 else b"\x00"
     whole, scale = _in_binary(abs(number))
     exponent = whole.bit_length() - scale
