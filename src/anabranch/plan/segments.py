@@ -61,11 +61,12 @@ def divide_into_segments(
 
 def is_line(graph: Graph, inner: Sequence[str]) -> bool:
     """Tell whether operators stand in a straight line, with one stream out."""
-    outside = [name for name in inner if graph.producers(name)[0] not in inner]
-    return len(outside) == 1 and all(
-        len(graph.out_edges(name)) == 1 and len(graph[name].inputs) == 1
+    if any(
+        len(graph.out_edges(name)) != 1 or len(graph[name].inputs) != 1
         for name in inner
-    )
+    ):
+        return False
+    return sum(graph.producers(name)[0] not in inner for name in inner) == 1
 
 
 def why_not_in_segments(

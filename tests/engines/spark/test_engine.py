@@ -208,7 +208,7 @@ def test_metrics_have_replicas_and_latencies():
     assert metrics.latency.items == counted
 
 
-def test_metrics_have_the_replicas_that_there_are(divisions):
+def test_metrics_have_the_replicas_that_there_are(divisions, a_job_for_each_epoch):
     """Nobody has said how many; one is enough for so few items, unless disturbed."""
     sink = ab.from_iterable(range(100)).map(abs).to_list()
 
