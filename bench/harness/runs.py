@@ -83,18 +83,6 @@ RUNS = (
 )
 
 SAID: dict[str, dict[str, Any]] = {
-    "chain: anabranch over two processes": {"at_least": 0.85},
-    "chain: anabranch over four mapInPandas": {"at_least": 3.0},
-    "vwap: anabranch over two processes": {"at_least": 0.6},
-    "vwap: anabranch over applyInPandasWithState": {"at_least": 8.0},
-    "vwap: anabranch over transformWithState": {"at_least": 8.0},
-    "window: anabranch over two processes": {"at_least": 0.6},
-    "window: anabranch over applyInPandasWithState": {"at_least": 8.0},
-    "window: anabranch over transformWithState": {"at_least": 8.0},
-    "heavy: anabranch over two processes": {"at_least": 0.9},
-    "heavy: anabranch over anabranch, degree 1": {"at_least": 1.7},
-    "epoch: stateless over bare": {"at_most": 1.2},
-    "epoch: keyed over bare": {"at_most": 1.8},
     "order: vwap: time with order over without": {"at_most": 1.1},
     "order: chain: time with order over without": {"at_most": 1.0},
     "state: 1,000,000 held over 10,000 held": {"at_most": 1.5},

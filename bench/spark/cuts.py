@@ -17,7 +17,7 @@ import anabranch as ab
 from anabranch.engines.spark.session import open_session
 from bench.harness.timing import claim, ratio, report, sized
 
-ROUNDS = 600  # about 50 microseconds
+ROUNDS = 135  # about 50 microseconds
 AT_LEAST = 1.7
 NAMES = tuple(f"o{number}" for number in range(1, 9))
 
@@ -72,11 +72,11 @@ def item_s(items: int, cuts: Collection[str] | None) -> float:
 
 
 def step(total: int, item: int) -> tuple[int, int]:
-    """Count what has come by, and work on it for a while."""
-    mixed = item
+    """Count what has come by, and work on it for a while, in a way that is not compiled."""
+    mixed = {item}
     for number in range(ROUNDS):
-        mixed = (mixed * 31 + number) & 0xFFFF
-    return total + 1, item + (mixed & 1)
+        mixed = {(one * 31 + number) & 0xFFFF for one in mixed}
+    return total + 1, item + (min(mixed) & 1)
 
 
 if __name__ == "__main__":

@@ -119,8 +119,9 @@ def main() -> None:
         alone(job, source, 0, rows, whole)
         if (why := why_different(whole, folder / "ours")) is not None:
             raise SystemExit(why)
-        name = f"{job}, Parquet" if arguments.parquet else job
-        results, claims = compared(name, rates, METRICS[-arguments.runs :], rows)
+        kind = f"{job}, Parquet" if arguments.parquet else job
+        results, claims = compared(kind, rates, METRICS[-arguments.runs :], rows)
+        name = f"{kind}, {rows:,} trades" if rows >= MANY_ROWS else kind
         report(name, results, arguments.json, claims=claims)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -143,7 +144,7 @@ def compared(
     ]
     claims = [
         claim(
-            f"{job}: {our_name} over {name}",
+            f"{job}, {rows:,} trades: {our_name} over {name}",
             ratio(our_rates, found),
             at_least=least(job, name, rows),
         )

@@ -150,6 +150,21 @@ def test_a_further_cut_moves_what_is_behind_it_in_its_part():
     assert [{"b": 0.25}, {"d": 0.5}] == [dict(load.ports) for load in profile.threads]
 
 
+def test_a_unit_that_runs_in_columns_is_not_cut():
+    """Behind a cut it would run in Python, which takes longer than two workers gain."""
+    actuator = unstarted(program(1).to_list())
+    unit = actuator.layout.unit_of["b"].number
+    seen = ThreadSamples("a", 1.0, 1.0, {("a",): 1.0, ("a", "b"): 1.0})
+
+    in_python, in_columns = (
+        actuator.profile_from([Report(unit, 0, samples=(seen,), ran=ran)], took_s=1.0)
+        for ran in ({"b": (0, 9)}, {"b": (9, 0)})
+    )
+
+    assert {"b": 0.5} == in_python.threads[0].ports
+    assert {} == in_columns.threads[0].ports
+
+
 def test_only_the_level_that_takes_longest_is_shown():
     """
     Levels run one after the other: threads of others do not need the cores.

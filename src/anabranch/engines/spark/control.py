@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter, sleep
@@ -175,18 +175,28 @@ class SparkActuator:
             return dict.fromkeys(self.regions, longer)
 
         fewer = degree > 1 and levels.differ(degree - 1, degree)
+        in_columns = {
+            report.unit
+            for report in reports
+            if any(columns for columns, _ in report.ran.values())
+        }
         return replace(
             profile,
-            threads=tuple(map(self._with_cuts, profile.threads)),
+            threads=tuple(self._with_cuts(one, in_columns) for one in profile.threads),
             locked=0.0,  # every worker has a lock of its own
             share=min(1.0, levels.longest_s / took_s) if took_s > 0 else 1.0,
             with_more=relative(degree + 1),
             with_fewer=relative(degree - 1) if fewer else {},
         )
 
-    def _with_cuts(self, load: ThreadLoad) -> ThreadLoad:
-        """Return a load with what each cut would move: all of its part that is behind."""
+    def _with_cuts(self, load: ThreadLoad, in_columns: Container[int]) -> ThreadLoad:
+        """Return a load with what each cut would move: all of its part that is behind.
+
+        None in a unit that runs in columns, since its parts would run in Python.
+        """
         unit = self.layout.unit_of[load.thread]
+        if unit.number in in_columns:
+            return replace(load, ports={}, held_up=0.0)
         parts = parts_of(self.layout, unit, self._ports)
         (inside,) = (p.operators for p in parts if load.thread in p.operators)
         ports = {}
