@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +42,7 @@ def running(
 
 
 def report(name: str, results: Mapping[str, Any], **kept: Any) -> None:
-    """Report; and write the results to the file that the first argument names."""
-    path = sys.argv[1] if len(sys.argv) > 1 else None
-    timing.report(name, results, path, **kept)
+    """Report; and write the results to the file that `--json` names."""
+    parser = argparse.ArgumentParser(description=f"measure: {name}")
+    parser.add_argument("--json", help="write the results to this file")
+    timing.report(name, results, parser.parse_args().json, **kept)
