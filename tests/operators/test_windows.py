@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anabranch as ab
 from anabranch.errors import LateItemError
 from anabranch.operators.stateless import WINDOW
 from anabranch.operators.windows import Aggregate, AggregateKernel, Column, Window
@@ -256,3 +257,12 @@ def test_a_bare_length_over_datetimes_is_told_to_take_a_unit(value, said):
 
     assert said in str(told.value)
     assert "map the items" not in str(told.value)
+
+
+def test_a_column_may_have_any_name():
+    pairs = ab.from_iterable([{"x": 1}, {"x": 4}])
+    sums = pairs.window(count=2).aggregate(f=ab.sum("x"), self=ab.max("x"))
+
+    (row,) = ab.testing.outputs(sums)
+
+    assert {"f": 5, "self": 4} == row._asdict()

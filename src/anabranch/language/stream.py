@@ -800,6 +800,7 @@ class WindowedStream:
     def aggregate(
         self,
         f: Callable[[list[Any]], Any] | None = None,
+        /,
         *,
         into: Callable[..., Any] | None = None,
         type: Any = None,
