@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -308,3 +310,24 @@ def test_where_a_clock_stands_is_not_known_before_the_epoch_is_over(flights):
 
     assert [10] * 6 == out.items
     assert {0} >= set(flights)
+
+
+def test_a_stop_does_not_wait_for_epochs_that_begin_early(flights, monkeypatch):
+    """They are not committed, so nobody wants their rows; `stop` would warn of a hang."""
+    monkeypatch.setattr(residence, "LEAVE_S", 600.0)
+
+    @ab.declare(state="stateless")
+    def wait(trade: Trade) -> int:
+        time.sleep(0.02)
+        return trade.number
+
+    out = ab.from_iterable(trades(6000), Trade).map(wait).to_list()
+    job = ab.start(out, on="spark", degree=1, epoch_items=60)
+    while job.metrics().epochs < 2 or max(flights, default=0) < 2:
+        time.sleep(0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        job.stop()
+
+    assert list(range(len(out.items))) == out.items
+    assert "stopped" == job.status

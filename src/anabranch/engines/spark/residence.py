@@ -359,9 +359,13 @@ class _Stay:
                     return
 
     def end(self) -> None:
-        """Let the tasks go; those that do not are cancelled."""
+        """Let the tasks go; those that do not are cancelled.
+
+        One that runs an epoch which nobody waits for is not waited for either.
+        """
         self.hub.close()
-        if not self._over.wait(LEAVE_S):
+        is_idle = all(map(self.hub.is_done, self.runs))
+        if not self._over.wait(LEAVE_S if is_idle else 0.0):
             with contextlib.suppress(Exception):  # Spark may be gone already
                 self._context.cancelJobsWithTag(self.tag)
 
