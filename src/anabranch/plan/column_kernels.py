@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 ColumnKind: TypeAlias = Literal[
     "int",
@@ -28,18 +28,7 @@ ColumnRole: TypeAlias = Literal[
     "map", "filter", "flat_map", "scan", "window", "split", "routes", "union"
 ]
 
-COLUMN_KINDS: tuple[ColumnKind, ...] = (
-    "int",
-    "float",
-    "bool",
-    "str",
-    "bytes",
-    "enum",
-    "datetime",
-    "date",
-    "timedelta",
-    "none",
-)
+COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
 CODED: tuple[ColumnKind, ...] = ("str", "bytes", "enum")  # an int stands for the value
 TIMES: tuple[ColumnKind, ...] = ("datetime", "date", "timedelta")
 _MICROSECOND = dt.timedelta(microseconds=1)
