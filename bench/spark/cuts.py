@@ -51,7 +51,7 @@ def main() -> None:
 
 def item_s(items: int, cuts: Collection[str] | None) -> float:
     """Return the time of an item; without `cuts` they are found while it runs."""
-    stream = ab.generate(lambda: iter(range(items)), int)
+    stream = ab.from_iterable(range(items), int)
     for name in NAMES:
         stream = stream.scan(step, 0, name=name)
     sink = stream.for_each(lambda _: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
@@ -299,6 +300,87 @@ def test_items_that_fail_are_left_out_of_every_epoch_in_order(flights):
 
     assert list(range(0, 600, 50)) == [one.item.number for one in failures]
     assert 600 - 12 == len(out.items)
+    assert max(flights) > 1
+
+
+class Step(NamedTuple):
+    number: int
+    sums: tuple[int, ...] = ()
+
+
+def add_up(total: int, step: Step) -> tuple[int, Step]:
+    return total + step.number, Step(step.number, (*step.sums, total + step.number))
+
+
+def three_sums(steps):
+    """Return three operators in a row, each with a state without a key."""
+    return (
+        steps.scan(add_up, 0, name="a")
+        .scan(add_up, 100, name="b")
+        .scan(add_up, 200, name="c")
+        .to_list()
+    )
+
+
+def expected_sums(count):
+    sums = itertools.accumulate(range(count))
+    return [Step(n, (s, 100 + s, 200 + s)) for n, s in enumerate(sums)]
+
+
+@pytest.mark.parametrize("checkpoint", needs.quick(1, [True, False]))
+@pytest.mark.parametrize("cuts", [("b",), ("b", "c")])
+def test_a_part_before_a_cut_begins_the_next_epoch_while_the_last_part_works(
+    tmp_path, flights, cuts, checkpoint
+):
+    """What it has changed is in no store until the last part has saved all of it."""
+    options = {"checkpoint": tmp_path / "state"} if checkpoint else {}
+    out = three_sums(ab.from_iterable([Step(n) for n in range(600)], Step))
+
+    job = ab.start(out, on="spark", degree=1, epoch_items=20, **options)
+    job._running.set_cuts(cuts)
+    job.wait()
+
+    assert expected_sums(600) == out.items
+    assert max(flights) > 1
+
+
+def test_a_part_that_is_killed_takes_back_the_epochs_behind_it(tmp_path, flights):
+    flag = tmp_path / "killed"
+
+    @ab.declare(state="stateless")
+    def kill(total: int, step: Step) -> tuple[int, Step]:
+        if step.number == 300 and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return add_up(total, step)
+
+    source = ab.from_iterable([Step(n) for n in range(600)], Step)
+    out = three_sums(source.scan(kill, 0))
+    job = ab.start(
+        out, on="spark", degree=1, epoch_items=20, checkpoint=tmp_path / "state"
+    )
+    job._running.set_cuts(("a", "c"))
+    job.wait()
+
+    assert flag.exists()
+    assert [
+        Step(n, (one.sums[0], *one.sums)) for n, one in enumerate(expected_sums(600))
+    ] == out.items
+    assert max(flights) > 1
+
+
+def test_cuts_that_change_while_epochs_overlap_change_nothing_else(flights):
+    out = three_sums(ab.from_iterable([Step(n) for n in range(900)], Step))
+
+    job = ab.start(out, on="spark", degree=1, epoch_items=10)
+    for cuts in itertools.cycle([("b",), (), ("b", "c"), ("c",)]):
+        if job.status != "running":
+            break
+        job._running.set_cuts(cuts)
+        time.sleep(0.1)
+    job.wait()
+
+    assert expected_sums(900) == out.items
     assert max(flights) > 1
 
 

@@ -270,7 +270,8 @@ class Epochs:
     def depth(self) -> int:
         """How many epochs keep all workers busy, one of them being committed."""
         cores: int = self.spark.sparkContext.defaultParallelism
-        return 1 + min(len(self._division.stages), cores, MOST_STAGES)
+        workers = len(self._division.stages) + sum(map(len, self._cuts().values()))
+        return 1 + min(workers, cores, MOST_STAGES)
 
     def begin(self, pieces: Mapping[str, list[Piece]]) -> bool:
         """Begin an epoch beside those that still run, if it can; tell whether it has.
@@ -278,7 +279,7 @@ class Epochs:
         It is over when `run` has come to it. Its tasks begin with the states that those
         of the epochs before it make, so all are divided in the same way.
         """
-        if self.why_not_overlap is not None or self._cuts():
+        if self.why_not_overlap is not None:
             return False
         if self.sparing and not self._row_work:  # the one that runs will tell
             return False
@@ -291,10 +292,12 @@ class Epochs:
             or self._count_buckets() != self._buckets
         ):
             return False
-        mode = ProcessRows(_find_range(pieces))
+        mode = ProcessRows(_find_range(pieces), cuts=self._cuts())
         task = self._prepare(self._task(mode))
-        if self._flights and task.stage != self._flights[-1].task.stage:
-            return False
+        if self._flights:
+            last = self._flights[-1].task
+            if (task.stage, task.cuts) != (last.stage, last.cuts):
+                return False
         shares = self._share_out(pieces)
         _, tasks = self._stages_of(division.stages, task, shares)
         oldest = self._flights[0].run if self._flights else None
@@ -629,7 +632,7 @@ class Epochs:
                 raise
             found = self._find_first(error, go)
             raise found from found.__cause__
-        self._refuse_missing(ran)
+        self._refuse_missing(ran, tried[-1].cuts)
         self.reports = reports = [*asked, *ran]
         units = self._layout.units
         self._begun = {units[r.unit].name: r.begun for r in ran if r.begun is not None}
@@ -715,9 +718,11 @@ class Epochs:
             break
         return error
 
-    def _refuse_missing(self, reports: Sequence[Report]) -> None:
+    def _refuse_missing(
+        self, reports: Sequence[Report], cuts: Mapping[int, Sequence[str]]
+    ) -> None:
         """Refuse an epoch unless each task has reported: once, or once for each part."""
-        layout, division, cut = self._layout, self._division, self._cuts()
+        layout, division = self._layout, self._division
         stage = TaskStage(NONE, division.channels)
         expected = {
             (unit.number, channel)
@@ -727,7 +732,7 @@ class Epochs:
         }
         found = Counter((report.unit, report.channel) for report in reports)
         if set(found) == expected and all(
-            count <= 1 + len(cut.get(unit, ())) for (unit, _), count in found.items()
+            count <= 1 + len(cuts.get(unit, ())) for (unit, _), count in found.items()
         ):
             return
         msg = (

@@ -21,7 +21,7 @@ from anabranch.epochs.checkpoint.record import (
     read_record,
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
-from anabranch.epochs.state.store import EMPTY, Bucket, Stamp
+from anabranch.epochs.state.store import EMPTY, NOTHING, Bucket, Stamp
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.private import private_directory
 
@@ -144,9 +144,15 @@ def bucket_path(directory: Path, bucket: int, buckets: int) -> Path:
     return directory / str(buckets) / str(bucket)
 
 
-def begin_at(bucket: Bucket, version: Stamp, turn: int, copy: Copy) -> None:
-    """Have `bucket` read from a version; restore it if need be."""
-    _until(lambda: bucket.begin(version, turn), bucket, version, turn, copy)
+def begin_at(
+    bucket: Bucket,
+    version: Stamp,
+    turn: int,
+    copy: Copy,
+    ahead: dict[bytes, bytes] = NOTHING,
+) -> None:
+    """Have `bucket` read from a version, and what is `ahead` of it; restore it if need be."""
+    _until(lambda: bucket.begin(version, turn, ahead), bucket, version, turn, copy)
 
 
 def write_from(

@@ -61,6 +61,7 @@ class Stamp(NamedTuple):
 
 EMPTY = Stamp(0, 0)
 GONE = b""  # in changes: the key has no state any more
+NOTHING: dict[bytes, bytes] = {}
 
 
 class Databases(NamedTuple):
@@ -135,10 +136,13 @@ class Bucket:
         """The version that was written last."""
         return self.versions[-1]
 
-    def begin(self, version: Stamp, turn: int) -> bool:
+    def begin(
+        self, version: Stamp, turn: int, ahead: dict[bytes, bytes] = NOTHING
+    ) -> bool:
         """Read from `version` from now on; return False if it is not here.
 
-        Whatever others write until `end`, this bucket reads the same.
+        Changes that are `ahead` of it are read over it. Whatever others write until
+        `end`, this bucket reads the same.
         """
         self.end()
         txn = self._env.begin()
@@ -153,6 +157,8 @@ class Bucket:
             return False
         self._reading = txn
         self._changed = self._changes(txn, held.line_of(version))
+        if ahead:
+            self._changed = dict(sorted((self._changed | ahead).items()))
         return True
 
     def end(self) -> None:

@@ -536,7 +536,7 @@ class UnitRunner:
                 sent=self._exits.sent.take(),
                 shared=self._find_shared(part.operators),
             )
-            self.parts_done = [(self._saved.changes(part.operators), report)]
+            self.parts_done = [(self._saved.hand_on(task, part.operators), report)]
         finally:
             self._saved.close()
 
@@ -579,9 +579,11 @@ class UnitRunner:
                 sent=self._exits.sent.take(),
                 shared=self._find_shared(part.operators),
             )
-            own = self._saved.changes(part.operators)
             if part == parts[-1]:
+                own = self._saved.changes(part.operators)
                 report = self._save_parts(task, channel, [*earlier, (own, report)])
+            else:
+                own = self._saved.hand_on(task, part.operators)
             self.parts_done = [*earlier, (own, report)]
         finally:
             self._saved.close()

@@ -34,7 +34,7 @@ from anabranch.epochs.state.restore import (
     write_from,
 )
 from anabranch.epochs.state.states import StoredStates, prefix_of
-from anabranch.epochs.state.store import GONE, Bucket, Stamp
+from anabranch.epochs.state.store import GONE, NOTHING, Bucket, Stamp
 from anabranch.epochs.task import EpochTask
 from anabranch.errors import EngineError
 
@@ -74,6 +74,7 @@ class UnitStates:
         }
         self._pickler: Pickler | None = None
         self._left: Versions | None = None  # those that states here are of, once saved
+        self._ahead: dict[int, Changes] = {}  # by turn: of parts that another one saves
 
     def open(self, task: EpochTask, channel: int, pickler: Pickler) -> None:
         """Begin with the version that the epoch is made from."""
@@ -82,17 +83,43 @@ class UnitStates:
             return
         self._pickler = pickler
         count = task.stage.count_buckets(self._unit)
+        turn, ahead = task.attempt.turn, self._find_ahead(task)
         for number in task.stage.buckets_of(self._unit, channel):
             path = bucket_path(self._directory, number, count)
             bucket = self._buckets[number] = Bucket(path)
             version = self._versions[number] = self._find_version(task, number)
-            begin_at(bucket, version, task.attempt.turn, self._copy(task, number))
+            copy = self._copy(task, number)
+            begin_at(bucket, version, turn, copy, ahead.get(number, NOTHING))
         versions = self._versions_of(task)
         same = self._left == versions
         self._left = None  # until they are saved
         for states in self._stored.values():
             states.attach(self._buckets, count, pickler, same=same)
         reach("opened", task.attempt.epoch)
+
+    def _find_ahead(self, task: EpochTask) -> Changes:
+        """Return what a part before a cut has changed since the last commit.
+
+        The last part saves the states of all, when it comes to that. Until then they
+        are known here.
+        """
+        pending = task.attempt.pending
+        self._ahead = {
+            turn: one for turn, one in self._ahead.items() if turn in pending
+        }
+        ahead: Changes = {}
+        if task.stage.part == len(task.cuts.get(self._unit.number, ())):
+            return ahead
+        for turn in pending:
+            if turn not in self._ahead:
+                msg = (
+                    f"epoch {task.attempt.epoch} follows turn {turn}, whose part "
+                    f"{task.stage.part} of unit {self._unit.name} did not run here"
+                )
+                raise EngineError(msg)
+            for number, changed in self._ahead[turn].items():
+                ahead.setdefault(number, {}).update(changed)
+        return ahead
 
     def _find_version(self, task: EpochTask, number: int) -> Stamp:
         """Return the version of a bucket that the epoch begins with.
@@ -144,6 +171,11 @@ class UnitStates:
             if name in operators:
                 for number, changed in states.changes().items():
                     changes[number].update(changed)
+        return changes
+
+    def hand_on(self, task: EpochTask, operators: Container[str]) -> Changes:
+        """Return what a part before a cut has changed, for the last part to save."""
+        changes = self._ahead[task.attempt.turn] = self.changes(operators)
         return changes
 
     def save(
