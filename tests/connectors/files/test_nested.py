@@ -16,6 +16,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.connectors.files.nested import Misfit, converter
+from anabranch.connectors.files.parquet import arrow_types, table_of
 from anabranch.errors import GraphError, InputError
 from anabranch.graph.shapes import shape_of
 
@@ -303,3 +304,16 @@ def test_a_field_that_the_constructor_does_not_take_needs_no_column(tmp_path):
     ab.run(out, on="sequential")
 
     assert [Home(city="Rome")] == out.items
+
+
+def test_records_in_a_tuple_without_a_type_stay_records_in_parquet():
+    table = table_of([((In(1, 2.5),),)], None, {})
+
+    assert [[{"a": 1, "b": 2.5}]] == table.column(0).to_pylist()
+
+
+def test_a_number_of_either_kind_is_a_column_of_floats_whichever_part_has_it():
+    kind = make_dataclass("Reading", [("value", int | float | None)], frozen=True)
+    kinds = [table_of([kind(v)], None, arrow_types(kind)) for v in (1, 2.5, None)]
+
+    assert ["double"] * 3 == [str(one.schema.types[0]) for one in kinds]

@@ -316,6 +316,9 @@ _INSIDE: Mapping[Any, Any] = {  # of something; a column of these is inferred
 }
 
 
+_NUMBERS = {PlainShape(int), PlainShape(float)}  # Arrow makes floats of both
+
+
 def arrow_type(shape: Shape, above: tuple[Shape, ...] = ()) -> Any:
     """Return the Arrow type of the values of a shape; None if it does not tell.
 
@@ -336,6 +339,8 @@ def arrow_type(shape: Shape, above: tuple[Shape, ...] = ()) -> Any:
             return ARROW_TYPES.get(kinds.pop()) if len(kinds) == 1 else None
         case OneOf(members):
             others = [member for member in members if member != NOTHING]
+            if set(others) == _NUMBERS:
+                return pa.float64()
             return arrow_type(others[0], above[:-1]) if len(others) == 1 else None
     return _find_inner_type(shape, above)
 
@@ -413,7 +418,7 @@ def _to_inferred(value: Any) -> Any:  # noqa: PLR0911 - one return per form
         return {name: to_arrow(getattr(value, name), None) for name in names}
     if isinstance(value, dict):
         return {name: to_arrow(one, None) for name, one in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple | set | frozenset):
         return [to_arrow(one, None) for one in value]
     return value
 
