@@ -4,32 +4,41 @@ It has what `Epochs` uses of Spark: stages of `mapInArrow`, shuffles by `dest`, 
 contexts. An attempt is a thread. It can be held at any place that `faults.reach` names
 and go on later, or never, as if its process had been killed there. So every overlap of
 two attempts at these places can be had, and always comes out the same.
+
+Resident tasks are imitated too, if a test says so: then each stage of one is an attempt,
+and what the tasks and the driver send each other arrives in the order that the test says.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from anabranch.engines.spark import engine, residence, stage_plan, worker
 from anabranch.epochs import faults
 from anabranch.epochs import task as spec
+from anabranch.epochs.resident.hub import Hub
+from anabranch.epochs.resident.process import DRIVER, ResidentProcess
 from anabranch.epochs.state.store import close_buckets
 from anabranch.epochs.task import ROW_ARROW
 
 Batches: TypeAlias = list[pa.RecordBatch]
 Body: TypeAlias = Callable[[], Batches]
 
+RESIDENTS = 2  # tasks that stay, at most
 WAIT_S = 60  # for a thread that does not come to where it must; then the test fails
 
 _here = threading.local()  # .attempt and .worker of this thread
@@ -106,15 +115,29 @@ class Worker:
     runners: dict[str, Any] = field(default_factory=dict)
 
 
+class Chances(Protocol):
+    """What a test says about resident tasks."""
+
+    def choose(self, steps: Sequence[str]) -> str:
+        """Choose what happens next."""
+
+    def hold_stage(self) -> str | None:
+        """Return where the next stage is held."""
+
+    def lose(self) -> bool:
+        """Tell whether a task is lost now."""
+
+
 @dataclass
 class Cluster:
     """Runs tasks; `run_task` says which attempts there are, and returns the winner's.
 
-    New workers are on the `hosts` in turn.
+    New workers are on the `hosts` in turn. Without `chances` no tasks stay.
     """
 
     run_task: Callable[[Cluster, int, Body], Batches]
     hosts: int = 1
+    chances: Chances | None = None
     attempts: list[Attempt] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)  # of jobs that begin
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -131,10 +154,13 @@ class Cluster:
     @contextmanager
     def worker(self) -> Iterator[Worker]:
         """Lend the worker that was free for longest; one that dies is not given back."""
-        new = not self._free
-        mine = Worker(next(self._made) % self.hosts) if new else self._free.pop(0)
+        mine = self._free.pop(0) if self._free else self.add_worker()
         yield mine
         self._free.append(mine)
+
+    def add_worker(self) -> Worker:
+        """Return a new worker."""
+        return Worker(next(self._made) % self.hosts)
 
     def end(self) -> None:
         """Get rid of all threads."""
@@ -231,6 +257,142 @@ class _Runners:
         _here.worker.runners.clear()
 
 
+class Wire:
+    """One direction of a connection; what is sent waits until the test lets it arrive."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[bytes, list[memoryview]]] = deque()
+
+    def send(self, data: Any, blobs: Sequence[Any] = ()) -> None:
+        copies = [memoryview(memoryview(blob).tobytes()) for blob in blobs]
+        self.waiting.append((pickle.dumps(data), copies))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class Resident:
+    """A resident task: its process, and the stage that it is in."""
+
+    worker: Worker
+    process: ResidentProcess
+    stage: Attempt | None = None
+
+
+class ImitatedHub(Hub):
+    """Lets happen what may, one step after the other, while the driver waits for a run."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._news = threading.Condition()
+        self._lost = False
+        self._runs = {}
+        self._cluster: Cluster
+        self._residents: list[Resident] = []
+        self._wires = {
+            (sender, receiver): Wire()
+            for sender in range(DRIVER, count)
+            for receiver in range(DRIVER, count)
+            if sender != receiver
+        }
+        self._links = {n: self._wires[DRIVER, n] for n in range(count)}
+
+    def fill(self, cluster: Cluster, job: str, shipped: Any) -> None:
+        """Have all tasks come."""
+        self._cluster = cluster
+        for number in range(self.count):
+            mine = cluster.add_worker()
+            wires = {
+                receiver: wire
+                for (sender, receiver), wire in self._wires.items()
+                if sender == number
+            }
+
+            def enter(mine=mine, number=number, wires=wires) -> Batches:
+                _here.worker = mine
+                runner = worker.open_runner(job, shipped)
+                load = partial(residence.load_work, attempt=_here.attempt.number)
+                process = ResidentProcess(runner, wires[DRIVER], number, b"", load)
+                process._links = wires
+                self._residents.append(Resident(mine, process))
+                return []
+
+            entered = cluster.attempt(number, enter)
+            if entered.error is not None:
+                raise entered.error
+
+    def collect(self, run: int) -> list[Any]:
+        while not self.is_done(run):
+            self._step()
+        return super().collect(run)
+
+    def close(self) -> None:
+        """Whoever is in a stage is left alone."""
+
+    def _step(self) -> None:
+        assert self._cluster.chances is not None
+        steps: dict[str, Callable[[], None]] = {
+            f"from {sender} to {receiver}": partial(self._deliver, sender, receiver)
+            for (sender, receiver), wire in self._wires.items()
+            if wire.waiting
+        }
+        for number, one in enumerate(self._residents):
+            if one.stage is not None:
+                steps[f"resident {number} goes on"] = one.stage.go_on
+            elif (ready := one.process.find_ready()) is not None:
+                steps[f"resident {number} begins"] = partial(self._begin, number, ready)
+        assert steps, "nothing happens any more"
+        steps[self._cluster.chances.choose(list(steps))]()
+        for one in self._residents:
+            if one.stage is not None and one.stage.over:
+                if one.stage.error is not None:
+                    raise one.stage.error
+                one.stage = None
+        if self._cluster.chances.lose():
+            self.give_up()
+
+    def _deliver(self, sender: int, receiver: int) -> None:
+        told, blobs = self._wires[sender, receiver].waiting.popleft()
+        if receiver == DRIVER:
+            self._take(self._links[sender], pickle.loads(told), blobs)
+        else:
+            self._residents[receiver].process.take(pickle.loads(told), blobs)
+
+    def _begin(self, number: int, run: Any) -> None:
+        one, cluster = self._residents[number], self._cluster
+        assert cluster.chances is not None
+
+        def body() -> Batches:
+            _here.worker = one.worker
+            one.process.run_stage(run)
+            return []
+
+        one.stage = cluster.attempt(number, body, cluster.chances.hold_stage())
+
+
+class ImitatedStay(residence._Stay):
+    """Resident tasks without a Spark job."""
+
+    def __init__(self, _context: Any, count: int, *_: Any) -> None:
+        self.hub = ImitatedHub(count)
+        self.wanted = False
+        self.runs = []
+        self._running = threading.Lock()
+        self._over = threading.Event()
+        self._shared = {}
+        self._numbers = itertools.count(1)
+
+    def begin(self, spark: Any, job: str, shipped: Any) -> None:
+        self.hub.fill(spark, job, shipped)
+
+    def wait_for_all(self) -> bool:
+        return True
+
+    def end(self) -> None:
+        self._over.set()
+
+
 def _context() -> Any:
     attempt = _here.attempt
     return SimpleNamespace(
@@ -269,7 +431,11 @@ def imitated(
     )
     with monkeypatch.context() as patch:
         patch.setattr(engine, "open_session", lambda _: cluster)
-        patch.setattr(residence, "why_not_resident", lambda *_: "an imitation")
+        why_not = "an imitation" if cluster.chances is None else None
+        patch.setattr(residence, "why_not_resident", lambda *_: why_not)
+        patch.setattr(residence, "_Stay", ImitatedStay)
+        patch.setattr(residence, "count_slots", lambda _: RESIDENTS)
+        patch.setattr(residence, "_find_free_slots", lambda _: RESIDENTS)
         patch.setattr(engine, "local_directory", local_directory)
         patch.setattr(spec, "local_directory", local_directory)
         patch.setattr(worker, "_runners", _Runners())

@@ -1,7 +1,8 @@
 """The loop of epochs, its states and its checkpoint under schedules by chance.
 
 A schedule is a seed. It says how many attempts a task has and in which order they run;
-where each is held, dies, or lives on as a zombie into later epochs and runs; where the
+where each is held, dies, or lives on as a zombie into later epochs and runs; whether tasks
+stay, and then what they do and hear in which order, with epochs that overlap; where the
 driver dies; whether the machine then loses its power, so that what was not synced is
 torn and the states of the hosts are gone; and where a second driver takes over while
 the first still lives. Whatever happens, the outputs must be those of one thread. The
@@ -17,7 +18,7 @@ import fcntl
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,6 +129,21 @@ class Schedule:
                 self.log.append(f"zombie {attempt.number} to {hold}")
                 attempt.go_on(hold)
 
+    def choose(self, steps: Sequence[str]) -> str:
+        chosen = self.chance.choice(steps)
+        self.log.append(chosen)
+        return chosen
+
+    def hold_stage(self) -> str | None:
+        return self.chance.choice([None, *IN_WORKERS])
+
+    def lose(self) -> bool:
+        lost = self.chance.random() < 0.01 and self._losses < TRIES - 1
+        if lost:
+            self._losses += 1
+            self.log.append("a resident task is lost")
+        return lost
+
     def in_driver(self, place: str, epoch: int) -> None:
         if self.deaths < MOST_DEATHS and self.chance.random() < 0.08:
             self.deaths += 1
@@ -163,8 +179,10 @@ class Simulation:
 
     def _drive(self) -> bool:
         """Run a driver; tell whether the job has come to its end."""
-        hosts = 1 + self.schedule.chance.randrange(2)
-        cluster = Cluster(self.schedule.run_task, hosts)
+        schedule = self.schedule
+        hosts = 1 + schedule.chance.randrange(2)
+        stays = schedule.chance.random() < 0.5
+        cluster = Cluster(schedule.run_task, hosts, schedule if stays else None)
         patch = self._monkeypatch
         with (
             imitated(patch, cluster, self._hosts, self.schedule.in_driver),

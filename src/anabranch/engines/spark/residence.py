@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark import Broadcast, SparkContext, TaskContext
@@ -377,21 +378,22 @@ def serve(
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls us
     runner = open_runner(job, shipped)
-    attempt = context.taskAttemptId()
-
-    def load_work(told: memoryview, shared: Sequence[SharedValue]) -> RunWork:
-        work: RunWork = load(told, shared)
-        tasks = (
-            replace(task, attempt=replace(task.attempt, spark_id=attempt))
-            for task in work.tasks
-        )
-        return replace(work, tasks=tuple(tasks))
-
+    load_own = partial(load_work, attempt=context.taskAttemptId())
     process = ResidentProcess(
-        runner, connect(address, secret), context.partitionId(), secret, load_work
+        runner, connect(address, secret), context.partitionId(), secret, load_own
     )
     with without_garbage_collection(), runner.spec.settings.in_force():
         process.serve()
+
+
+def load_work(told: memoryview, shared: Sequence[SharedValue], attempt: int) -> RunWork:
+    """Return what a process does in a run, as this attempt of its task."""
+    work: RunWork = load(told, shared)
+    tasks = (
+        replace(task, attempt=replace(task.attempt, spark_id=attempt))
+        for task in work.tasks
+    )
+    return replace(work, tasks=tuple(tasks))
 
 
 def count_slots(context: SparkContext) -> int:

@@ -201,7 +201,7 @@ class ResidentProcess:
             self._driver.send(Hello(self._number, address))
             self._reach_peers()
             while (ready := self._await_work()) is not None:
-                self._run_stage(ready)
+                self.run_stage(ready)
         except OSError:
             if not self._over:
                 raise
@@ -221,7 +221,7 @@ class ResidentProcess:
             try:
                 for data, blobs in link.frames():
                     with self._news:
-                        self._take(data, blobs)
+                        self.take(data, blobs)
                         self._news.notify_all()
             except Exception as error:  # noqa: BLE001 - raised by whoever waits
                 self._error = error
@@ -239,7 +239,8 @@ class ResidentProcess:
                 run.end_along()
             self._news.notify_all()
 
-    def _take(self, data: Any, blobs: list[memoryview]) -> None:
+    def take(self, data: Any, blobs: list[memoryview]) -> None:
+        """Take a message of the driver or of another process."""
         match data:
             case StageRows(run=run) if run >= self._oldest:
                 self._run(run).arrive(data, blobs)
@@ -277,22 +278,29 @@ class ResidentProcess:
         self._driver.send(Ready(self._number))
 
     def _await_work(self) -> _Run | None:
-        """Return the oldest run that has a stage to run here; None at the end."""
+        """Wait for a run that has a stage to run here; None at the end."""
         with self._news:
             while not self._over:
-                earlier: set[int] = set()  # stages that runs before have yet to run
-                for _, run in sorted(self._runs.items()):
-                    if run.work is None and run.told is not None:
-                        run.open(run.told(), self._number, self._units.layout)
-                    if run.is_ready and run.stages[0] not in earlier:
-                        return run
-                    earlier.update(run.stages)
+                if (run := self.find_ready()) is not None:
+                    return run
                 self._news.wait()
         if self._error is not None:
             raise self._error
         return None
 
-    def _run_stage(self, run: _Run) -> None:
+    def find_ready(self) -> _Run | None:
+        """Return the oldest run that has a stage to run here now, if there is one."""
+        earlier: set[int] = set()  # stages that runs before have yet to run
+        for _, run in sorted(self._runs.items()):
+            if run.work is None and run.told is not None:
+                run.open(run.told(), self._number, self._units.layout)
+            if run.is_ready and run.stages[0] not in earlier:
+                return run
+            earlier.update(run.stages)
+        return None
+
+    def run_stage(self, run: _Run) -> None:
+        """Run the next stage of a run that is ready, and hand out its rows."""
         assert run.work is not None  # noqa: S101 - it is ready
         stage = run.stages.pop(0)
         task = replace(run.work.tasks[stage], shares=run.work.shares)
@@ -377,7 +385,7 @@ class ResidentProcess:
             self._links[home].send(message, blobs)
             return
         with self._news:
-            self._take(message, [memoryview(blob) for blob in blobs])
+            self.take(message, [memoryview(blob) for blob in blobs])
 
     def _hand_out(self, run: _Run, stage: int, rows: Iterable[Row]) -> None:
         """Send rows where they are for; everybody who waits for this stage hears of it."""
