@@ -19,6 +19,7 @@ from anabranch.operators.clock import is_sign
 from anabranch.operators.getters import key_getter
 from anabranch.runtime.batch import Batch, Column, EntryLedger, Mark, mark_at
 from anabranch.runtime.keys import key_hash
+from anabranch.runtime.ordering.merge import Dealt
 from anabranch.runtime.ports import Inlet
 
 BUCKETS = 1024
@@ -56,20 +57,35 @@ class Router(ABC):
 
 
 class RoundRobinRouter(Router):
-    """Deals items out in turn: for regions without state."""
+    """Deals items out in turn: for regions without state.
 
-    def __init__(self, channels: int) -> None:
+    Only the first of the replicas get items, as many as `dealt` says; the others are
+    suspended.
+    """
+
+    def __init__(self, channels: int, dealt: Dealt | None = None) -> None:
         super().__init__(channels)
+        self._dealt = Dealt(channels) if dealt is None else dealt
+        self._width = self.active = self._dealt.changes[-1][1]
         self._turn = 0
+        self._count = 0
 
     def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
-        n, turn = self.channels, self._turn
+        if self.active != self._width:  # which another thread may have set
+            self._width, self._turn = self.active, 0
+            self._dealt.change(self._count, self._width)
+        n, turn = self._width, self._turn
         self._turn = (turn + len(items)) % n
+        self._count += len(items)
         parts: list[Part] = []
         for channel in range(n):
             first = (channel - turn) % n
             own = None if columns is None else [c[first::n] for c in columns]
             parts.append((items[first::n], own))
+        parts += [
+            ([], None if columns is None else [[] for _ in columns])
+            for _ in range(n, self.channels)
+        ]
         return parts
 
 
@@ -212,15 +228,17 @@ class Numbering:
     """
 
     def __init__(self, epoch: int, channels: int, *, pulses: bool) -> None:
+        self.channels = channels
         self._next = 0
         self._pulsed = 0
-        self._length = epoch * channels
+        self._epoch = epoch
         self._pulses = pulses
 
     def pulse(self, count: int = 0, *, now: bool = False) -> Mark | None:
         """Return the pulse, if one is due after so many more items."""
         self._next += count
-        due = self._next - self._pulsed >= (1 if now else self._length)
+        least = 1 if now else self._epoch * self.channels
+        due = self._next - self._pulsed >= least
         if not self._pulses or not due:
             return None
         self._pulsed = self._next
@@ -267,6 +285,22 @@ class SplitOutlet(Outlet):
                 if not carried:
                     made.columns, made.known = None, own
                 inlet.put(queue, made)
+
+    def deal_to(self, replicas: int) -> None:
+        """Send items to so many replicas only; any thread may say so.
+
+        The others are suspended: they get no items, but go on with what they have, and
+        pass on marks.
+        """
+        if isinstance(self.router, RoundRobinRouter):
+            self.router.active = replicas
+            if self._numbering is not None:
+                self._numbering.channels = replicas
+
+    @property
+    def appetite(self) -> int:
+        active = getattr(self.router, "active", self.router.channels)
+        return sum(slot.inlet.limit for slot in self.slots[:active])
 
     def _enter(self, batch: Batch) -> range:
         columns = batch.known if batch.columns is None else batch.columns

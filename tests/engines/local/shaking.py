@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from anabranch.engines.engine import Options
-from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.layout import Configuration, why_not_suspended
 from anabranch.engines.local.run import LocalEngine, LocalRun
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph, Input
@@ -29,8 +29,23 @@ def any_configuration(rng: random.Random, graph: Graph, plan: Plan) -> Configura
     return Configuration(
         ports=frozenset(place for place in all_inputs(graph) if rng.random() < share),
         degrees={region.name: rng.choice((1, 2, 3, 5)) for region in plan.regions},
+        suspended={
+            region.name: rng.choice((0, 1, 4))
+            for region in plan.regions
+            if why_not_suspended(region) is None
+        },
         epoch=rng.choice((1, 3, 10)),
     )
+
+
+def wake_or_suspend(rng: random.Random, before: Configuration, plan: Plan):
+    """Return the configuration with other replicas of those that exist at work."""
+    made = before
+    for region in plan.regions:
+        there = before.count_replicas(region.name)
+        if why_not_suspended(region) is None:
+            made = made.with_active(region.name, rng.randint(1, there))
+    return made
 
 
 def started(
@@ -51,10 +66,15 @@ def ended(run: LocalRun) -> LocalRun:
 
 
 def keep_changing(run: LocalRun, rng: random.Random) -> int:
-    """Switch from one configuration to another until the program ends."""
+    """Switch from one configuration to another until the program ends.
+
+    Every other time, replicas are only woken or suspended.
+    """
     changes = 0
     while run.status == "running":
         configuration = any_configuration(rng, run.flow.graph, run.flow.plan)
+        if rng.random() < 0.5:
+            configuration = wake_or_suspend(rng, run.configuration, run.flow.plan)
         try:
             run.flow.switch(configuration)
         except EngineError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import NamedTuple
 
@@ -92,3 +93,103 @@ def test_a_file_is_read_as_fast_as_possible():
     job.stop()
 
     assert seen.closed
+
+
+@ab.declare(state="stateless")
+def several(n):
+    return [n] * (n % 3)
+
+
+SHAPES = {
+    "in turn": lambda stream: stream.map(waits_little),
+    "numbered": lambda stream: stream.map(waits_little).filter(lambda n: n % 3 > 0),
+    "repeated": lambda stream: stream.map(waits_little).flat_map(several),
+    "positions": lambda stream: ab.union(stream.map(waits_little), stream.map(abs)),
+}
+
+
+@ab.declare(state="stateless")
+def waits_little(n):
+    time.sleep(0.0005)
+    return n
+
+
+class Steps:
+    """A source that gives 50 items for each step that it is allowed to take."""
+
+    def __init__(self, steps):
+        self.allowed = threading.Semaphore(0)
+        self.items = steps * 50
+
+    def stream(self):
+        return ab.generate(self.read)
+
+    def read(self):
+        for n in range(self.items):
+            if n % 50 == 0:
+                self.allowed.acquire()
+            yield n
+
+    def go(self, steps=1):
+        self.allowed.release(steps)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_replicas_are_woken_and_suspended_without_another_network(shape):
+    """The first replicas are built; after that nothing is, and nobody stands still."""
+    build, source = SHAPES[shape], Steps(8)
+    wanted = build(ab.from_iterable(range(400))).to_list()
+    ab.run(wanted, on="sequential")
+    out = build(source.stream()).to_list()
+    job = ab.start(out, on="local", degree=1)
+    actuator = job._running.latency_actuator()
+    (region, *_) = actuator.degrees
+
+    source.go()
+    actuator.resize({region: 3}, None)
+    network = job._running.flow.network
+    effects, seen = [], []
+    for degree in (1, 5, 2, 6, 1, 4):
+        effects.append(actuator.resize({region: degree}, None))
+        seen.append(actuator.degrees[region])
+        source.go()
+    source.go()
+    job.wait()
+
+    assert wanted.items == out.items
+    assert [1, 5, 2, 6, 1, 4] == seen
+    assert job._running.flow.network is network
+    assert f"2 of {region} suspended; the flow went on" == effects[0]
+    assert f"4 of {region} woken; the flow went on" == effects[1]
+
+
+def test_a_replica_that_is_suspended_gets_no_items():
+    source = Steps(4)
+    out = source.stream().map(waits_little).to_list()
+    job = ab.start(out, on="local", degree=1)
+    actuator = job._running.latency_actuator()
+    actuator.resize({"r0": 2}, None)
+    source.go(4)
+    job.wait()
+
+    (received,) = [
+        one.received for one in job.metrics().elements.values() if one.replicas == 4
+    ]
+    assert [100, 100, 0, 0] == list(received)
+    assert list(range(200)) == out.items
+
+
+def test_more_than_there_are_need_another_network():
+    source = Steps(2)
+    out = source.stream().map(waits_little).to_list()
+    job = ab.start(out, on="local", degree=1)
+    actuator = job._running.latency_actuator()
+    actuator.resize({"r0": 2}, None)
+    before = job._running.flow.network
+
+    actuator.resize({"r0": 5}, None)
+    source.go(2)
+    job.wait()
+
+    assert before is not job._running.flow.network
+    assert list(range(100)) == out.items

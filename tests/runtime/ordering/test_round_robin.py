@@ -10,6 +10,7 @@ from anabranch.errors import EngineError
 from anabranch.operators.stateless import WINDOW
 from anabranch.runtime.batch import Batch, Origin
 from anabranch.runtime.ordering.by_number import RoundRobinMerge
+from anabranch.runtime.ordering.merge import Dealt
 from tests.runtime.ordering.numbers import put
 
 
@@ -69,6 +70,40 @@ def test_any_arrival_gives_the_order_of_the_splitter(seed):
         count = rng.randint(1, 4)
         got += put(merge, channel, *queues[channel][:count])
         del queues[channel][:count]
+
+    assert items == got
+
+
+@pytest.mark.parametrize("punctuated", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_replicas_that_are_suspended_and_woken_do_not_change_the_order(
+    seed, punctuated
+):
+    """The splitter of the test deals by hand; parts of it come in any order."""
+    rng = random.Random(seed)
+    channels = rng.randint(2, 5)
+    dealt, items = Dealt(channels), []
+    queues = [[] for _ in range(channels)]
+    width, turn, count = channels, 0, 0
+    for n in range(rng.randint(0, 80)):
+        if punctuated and rng.random() < 0.1:
+            items.append(WINDOW)
+            for queue in queues:
+                queue.append(WINDOW)
+        if rng.random() < 0.1:
+            width, turn = rng.randint(1, channels), 0
+            dealt.change(count, width)
+        items.append(n)
+        queues[turn].append(n)
+        turn, count = (turn + 1) % width, count + 1
+    merge = RoundRobinMerge(channels, punctuated=punctuated, dealt=dealt)
+
+    got = []
+    while any(queues):
+        channel = rng.choice([c for c in range(channels) if queues[c]])
+        size = rng.randint(1, 4)
+        got += put(merge, channel, *queues[channel][:size])
+        del queues[channel][:size]
 
     assert items == got
 

@@ -19,7 +19,11 @@ from functools import cached_property
 from time import perf_counter
 
 from anabranch.engines.local.flow import LocalFlow, Switch
-from anabranch.engines.local.layout import Configuration, LocalLayout
+from anabranch.engines.local.layout import (
+    Configuration,
+    LocalLayout,
+    why_not_suspended,
+)
 from anabranch.engines.local.network import Network
 from anabranch.engines.local.watching import list_watched_threads
 from anabranch.engines.thread import RunningThread
@@ -41,6 +45,12 @@ from anabranch.runtime.profile import Sampler, cpu_clock
 
 def effect_of(switch: Switch) -> str:
     """Say what a change brought: the pause, and the locks that it turned on or off."""
+    if switch.woken:
+        parts = [
+            f"{abs(more)} of {name} {'woken' if more > 0 else 'suspended'}"
+            for name, more in switch.woken.items()
+        ]
+        return f"{', '.join(parts)}; the flow went on"
     text = f"the flow stood still for {switch.pause_s * 1000:.2f} ms"
     before, after = switch.before.threads.locks, switch.after.threads.locks
     for names, turned in ((after - before, "on"), (before - after, "off")):
@@ -231,11 +241,14 @@ class LocalLatencyActuator:
         return {region.name: region.operators for region in self._flow.plan.regions}
 
     def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
-        wanted = arrangement_of(self._flow.configuration)
+        wanted = self._flow.configuration
         for region, degree in degrees.items():
-            wanted = wanted.with_degree(region, degree)
+            if why_not_suspended(self._flow.regions[region]) is None:
+                wanted = wanted.with_active(region, degree)
+            else:
+                wanted = wanted.with_degree(region, degree)
         try:
-            switch = self._flow.switch(rearrange(self._flow.configuration, wanted))
+            switch = self._flow.switch(wanted)
         except EngineError:  # the program has ended, or failed, meanwhile
             return None
         return effect_of(switch)
@@ -272,6 +285,7 @@ class LocalLatencyActuator:
                 on_core,
                 took_s,
                 self._sharing(network.layout, operators),
+                active=self.degrees[region],
             )
             per_item = load.items_per_s * took_s / read
             regions[region] = replace(
@@ -395,14 +409,19 @@ def _load(
     on_core: Mapping[str, object],
     took_s: float,
     sharing: int,
+    *,
+    active: int,
 ) -> RegionLoad:
-    """Return the load of a region from what its elements have done."""
+    """Return the load of a region from what its elements have done.
+
+    Of its replicas so many are `active`; others may just have been suspended.
+    """
     first = next(iter(works))
     items = sum(work.items for work in works[first])
-    degree = len(works[first])
+    there = len(works[first])
+    degree = min(active, there)
     channels = [
-        sum(ones[channel].busy_s for ones in works.values())
-        for channel in range(degree)
+        sum(ones[channel].busy_s for ones in works.values()) for channel in range(there)
     ]
     busy_s = sum(channels)
     if degree == 1:

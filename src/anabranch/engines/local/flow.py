@@ -3,14 +3,18 @@
 Each source has a gate. To change something, the next network is built while the flow
 goes on; then all gates are closed, what is under way goes through, the states move
 over, and the gates open to the new network. The flow stands still only in between.
+
+A region without a key may have more replicas than are at work. These are woken and
+suspended as the flow goes on: the splitter deals to more or fewer of them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from anabranch.engines.local.interpreter_settings import LockWatch
@@ -37,11 +41,16 @@ from anabranch.runtime.verify.verifier import Verifier
 
 
 class Switch(NamedTuple):
-    """What a change did: how long the flow stood still, and the layouts before and after."""
+    """What a change did: how long the flow stood still, and the layouts before and after.
+
+    Where replicas were only woken or suspended, `woken` says how many by region; less
+    than none were suspended.
+    """
 
     pause_s: float
     before: LocalLayout
     after: LocalLayout
+    woken: Mapping[str, int] = MappingProxyType({})
 
 
 class LocalFlow:
@@ -207,6 +216,8 @@ class LocalFlow:
             if self._drained:
                 msg = "only a running program can be changed; this one has ended"
                 raise EngineError(msg)
+            if self.configuration.why_not_wake(configuration) is None:
+                return self._wake(configuration)
             before = self.network
             after = self._build(configuration)
             started_s = perf_counter()
@@ -232,6 +243,20 @@ class LocalFlow:
                 msg = "the program failed while it was being changed"
                 raise EngineError(msg) from self.failure
             return Switch(pause_s, before.layout, after.layout)
+
+    def _wake(self, configuration: Configuration) -> Switch:
+        """Wake and suspend replicas that are there; nothing is built, nobody waits."""
+        before = self.configuration.degrees
+        woken = {
+            name: more
+            for name, degree in configuration.degrees.items()
+            if (more := degree - before.get(name, 1))
+        }
+        self.configuration = configuration
+        for name in woken:
+            degree = configuration.degrees[name]
+            self.network.deal_to(self.regions[name], degree)
+        return Switch(0.0, self.network.layout, self.network.layout, woken)
 
     def drain(self) -> AllStates:
         """Let everything that is under way come to its end, and return the states."""

@@ -43,15 +43,20 @@ from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.ordering.choose import Strategy
 from anabranch.runtime.positions import Positions, positions_of
 
+MOST_SPARE = 64  # replicas of a region, beyond which none are made to be woken later
 EPOCH = 10  # items for each replica between two pulses; the default of the paper
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Where threads are, and how wide regions are (1 where nothing is said)."""
+    """Where threads are, and how wide regions are (1 where nothing is said).
+
+    `suspended` are replicas of a region that exist besides, but get no items.
+    """
 
     ports: frozenset[Input] = frozenset()
     degrees: Mapping[str, int] = field(default_factory=dict)
+    suspended: Mapping[str, int] = field(default_factory=dict)
     tables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     epoch: int = EPOCH
     batch: int | None = None  # items at a time; otherwise by their cost and size
@@ -68,7 +73,44 @@ class Configuration:
     def with_degree(self, region: str, degree: int) -> Configuration:
         """Return the configuration with a region that has so many replicas."""
         tables = {name: t for name, t in self.tables.items() if name != region}
-        return replace(self, degrees={**self.degrees, region: degree}, tables=tables)
+        suspended = {n: count for n, count in self.suspended.items() if n != region}
+        degrees = {**self.degrees, region: degree}
+        return replace(self, degrees=degrees, suspended=suspended, tables=tables)
+
+    def with_active(self, region: str, degree: int) -> Configuration:
+        """Return the configuration with so many replicas of a region at work.
+
+        Those that it has are woken or suspended. If they are not enough, it gets twice
+        as many as are needed, so that more can be woken.
+
+        >>> one = Configuration().with_active("r0", 3)
+        >>> one.count_replicas("r0"), one.with_active("r0", 2).suspended
+        (6, {'r0': 4})
+        """
+        there = self.count_replicas(region)
+        if degree > there:
+            there = max(degree, min(MOST_SPARE, 2 * degree))
+        made = self.with_degree(region, degree)
+        return replace(made, suspended={**made.suspended, region: there - degree})
+
+    def count_replicas(self, region: str) -> int:
+        """Return how many replicas of a region exist, those that are suspended too."""
+        return self.degrees.get(region, 1) + self.suspended.get(region, 0)
+
+    def why_not_wake(self, other: Configuration) -> str | None:
+        """Return why another configuration is not this one with replicas woken, or None.
+
+        >>> three = Configuration().with_active("r0", 3)
+        >>> three.why_not_wake(three.with_active("r0", 6))
+        >>> three.why_not_wake(three.with_active("r0", 7))
+        'r0 has 6 replicas and needs 14'
+        """
+        for name in {*self.degrees, *other.degrees}:
+            here, there = self.count_replicas(name), other.count_replicas(name)
+            if here != there:
+                return f"{name} has {here} replicas and needs {there}"
+        same = replace(other, degrees=self.degrees, suspended=self.suspended)
+        return None if same == self else "more than replicas differ"
 
     def with_table(self, region: str, table: tuple[int, ...]) -> Configuration:
         """Return the configuration with another replica for some buckets."""
@@ -276,7 +318,7 @@ def parts_of(graph: Graph, plan: Plan, configuration: Configuration) -> dict[str
     """Return for each operator that has several replicas the region it is in."""
     parts: dict[str, str] = {}
     for region in plan.regions:  # left to right, so what comes before is known
-        if configuration.degrees.get(region.name, 1) == 1:
+        if configuration.count_replicas(region.name) == 1:
             continue
         if why_not_in_groups(graph, region, parts) is None:
             parts |= dict.fromkeys(region.operators, region.name)
@@ -291,6 +333,15 @@ def why_not_in_groups(
         return None
     if any(e.producer.operator in parts for e in streams_into(graph, region.operators)):
         return "replicas of another region deal its items out"
+    return None
+
+
+def why_not_suspended(region: Region) -> str | None:
+    """Return why replicas of a region cannot be suspended and woken as it runs, or None."""
+    if region.key:
+        return "a replica has the states of its keys, which would have to move"
+    if region.period > 1:
+        return "a replica may have a part of a group"
     return None
 
 
@@ -432,7 +483,7 @@ def _arrange(
             name=name,
             operators=operators,
             part=part,
-            degree=1 if part is None else configuration.degrees[part],
+            degree=1 if part is None else configuration.count_replicas(part),
             threaded=name in threads.threaded,
             inputs=inputs,
             outputs=tuple(edge for edge in leaving if threads.cut(edge)),

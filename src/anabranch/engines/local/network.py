@@ -1,7 +1,8 @@
 """A layout brought to life: replicas, the ports between them, and their threads.
 
-A network is never changed. Another configuration is another network: the flow is
-drained from the old one, the states move over, and the flow goes on in the new one.
+A network is not changed, except that its splitters deal to more or fewer of the replicas
+that it has. Another configuration is another network: the flow is drained from the old
+one, the states move over, and the flow goes on in the new one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -31,6 +32,7 @@ from anabranch.runtime.failures import OnError
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.ordering.by_position import in_order_of_positions
 from anabranch.runtime.ordering.choose import make_merge
+from anabranch.runtime.ordering.merge import Dealt
 from anabranch.runtime.ports import AbortedError, End, Inlet
 from anabranch.runtime.positions import Positions
 from anabranch.runtime.program import Program
@@ -62,6 +64,14 @@ class NetworkBuild:
     breaks: Breaks
     choice: CompileChoice = NOTHING
     verifier: Verifier | None = None
+    dealt: dict[Edge, Dealt] = field(
+        default_factory=dict
+    )  # by what a region begins with
+
+    def dealt_at(self, edge: Edge, region: str) -> Dealt:
+        """Return what the splitter of a stream and who merges behind it both know."""
+        degree = self.configuration.degrees.get(region, 1)
+        return self.dealt.setdefault(edge, Dealt(degree))
 
 
 def build_replicas(
@@ -96,7 +106,7 @@ def _replica(
 ) -> Replica:
     inlet = None
     if element.inputs:
-        inlet = _inlet(layout, element)
+        inlet = _inlet(layout, element, build)
     name = element.name if element.part is None else f"{element.name}[{channel}]"
     replica = Replica(
         name=name,
@@ -183,7 +193,7 @@ def _may_fail(graph: Graph, edge: Edge) -> bool:
     return not isinstance(graph[edge.consumer.operator].kind, ToList)
 
 
-def _inlet(layout: LocalLayout, element: ElementLayout) -> Inlet:
+def _inlet(layout: LocalLayout, element: ElementLayout, build: NetworkBuild) -> Inlet:
     entries: list[int] = []
     for number, edge in enumerate(element.inputs):
         entries += [number] * layout.queues(edge)
@@ -194,8 +204,22 @@ def _inlet(layout: LocalLayout, element: ElementLayout) -> Inlet:
         width=max(layout.positions.on(edge) for edge in element.inputs),
         punctuated=not producers.isdisjoint(layout.punctuated),
         numbered=element.carried == "numbers",
+        dealt=_find_dealt(layout, element, build),
     )
     return Inlet(merge, threaded=element.threaded)
+
+
+def _find_dealt(
+    layout: LocalLayout, element: ElementLayout, build: NetworkBuild
+) -> Dealt | None:
+    """Return how the items were dealt out that an element takes in turn, if it does."""
+    if element.strategy != "round_robin":
+        return None
+    (edge,) = element.inputs
+    region = layout.element_of(edge.producer.operator)
+    while (before := layout.element_of(edge.producer.operator)).part == region.part:
+        (edge,) = before.inputs
+    return build.dealt_at(edge, str(region.part))
 
 
 def _outlet(
@@ -222,11 +246,11 @@ def _outlet(
     if producer.part is None and consumer.carried == "numbers":
         numbering = Numbering(
             build.configuration.epoch,
-            consumer.degree,
+            build.configuration.degrees[consumer.part],
             pulses=layout.strategies[consumer.part] in ("strict", "relaxed"),
         )
     marked = edge.producer.operator in layout.punctuated
-    router = _router(consumer.part, build)
+    router = _router(consumer.part, build, edge)
     return SplitOutlet(
         slots,
         router,
@@ -236,13 +260,13 @@ def _outlet(
     )
 
 
-def _router(part: str, build: NetworkBuild) -> Router:
+def _router(part: str, build: NetworkBuild, edge: Edge | None = None) -> Router:
     region = build.regions[part]
-    degree = build.configuration.degrees[part]
+    degree = build.configuration.count_replicas(part)
     if region.period > 1:
         return GroupRouter(degree, region.period)
     if not region.key:
-        return RoundRobinRouter(degree)
+        return RoundRobinRouter(degree, edge and build.dealt_at(edge, part))
     return KeyRouter(region.key, table_of(build.configuration, part), degree)
 
 
@@ -400,6 +424,15 @@ class Network:
             if isinstance(outlet, SplitOutlet):
                 return outlet.router
         return None
+
+    def deal_to(self, region: Region, replicas: int) -> None:
+        """Have so many replicas of a region at work; the flow goes on meanwhile."""
+        for edge in self._edges_into(region):
+            producer = self.layout.element_of(edge.producer.operator)
+            for replica in self.replicas[producer.name]:
+                outlet = replica.outlets.get(edge)
+                if isinstance(outlet, SplitOutlet):
+                    outlet.deal_to(replicas)
 
     def take_key_counts(self, region: Region) -> Counter[Any]:
         """Return how many items of each key have entered a region since the last time."""

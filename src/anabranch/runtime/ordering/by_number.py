@@ -2,7 +2,8 @@
 
 Round robin (4.3.1): replicas are taken in turn, as the splitter dealt to them. It is safe
 where every item gives exactly one output. A punctuation goes to all replicas, so when one
-is due the next full round consists of its copies, of which one goes on (5.4).
+is due the next full round consists of its copies, of which one goes on (5.4). Where some
+replicas are suspended or woken, the splitter tells from which item on it deals to how many.
 
 Sequence numbers (4.3.2): an item goes on when its number is the next one. It is safe where
 every number comes exactly once. When every replica has shown a number of at least n, all
@@ -33,7 +34,7 @@ from typing import Any, ClassVar, NamedTuple
 from anabranch.errors import EngineError
 from anabranch.operators.clock import is_sign
 from anabranch.runtime.batch import NOWHERE, Batch, Column, Mark, Origin, mark_at
-from anabranch.runtime.ordering.merge import QueueMerge
+from anabranch.runtime.ordering.merge import Dealt, QueueMerge
 
 
 class NumberedQueue:
@@ -115,12 +116,17 @@ def _part(batch: Batch, start: int, end: int) -> Batch:
 
 
 class RoundRobinMerge(QueueMerge):
-    """Takes one item of each replica in turn."""
+    """Takes one item of each replica in turn, of those that the splitter dealt to."""
 
-    def __init__(self, queues: int, *, punctuated: bool = False) -> None:
+    def __init__(
+        self, queues: int, *, punctuated: bool = False, dealt: Dealt | None = None
+    ) -> None:
         super().__init__(queues)
         self._punctuated = punctuated
+        self._dealt = Dealt(queues) if dealt is None else dealt
+        self._change = 0  # the place of the change that holds by now
         self._turn = 0
+        self._taken = 0  # items without punctuations, as the splitter counts them
         self._queues: list[list[Any]] = [[] for _ in range(queues)]
         # Of each queue: origins, each with the number of items that came up to its end.
         self._origins: list[deque[tuple[int, Origin]]] = [
@@ -148,7 +154,17 @@ class RoundRobinMerge(QueueMerge):
         return len(self._queues[queue])
 
     def release(self) -> Batch | None:
-        items = self._one_by_one() if self._punctuated else self._rounds()
+        items: list[Any] = []
+        changes = self._dealt.changes
+        while True:
+            after = changes[self._change + 1 :][:1]
+            left = after[0][0] - self._taken if after else math.inf
+            _, width = changes[self._change]
+            take = self._one_by_one if self._punctuated else self._rounds
+            items += take(width, left)
+            if not after or self._taken < after[0][0]:
+                break
+            self._change, self._turn = self._change + 1, 0
         if not items:
             return None
         numbers = range(self._released, self._released + len(items))
@@ -169,28 +185,34 @@ class RoundRobinMerge(QueueMerge):
                     origins.popleft()
         return origin
 
-    def _rounds(self) -> list[Any]:
+    def _rounds(self, n: int, most: float) -> list[Any]:
         """Take all full rounds at once, then what the next round has up to a gap."""
-        n, turn = self.queues, self._turn
-        rounds = min(map(len, self._queues))
+        turn = self._turn
+        rounds = min(map(len, self._queues[:n]))
+        if rounds * n > most:
+            rounds = int(most) // n
         items: list[Any] = [None] * (rounds * n)
         for place in range(n):
             waiting = self._queues[(turn + place) % n]
             items[place::n] = waiting if len(waiting) == rounds else waiting[:rounds]
         if rounds:
-            self._queues = [waiting[rounds:] for waiting in self._queues]
-        while self._queues[turn]:
+            for queue in range(n):
+                self._queues[queue] = self._queues[queue][rounds:]
+        while len(items) < most and self._queues[turn]:
             items.append(self._queues[turn].pop(0))
             turn = (turn + 1) % n
         self._turn = turn
+        self._taken += len(items)
         return items
 
-    def _one_by_one(self) -> list[Any]:
+    def _one_by_one(self, n: int, most: float) -> list[Any]:
         items: list[Any] = []
-        while waiting := self._queues[self._turn]:
+        end = self._taken + most
+        while self._taken < end and (waiting := self._queues[self._turn]):
             if not is_sign(waiting[0]):
                 items.append(waiting.pop(0))
-                self._turn = (self._turn + 1) % self.queues
+                self._taken += 1
+                self._turn = (self._turn + 1) % n
                 continue
             if not all(self._queues):
                 break

@@ -12,7 +12,7 @@ from anabranch.runtime.ordering.by_number import (
     StrictMerge,
 )
 from anabranch.runtime.ordering.by_position import PositionMerge
-from anabranch.runtime.ordering.merge import QueueMerge, SingleQueue
+from anabranch.runtime.ordering.merge import Dealt, QueueMerge, SingleQueue
 
 Strategy: TypeAlias = Literal[
     "single", "round_robin", "seqno", "strict", "relaxed", "position"
@@ -26,8 +26,11 @@ def make_merge(
     width: int = 1,
     punctuated: bool = False,
     numbered: bool = False,
+    dealt: Dealt | None = None,
 ) -> QueueMerge:
     """Return the merge of a strategy; `entries[q]` is the stream of queue q.
+
+    `dealt` tells a merge in turn how the splitter deals.
 
     >>> make_merge("seqno", [0, 0]).queues
     2
@@ -37,7 +40,7 @@ def make_merge(
         case "single":
             return SingleQueue(queues)
         case "round_robin":
-            return RoundRobinMerge(queues, punctuated=punctuated)
+            return RoundRobinMerge(queues, punctuated=punctuated, dealt=dealt)
         case "seqno":
             return SeqnoMerge(queues, punctuated=punctuated)
         case "strict":

@@ -13,6 +13,26 @@ from collections import deque
 from anabranch.runtime.batch import Batch, Ledger
 
 
+class Dealt:
+    """To how many replicas a splitter deals in turn, from which of its items on.
+
+    Only the thread of the splitter changes it, before it sends items on; so whoever
+    has got an item knows of all changes before it.
+
+    >>> dealt = Dealt(4)
+    >>> dealt.change(at=10, width=2)
+    >>> dealt.changes
+    [(0, 4), (10, 2)]
+    """
+
+    def __init__(self, width: int) -> None:
+        self.changes = [(0, width)]
+
+    def change(self, at: int, width: int) -> None:
+        """Go on with so many replicas, and with the first one, from an item on."""
+        self.changes.append((at, width))
+
+
 class QueueMerge(ABC):
     """Brings queues together; not thread-safe, the inlet that owns it holds a lock."""
 
