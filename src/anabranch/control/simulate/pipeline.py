@@ -1,0 +1,255 @@
+"""A simulated pipeline for the latency policies: stages in a row, some with replicas.
+
+The source deals items to the replicas of a stage in turn, or by their keys. A few wait in
+front of each replica; if they are too many, the splitter waits, and with it everything
+behind: that is how one hot key holds up the others. What leaves a stage is in order again.
+
+Replicas of a stage without keys are woken and suspended as items flow. A stage with keys
+stands still until the items at work are done, as on the local engine.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from anabranch.control.simulate.queue import SLICES, Machine
+from anabranch.metrics.latency import Latencies, sojourns
+from anabranch.metrics.load import Observed, RegionLoad
+
+ROOM = 4  # items that may wait in front of a replica
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: an item takes `service_s`, of which a core is needed for `on_core`.
+
+    One that is not `replicated` runs once. `keys` are those of the items, again and
+    again; empty: it has none.
+    """
+
+    name: str
+    service_s: float
+    replicated: bool = True
+    keys: tuple[int, ...] = ()
+    on_core: float = 1.0
+
+
+@dataclass
+class _Line:
+    """A stage at work: when each replica is free, and what has gone through."""
+
+    stage: Stage
+    degree: int
+    free_s: list[float] = field(default_factory=list)
+    begun_s: list[deque[float]] = field(default_factory=list)  # the last of each replica
+    arrived: deque[tuple[float, float, int]] = field(default_factory=deque)
+    turn: int = 0
+    dealt_s: float = 0.0
+    last_s: float = 0.0
+    busy_s: list[float] = field(default_factory=list)
+    served: int = 0
+
+    def widen(self, degree: int, at_s: float) -> None:
+        """Have so many replicas at work from a moment on."""
+        if self.stage.keys:
+            at_s = max([at_s, *self.free_s])
+            self.free_s, self.begun_s, self.busy_s = [], [], []
+            self.dealt_s = max(self.dealt_s, at_s)
+        more = degree - len(self.free_s)
+        self.free_s += [at_s] * more
+        self.begun_s += [deque(maxlen=ROOM) for _ in range(more)]
+        self.busy_s += [0.0] * more
+        self.degree, self.turn = degree, 0
+
+
+@dataclass
+class SimulatedPipeline:
+    """A program of stages under a load; `due_s` says when its items arrive."""
+
+    stages: Sequence[Stage]
+    machine: Machine
+    due_s: Sequence[float]
+    degree: int = 1
+    others: int = 2
+    now_s: float = 0.0
+    epoch_items: int | None = None
+    latencies: Latencies = field(default_factory=Latencies)
+
+    def __post_init__(self) -> None:
+        self._lines = [_Line(stage, 0) for stage in self.stages]
+        for line in self._lines:
+            line.widen(self.degree if line.stage.replicated else 1, 0.0)
+        self._read = 0
+        self._waiting: deque[tuple[float, float]] = deque()  # leaves, and how long it took
+        self.each: list[tuple[float, float]] = []  # due, and latency, of every item
+        self.widths: list[tuple[float, int]] = [(0.0, self._width)]
+
+    @property
+    def cores(self) -> int:
+        return self.machine.cores * self.machine.threads
+
+    @property
+    def degrees(self) -> Mapping[str, int]:
+        lines = (line for line in self._lines if line.stage.replicated)
+        return {line.stage.name: line.degree for line in lines}
+
+    @property
+    def _width(self) -> int:
+        return sum(self.degrees.values())
+
+    def mean_replicas(self) -> float:
+        """Return how many replicas there were on average over time."""
+        ends = [*self.widths, (max(self.now_s, self.widths[-1][0]), 0)]
+        spans = [(b[0] - a[0]) * a[1] for a, b in pairwise(ends)]
+        return sum(spans) / max(ends[-1][0], 1e-9)
+
+    def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
+        """Wake and suspend replicas, or have keys move."""
+        if self._over:
+            return None
+        for line in self._lines:
+            degree = degrees.get(line.stage.name, line.degree)
+            if degree != line.degree:
+                line.widen(degree, self.now_s)
+        self.widths.append((self.now_s, self._width))
+        return "simulated"
+
+    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+        """Let time pass."""
+        if self._over:
+            return None
+        arrivals, seconds = self._arrivals(seconds, alarm_per_s)
+        before, read = sojourns([self.latencies]), self._read
+        marks = [(sum(line.busy_s), list(line.busy_s), line.served) for line in self._lines]
+        self.now_s += seconds
+        self._pass()
+        done = max(1, self._read - read)
+        regions, stages, others_s = {}, {}, 0.0
+        for line, (busy_s, each, served) in zip(self._lines, marks, strict=True):
+            worked_s, items = sum(line.busy_s) - busy_s, line.served - served
+            if not line.stage.replicated:
+                stages[line.stage.name] = worked_s / done
+                others_s += worked_s
+                continue
+            known = [*each, *[0.0] * (len(line.busy_s) - len(each))]
+            own = [now - then for now, then in zip(line.busy_s, known, strict=False)]
+            regions[line.stage.name] = RegionLoad(
+                line.degree,
+                worked_s / max(1, items),
+                items / seconds,
+                max(own) / worked_s if worked_s > 0 else 1 / line.degree,
+                per_item=items / done,
+                operators=(line.stage.name,),
+                keyed=bool(line.stage.keys),
+            )
+        waiting = sum(
+            sum(came_s <= self.now_s for came_s, *_ in line.arrived)
+            for line in self._lines[1:]
+        )
+        return Observed(
+            seconds,
+            arrivals,
+            backlog=self._count_arrivals(self.now_s) - self._read + waiting,
+            sojourns=sojourns([self.latencies]).since(before),
+            regions=regions,
+            others_busy=others_s / seconds,
+            others_s=others_s / done,
+            alarmed=max(arrivals[:-1], default=0.0) > alarm_per_s,
+            stages=stages,
+            on_core=self._on_core(marks),
+        )
+
+    def _on_core(self, marks: Sequence[tuple[float, list[float], int]]) -> float:
+        worked = [
+            (sum(line.busy_s) - busy_s, line.stage.on_core)
+            for line, (busy_s, _, _) in zip(self._lines, marks, strict=True)
+        ]
+        total_s = sum(one for one, _ in worked)
+        return sum(one * share for one, share in worked) / total_s if total_s else 1.0
+
+    @property
+    def _over(self) -> bool:
+        return (
+            self._read >= len(self.due_s)
+            and not self._waiting
+            and not any(line.arrived for line in self._lines)
+        )
+
+    def _arrivals(
+        self, seconds: float, alarm_per_s: float
+    ) -> tuple[tuple[float, ...], float]:
+        part_s = seconds / SLICES
+        found: list[float] = []
+        while len(found) < SLICES and max(found[-2:-1], default=0.0) <= alarm_per_s:
+            at_s = self.now_s + part_s * len(found)
+            came = self._count_arrivals(at_s + part_s) - self._count_arrivals(at_s)
+            found.append(came / part_s)
+        return tuple(found), part_s * len(found)
+
+    def _count_arrivals(self, by_s: float) -> int:
+        return bisect_right(self.due_s, by_s)
+
+    def _pass(self) -> None:
+        """Serve what can begin by now, stage by stage."""
+        until_s = self.now_s
+        first, *rest = self._lines
+        while self._read < len(self.due_s) and self.due_s[self._read] <= until_s:
+            due_s = self.due_s[self._read]
+            left_s = self._serve(first, due_s, self._read, until_s)
+            if left_s is None:
+                break
+            self._hand(0, left_s, due_s, self._read)
+            self._read += 1
+        for place, line in enumerate(rest, 1):
+            while line.arrived and line.arrived[0][0] <= until_s:
+                came_s, due_s, number = line.arrived[0]
+                left_s = self._serve(line, came_s, number, until_s)
+                if left_s is None:
+                    break
+                line.arrived.popleft()
+                self._hand(place, left_s, due_s, number)
+        while self._waiting and self._waiting[0][0] <= until_s:
+            self.latencies.record(self._waiting.popleft()[1])
+
+    def _hand(self, place: int, left_s: float, due_s: float, number: int) -> None:
+        if place + 1 < len(self._lines):
+            self._lines[place + 1].arrived.append((left_s, due_s, number))
+        else:
+            self._waiting.append((left_s, left_s - due_s))
+            self.each.append((due_s, left_s - due_s))
+
+    def _serve(
+        self, line: _Line, came_s: float, number: int, until_s: float
+    ) -> float | None:
+        """Return when an item leaves a stage; None if it is not dealt out by then."""
+        keys = line.stage.keys
+        channel = keys[number % len(keys)] % line.degree if keys else line.turn
+        begun_s = line.begun_s[channel]
+        full_s = begun_s[0] if len(begun_s) == ROOM else 0.0
+        dealt_s = max(came_s, line.dealt_s, full_s)
+        if dealt_s > until_s:
+            return None
+        line.dealt_s = dealt_s
+        line.turn = (line.turn + 1) % line.degree
+        start_s = max(dealt_s, line.free_s[channel])
+        service_s = line.stage.service_s * self._slowdown(line, start_s)
+        begun_s.append(start_s)
+        line.free_s[channel] = start_s + service_s
+        line.busy_s[channel] += service_s
+        line.served += 1
+        line.last_s = max(line.last_s, start_s + service_s)
+        return line.last_s
+
+    def _slowdown(self, line: _Line, at_s: float) -> float:
+        """Return how much longer the part of the work takes that needs a core."""
+        share = line.stage.on_core
+        busy = share + sum(
+            one.stage.on_core * sum(free_s > at_s for free_s in one.free_s)
+            for one in self._lines
+        )
+        return 1 - share + share * self.machine.slowdown(busy)
