@@ -72,10 +72,10 @@ class Adaptable(Protocol):
     """What runs and can be changed while it does."""
 
     def actuator(self) -> Actuator:
-        """Return what a controller sees of it, and changes."""
+        """Return the view and the controls for the throughput controller."""
 
     def latency_actuator(self) -> LatencyActuator:
-        """Return what keeps it within a bound sees of it, and changes."""
+        """Return the view and the controls for the latency controller."""
 
 
 class Replanning:
@@ -126,7 +126,7 @@ class Job:
         return f"<Job {self.status}, {self.plan.summary}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: how it stands, and what it measures."""
+        """Return the notebook's view: status and measurements."""
         return describe_job(look_at(self))
 
     @property
@@ -214,7 +214,7 @@ class Job:
             self.exporter.close()
 
     def metrics(self) -> Metrics:
-        """Return what was measured so far."""
+        """Return the measurements so far."""
         found = self._running.metrics()
         if self._failures is not None:
             found = replace(found, failed=self._failures.by_operator())
@@ -259,7 +259,7 @@ def refuse_lost_letters(graph: Graph, on_error: OnError) -> None:
 
 
 def target_of(on: EngineName) -> Target:
-    """Return what the engine of that name can do."""
+    """Return the abilities of the engine of that name."""
     if on not in TARGETS:
         raise unknown_engine(on)
     return TARGETS[on]
@@ -350,7 +350,7 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
 def make_controller(
     running: Adaptable, goal: Throughput | Latency | None, journal: Journal
 ) -> Controller | LatencyController:
-    """Return what tunes a job for its goal, and tells a journal."""
+    """Return the controller of a job for its goal, which tells a journal."""
     if isinstance(goal, Latency):
         return LatencyController(running.latency_actuator(), goal, journal)
     settings = (goal or Throughput()).settings
@@ -358,7 +358,7 @@ def make_controller(
 
 
 def collect_families(job: Job, journal: Journal) -> list[Family]:
-    """Return what is exported of a job, as it is now."""
+    """Return the metrics of a job, as they are now."""
     return list_families(job.metrics(), journal.decided)
 
 
@@ -394,7 +394,7 @@ def look_at(job: Job) -> JobSnapshot:
 
 
 def program_data(compilation: Compilation, chosen: RunOptions) -> dict[str, Any]:
-    """Return what a dashboard shows of a program before it has run."""
+    """Return the dashboard's view of a program before it has run."""
     goal = chosen.goal
     return {
         "on": chosen.on,

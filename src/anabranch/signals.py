@@ -88,7 +88,7 @@ class Signals:
         return 0 if self.received is None else 128 + self.received
 
     def error(self, text: str | None = None) -> BaseException:
-        """Return what the signal stands for."""
+        """Return the error that the signal stands for."""
         if self.received == signal.SIGTERM:
             return SystemExit(self.exit_status)
         return KeyboardInterrupt() if text is None else KeyboardInterrupt(text)

@@ -107,7 +107,7 @@ def copy_renamed(arguments: argparse.Namespace) -> int:
 
 
 def parse_rename(text: str) -> tuple[str, str]:
-    """Return what `--rename` means.
+    """Parse the value of `--rename`.
 
     >>> parse_rename("scan=total")
     ('scan', 'total')
@@ -120,7 +120,7 @@ def parse_rename(text: str) -> tuple[str, str]:
 
 
 def as_data(contents: Contents) -> dict[str, Any]:
-    """Return what is in a checkpoint as plain data."""
+    """Return the contents of a checkpoint as plain data."""
     record = contents.record
     return {
         "identity": contents.identity,
@@ -136,7 +136,7 @@ def as_data(contents: Contents) -> dict[str, Any]:
 
 
 def as_text(contents: Contents) -> Iterator[str]:
-    """Return what is in a checkpoint, line by line."""
+    """Describe the contents of a checkpoint, line by line."""
     record = contents.record
     state = ", complete" if record.complete else ""
     yield f"checkpoint {contents.identity}: epoch {record.epoch}{state}"
@@ -153,7 +153,7 @@ def as_text(contents: Contents) -> Iterator[str]:
 
 
 def _describe_operator(contents: Contents, name: str) -> str:
-    """Return what is to be said about an operator."""
+    """Describe an operator."""
     record, op = contents.record, contents.program["operators"][name]
     if name in record.positions:
         shown = {k: v for k, v in record.positions[name].items() if k not in _HIDDEN}

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def with_config(typed: list[str]) -> list[str]:
-    """Return what was typed, with the options of file and environment before it."""
+    """Return the arguments, with the options of file and environment before them."""
     if typed[:1] != ["run"] or {"-h", "--help"} & set(typed):
         return typed
     commands = argparse.ArgumentParser().add_subparsers()

@@ -94,7 +94,7 @@ def load_module(path: Path) -> ModuleType:
 
 
 def find_named(module: ModuleType, name: str) -> Any:
-    """Return what is called `name` in a program file."""
+    """Return the object called `name` in a program file."""
     if name in vars(module):
         return vars(module)[name]
     public = [one for one in vars(module) if not one.startswith("_")]

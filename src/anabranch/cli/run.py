@@ -169,7 +169,7 @@ def set_up_logging(level: str | None, *, as_json: bool) -> None:
 
 
 def parse_target(text: str) -> str:
-    """Return what `--metrics` means.
+    """Parse the value of `--metrics`.
 
     >>> parse_target("prometheus://:9464")
     'prometheus://:9464'
@@ -182,7 +182,7 @@ def parse_target(text: str) -> str:
 
 
 def parse_latency(text: str) -> Latency:
-    """Return what `--latency` means.
+    """Parse the value of `--latency`.
 
     >>> parse_latency("200 ms").bound_s
     0.2
@@ -194,7 +194,7 @@ def parse_latency(text: str) -> Latency:
 
 
 def on_error(text: str) -> str | OnError:
-    """Return what `--on-error` means.
+    """Parse the value of `--on-error`.
 
     >>> on_error("skip")
     'skip'

@@ -144,7 +144,7 @@ def without_outputs(graph: Graph) -> Graph:
 def measure(
     compilation: Compilation, seconds: float
 ) -> tuple[ItemCosts, dict[str, tuple[str, ...]]]:
-    """Return what items cost, and the regions that may have replicas."""
+    """Measure the cost of items, and list the regions that may have replicas."""
     run = LocalEngine(Configuration()).start(
         compilation.graph, compilation.plan, Options()
     )

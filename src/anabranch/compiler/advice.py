@@ -66,7 +66,7 @@ def suggest(
     """Return how to rewrite the operators that are proved to be sequential."""
 
     def try_key(op: Op, key: tuple[str, ...]) -> str | None:
-        """Return what would change if the state of an operator were kept by a key."""
+        """Return the plan's change if the state of an operator were kept by a key."""
         keyed = replace(traits[op.name], state="keyed", key=key)
         after = make_plan(graph, {**traits, op.name: keyed}, target, rules)
         return describe_effect(op.name, plan, after)
@@ -98,7 +98,7 @@ def _find_proved(
 
 
 def _instead(op: Op, cause: Cause) -> str:
-    """Return what to write instead of the line that was found."""
+    """Suggest a replacement for the line that was found."""
     match cause:
         case "writes":
             return _place_for_state(op)
@@ -146,7 +146,7 @@ def _place_for_state(op: Op) -> str:
 
 
 def _by_key(op: Op, cause: Cause, effect: str | None) -> str:
-    """Return what a key would change, for state that can be kept apart by one."""
+    """Describe the gain of a key, for state that can be kept apart by one."""
     movable = cause == "writes" and isinstance(op.kind, Map | Filter | FlatMap)
     own = isinstance(op.kind, Scan | Apply) and cause == "writes"
     kept = cause == "kind" and isinstance(op.kind, _KEYED_KINDS) and not op.keyed_by
@@ -307,7 +307,7 @@ def _rate_trials(
 
 
 def describe_effect(name: str, before: Plan, after: Plan) -> str | None:
-    """Return what has changed around an operator, as the end of a sentence."""
+    """Describe the change around an operator, as the end of a sentence."""
     region = next((r for r in after.regions if name in r.operators), None)
     if region is None:
         return None

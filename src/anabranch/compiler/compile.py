@@ -160,7 +160,7 @@ def choose_lift(traits: Traits, target: Target) -> Traits:
 
 
 def overview(compilation: Compilation) -> dict[str, Any]:
-    """Return what a dashboard shows of a program before anything was measured.
+    """Return the dashboard's view of a program before anything was measured.
 
     >>> import anabranch as ab
     >>> made = ab.compile(ab.from_iterable([1, 2]).map(abs).to_list())

@@ -50,7 +50,7 @@ def form_elements(
 
 
 def _groups(graph: Graph, chain_of: Mapping[str, str]) -> dict[str, Group]:
-    """Return what must share an element: a region, or a fused set."""
+    """Return the operators that must share an element: a region, or a fused set."""
     fused = find_fused_sets(graph)
     first_of: dict[frozenset[str], str] = {}
     groups: dict[str, Group] = {}

@@ -66,7 +66,7 @@ def _strong_components(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
 def _finishing_order(
     start: str, after: Mapping[str, list[str]], seen: set[str]
 ) -> list[str]:
-    """Return what is newly reached from `start`, each behind all that it leads to."""
+    """List operators newly reached from `start`, each behind those it leads to."""
     finished: list[str] = []
     path: list[tuple[str, Iterator[str]]] = []
     if start not in seen:

@@ -71,7 +71,7 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
 def _find_beside(
     streams: Sequence[tuple[str, str]], region_of: Mapping[str, str], heads: set[str]
 ) -> dict[str, list[str]]:
-    """Return what carries positions if an operator of a region does.
+    """Find the operators that carry positions if an operator of a region does.
 
     All of its region, which has one way to keep its order, and the regions that it
     shuffles to: what was numbered otherwise is not numbered anew.

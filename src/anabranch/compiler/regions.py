@@ -70,7 +70,7 @@ class Front:
 
 
 def meet(fronts: Sequence[Front], key: tuple[str, ...]) -> Front:
-    """Return what is known of several streams of a region with this key together.
+    """Combine the facts about several streams of a region with this key.
 
     >>> meet([Front(kept=frozenset({"k", "l"})), Front(kept=frozenset({"k"}))], ()).kept
     frozenset({'k'})
@@ -613,7 +613,7 @@ class _Former:
         return Formed(tuple(draft.operators), draft.key, text, draft.period)
 
     def _without_ends(self, draft: _Growing, whole: Formed) -> list[Formed]:
-        """Return what the engine replicates of a region; refuse the rest."""
+        """Return the part of a region that the engine replicates; refuse the rest."""
         if self.target.parallel_ends:
             return [whole]
         ends = {
@@ -708,7 +708,7 @@ def _has_branches(graph: Graph, op: Op) -> bool:
 
 
 def _verb_of(op: Op) -> str | None:
-    """Return what workers do at an end of the program; None for all other operators."""
+    """Return the verb of workers at an end of the program; None elsewhere."""
     match op.kind:
         case SourceKind():
             return "read"

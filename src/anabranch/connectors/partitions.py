@@ -360,7 +360,7 @@ class Ranges:
         )
 
     def take(self, most: int) -> list[OffsetRange]:
-        """Return what has arrived, up to so many offsets."""
+        """Take the records that have arrived, up to so many offsets."""
         now_s = time.monotonic()
         if now_s - self._asked_s > _PARTITIONS_S:
             self._partitions = partitions_of(self._op)

@@ -104,7 +104,7 @@ def _place(name: str, columns: list[str]) -> int:
 
 
 def _taker(name: str, annotation: Any) -> Callable[[Any], Any]:
-    """Return what makes an attribute of a value from the server, or refuses it."""
+    """Return the converter of a value from the server to an attribute."""
     inner = optional_of(annotation)
     wanted = annotation if inner is None else inner
     accepted = _ACCEPTED.get(wanted)

@@ -131,7 +131,7 @@ class StorePath:
         return (path for path, _ in self.list())
 
     def list(self, *, deep: bool = False) -> list[tuple[StorePath, bool]]:
-        """Return what is in a directory, in no order, and whether each is a file."""
+        """List a directory, in no order, and whether each entry is a file."""
         store, path = self._place
         found = store.get_file_info(arrow_fs.FileSelector(path, recursive=deep))
         start = path.rstrip("/") + "/" if path else ""
@@ -146,7 +146,7 @@ class StorePath:
         ]
 
     def glob(self, pattern: str) -> Iterator[StorePath]:
-        """Return what a pattern of names, and of names in directories, finds."""
+        """List the matches of a pattern of names, and of names in directories."""
         return _match([self], pattern.split("/"))
 
     def open(self, mode: str = "rb") -> BinaryIO:
@@ -290,7 +290,7 @@ def is_pattern(path: str) -> bool:
 
 
 def find_matching(pattern: str) -> list[StorePath]:
-    """Return what a pattern finds in a store, in no order, with the rules of `glob`."""
+    """List the matches of a pattern in a store, by the rules of `glob`."""
     path = locate(pattern)
     assert isinstance(path, StorePath)  # noqa: S101
     root, *steps = path.parts
@@ -300,7 +300,7 @@ def find_matching(pattern: str) -> list[StorePath]:
 
 
 def _match(places: list[StorePath], steps: list[str]) -> Iterator[StorePath]:
-    """Return what is found by going some steps from places."""
+    """List the places found by going some steps from others."""
     if not steps:
         return (place for place in places if place.exists())
     step, *rest = steps
@@ -315,7 +315,7 @@ def _match(places: list[StorePath], steps: list[str]) -> Iterator[StorePath]:
 
 
 def _find_step(place: StorePath, step: str) -> dict[StorePath, bool]:
-    """Return what one step of a pattern finds, and whether each is a file."""
+    """List the matches of one step of a pattern, and whether each is a file."""
     if not place.is_dir():
         return {}
     if step != "**":

@@ -84,13 +84,13 @@ class Server(socketserver.ThreadingTCPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def page_of(self, path: str) -> str | None:
-        """Return what is asked for by a path that begins with the token, or None."""
+        """Return the page asked for by a path that begins with the token, or None."""
         token, slash, page = path.removeprefix("/").partition("/")
         known = secrets.compare_digest(token.encode(), self._token.encode())
         return page if known and slash else None
 
     def program(self) -> bytes:
-        """Return what was known when the run began."""
+        """Return the description of the program, as the run began."""
         with self._reading:
             return _json(dict(self._story().program))
 

@@ -42,7 +42,7 @@ class BodyRunner:
         self._took_s: dict[int, float] = {}  # by degree, for an item
 
     def __call__(self, graph: Graph, items: list[Any]) -> list[Any]:
-        """Return what the body gives for the items of a window."""
+        """Run the body on the items of a window."""
         degree = self._degree or self._choose_degree(len(items))
         if degree > 1:
             self._prepare()

@@ -71,7 +71,7 @@ class Running(Protocol):
         """End early and cleanly; after the grace, or in a `hurry`, end at once."""
 
     def metrics(self) -> Metrics:
-        """Return what was measured so far."""
+        """Return the measurements so far."""
 
 
 class Engine(Protocol):

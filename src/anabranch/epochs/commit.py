@@ -211,7 +211,7 @@ class Books:
         return record
 
     def _load_delivery(self, path: Path) -> tuple[list[Failure], dict[str, list[Any]]]:
-        """Return what the last epoch has for sinks in the driver."""
+        """Load the last epoch's items for sinks in the driver."""
         try:
             failures, sunk = self._pickler.loads(path.read_bytes())
         except Exception as error:

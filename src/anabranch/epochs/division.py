@@ -186,7 +186,7 @@ def widths(
 
 
 def work_of(reports: Iterable[Report]) -> Work:
-    """Return what each unit had to do, all its replicas together.
+    """Return the work of each unit, all its replicas together.
 
     >>> work_of([Report(0, 0, seconds=0.25), Report(0, 1, seconds=0.5)])
     {0: 0.75}

@@ -80,7 +80,7 @@ class Portion(NamedTuple):
 def portion(
     counts: Sequence[int], channel: int, period: int, begun: int, received: int
 ) -> Portion:
-    """Return what a replica runs of the `received` items of its range and behind it.
+    """Return a replica's portion of the `received` items of its range and behind it.
 
     `counts` has the items of all ranges; `begun` items of the first group came before.
 

@@ -154,7 +154,7 @@ class SparkLayout:
         return "shuffle" if any(one.replicated for one in before) else "split"
 
     def _last(self, unit: Unit) -> LastJoint:
-        """Return what happens where streams leave a region: to replicas, or to one."""
+        """Return the joint at which streams leave a region: to replicas, or to one."""
         if not unit.operators:
             return _end_in_files(self.graph, unit.writes[0])
         found: set[LastJoint] = set()
@@ -505,7 +505,7 @@ def why_not_cut(layout: SparkLayout, operator: str) -> str | None:
 
 
 def behind_cut(layout: SparkLayout, unit: Unit, operator: str) -> set[str]:
-    """Return what would be behind a cut: an operator and all that it leads to within its unit."""
+    """Return the operators behind a cut: one, and all it leads to in its unit."""
     behind = {operator}
     for name in unit.operators:
         if behind.intersection(layout.graph.producers(name)):

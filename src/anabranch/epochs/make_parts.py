@@ -89,7 +89,7 @@ def _check(holds: bool) -> None:
 def _part_values(
     column: Column, list_values: ListValues, bounds: Bounds, take: Take
 ) -> list[Any]:
-    """Return what a column needs of each part."""
+    """Return a column's values of each part."""
     if column.attribute is None:
         return [None] * len(bounds)
     values = list_values(column.attribute)

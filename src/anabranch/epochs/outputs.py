@@ -102,7 +102,7 @@ class FileOutput(ABC):
 
     @abstractmethod
     def _missing(self, part: Location) -> AnabranchError:
-        """Return what to tell the user when a part that was written is not there."""
+        """Return the user's error for a part that was written and is not there."""
 
     def _remove(self) -> None:
         """Remove the stages, under another name: tasks may still write to this one."""

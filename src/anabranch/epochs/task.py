@@ -160,7 +160,7 @@ class TaskStage:
         return [bucket for bucket, owner in enumerate(table) if owner == channel]
 
     def places(self, layout: SparkLayout, levels: range) -> list[tuple[Place, ...]]:
-        """Return what each partition of a stage runs, one after the other."""
+        """Return the places that each partition of a stage runs, in order."""
         return [
             tuple((unit, channel) for unit in units)
             for units in layout.together(levels)

@@ -69,7 +69,7 @@ class Family:
 
 
 def list_families(metrics: Metrics, decisions: int = 0) -> list[Family]:
-    """Return what is exported of a job, as it is now.
+    """List the metrics of a job, as they are now.
 
     >>> import anabranch as ab
     >>> job = ab.run(ab.from_iterable([1, 2]).to_list(), on="sequential")

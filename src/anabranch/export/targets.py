@@ -63,7 +63,7 @@ def refuse_target(target: object) -> None:
 
 
 def open_exporter(target: str) -> Exporter:
-    """Return what exports to a target; a port that Prometheus reads is taken by then.
+    """Open the exporter to a target; a port that Prometheus reads is taken by then.
 
     >>> exporter = open_exporter("prometheus://127.0.0.1:0")
     >>> exporter.address.endswith("/metrics")

@@ -68,7 +68,7 @@ def declare(
 
 
 def declaration_of(target: Any) -> Declaration:
-    """Return what was declared of a function or class; for a subclass, of its base.
+    """Return the declaration of a function or class; for a subclass, of its base.
 
     >>> declaration_of(len)
     Declaration(state=None, push=None, forwards=None)

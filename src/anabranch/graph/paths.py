@@ -109,7 +109,7 @@ def _why_not_plain(path: str) -> str | None:
 
 
 def path_advice(path: Any) -> str:
-    """Return what to do about a path that `why_not_path` refuses.
+    """Return the advice about a path that `why_not_path` refuses.
 
     >>> path_advice(None)
     'give the path as a str or a pathlib.Path'

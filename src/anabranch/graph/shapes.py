@@ -266,7 +266,7 @@ def _why_not_told_apart(members: tuple[Shape, ...]) -> str | None:
 def json_kinds(  # noqa: PLR0911 - one return per form
     shape: Shape, among: tuple[Shape, ...] = ()
 ) -> frozenset[str]:
-    """Return what of JSON may stand for a shape, `among` the members of a union.
+    """Return the kinds of JSON for a shape, `among` the members of a union.
 
     >>> sorted(json_kinds(shape_of(float)))
     ['fraction', 'integer']

@@ -225,7 +225,7 @@ _MOST, _LONGEST = 50, 80  # names, and characters of each, that an error lists
 
 
 def there_is(name: str, names: Iterable[str], noun: str = "attribute") -> str:
-    """Return what there is instead of `name`, with the likeliest meant one first.
+    """List the names there are instead of `name`, the likeliest first.
 
     >>> there_is("simbol", ["ts", "symbol"])
     "did you mean 'symbol'? The attributes are ts, symbol"

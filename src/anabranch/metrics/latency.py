@@ -155,7 +155,7 @@ NO_SOJOURNS = Sojourns((0,) * _BUCKETS, 0.0)
 
 
 def sojourns(all_latencies: Iterable[Latencies]) -> Sojourns:
-    """Return what several sinks have seen so far.
+    """Return the latencies at several sinks so far.
 
     >>> seen = Latencies()
     >>> seen.record(0.1, 3)

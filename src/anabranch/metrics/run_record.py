@@ -33,7 +33,7 @@ class JobSnapshot:
 
 
 def lines_of(look: JobSnapshot, before: JobSnapshot | None = None) -> list[Line]:
-    """Return what a look tells that the one before did not.
+    """Return the news of a look over the one before.
 
     >>> first = JobSnapshot("running", Metrics("sequential", "running", 1.0, {"a": 5}))
     >>> lines_of(first)
@@ -52,7 +52,7 @@ def lines_of(look: JobSnapshot, before: JobSnapshot | None = None) -> list[Line]
 
 
 def _sample(look: JobSnapshot, before: JobSnapshot | None) -> Sample:
-    """Return what was measured; a latency is that of the items since the last look."""
+    """Return the measurements; a latency is that of the items since the last look."""
     metrics = look.metrics
     sample: Sample = {
         "at_s": round(metrics.elapsed_s, 3),
@@ -182,7 +182,7 @@ class Story:
 
 
 def points(samples: Sequence[Sample], name: str) -> list[list[Any]]:
-    """Return what was measured, with its time, where it was.
+    """Return the measurements with their times, where there are any.
 
     >>> points([{"at_s": 1.0}, {"at_s": 2.0, "backlog": 7}], "backlog")
     [[2.0, 7]]
@@ -263,7 +263,7 @@ class Follower:
         self._offset = 0
 
     def story(self) -> Story:
-        """Return what the file tells by now; a line that is still written must wait."""
+        """Return the contents of the file; a line still being written must wait."""
         with self.path.open("rb") as file:
             file.seek(self._offset)
             whole, newline, _ = file.read().rpartition(b"\n")

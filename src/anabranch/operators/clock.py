@@ -66,7 +66,7 @@ def is_sign(item: Any) -> bool:
 
 
 def forward_advance(kernel: Kernel, sign: Advance, ports: int) -> list[Any]:
-    """Return what of an advance goes on to the consumers of an operator."""
+    """Return the part of an advance that goes on to the consumers of an operator."""
     if not (kernel.forwards_clock and kernel.forwards_punctuation):
         return []
     return [(port, sign) for port in range(ports)] if kernel.routed else [sign]

@@ -65,7 +65,7 @@ class IterateKernel(Kernel):
 
 
 def run_rounds(kind: Iterate, items: list[Any], run_body: RunBody) -> list[Any]:
-    """Return what the last round gives for the items of a window."""
+    """Run the rounds on the items of a window; return the result of the last."""
     if not items:
         return []
     done = 0

@@ -67,7 +67,7 @@ class Kernel(ABC):
         return ()
 
     def find_shared(self, state: State) -> Any:
-        """Return what of a state all replicas see alike; None if there is nothing.
+        """Return the part of a state that all replicas share; None if there is none.
 
         It only ever grows: of two that replicas have, the greater one is later.
         """

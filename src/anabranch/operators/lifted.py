@@ -31,7 +31,7 @@ class StatePlace(NamedTuple):
         return f"{self.scope} {self.name}"
 
     def get(self, function: FunctionType) -> Any:
-        """Return what the name stands for, as the function sees it."""
+        """Return the value of the name, as the function sees it."""
         if self.scope == "global":
             return function.__globals__[self.name]
         return self.cell(function).cell_contents

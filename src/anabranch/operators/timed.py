@@ -52,7 +52,7 @@ class Timed(ABC):
         return None
 
     def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
-        """Return what the key gives at the time at which it has its turn."""
+        """Return the outputs of a key whose turn has come."""
         return ()
 
     def punctuation(self, state: State) -> Outputs:
@@ -60,7 +60,7 @@ class Timed(ABC):
         return ()
 
     def finish(self, state: State) -> Outputs:
-        """Return what the key gives in the end, once nothing is due any more."""
+        """Return the last outputs of a key, once nothing is due any more."""
         return ()
 
     def fires_at_end(self, state: State, time: Any, scale: Scale) -> bool:

@@ -117,7 +117,7 @@ def _describe_mixture(value: Any, scale: Scale, on: str) -> str:
 
 
 def describe_scale(scale: Scale) -> str:
-    """Return what values of a scale are, in words.
+    """Describe the values of a scale in words.
 
     >>> describe_scale("naive"), describe_scale(dt.UTC)
     ('a datetime without a zone', 'a datetime in the zone UTC')

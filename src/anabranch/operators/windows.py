@@ -316,7 +316,7 @@ class WindowShape(ABC):
         """Add an item and return the windows that this closes, in order."""
 
     def cut(self, state: State) -> list[Items]:
-        """Return what a window punctuation closes."""
+        """Return the windows that a punctuation closes."""
         return []
 
     @abstractmethod

@@ -411,7 +411,7 @@ class _Drawing:
         )
 
     def _frame(self, operators: Sequence[str]) -> tuple[float, float, float, float]:
-        """Return what surrounds operators: left, top, width and height."""
+        """Return the frame of operators: left, top, width and height."""
         left = min(map(self._find_left, operators)) - _PAD
         right = max(map(self._find_right, operators)) + _PAD
         heights = [self._y(name) for name in operators]

@@ -123,7 +123,7 @@ class Analysis(NamedTuple):
 def analyze_program(
     graph: Graph, on_error: Callable[..., Any] | None = None
 ) -> Analysis:
-    """Return what is known of a program whose failures go to a function, if any."""
+    """Analyze a program whose failures go to a function, if any."""
     verdicts = learn(graph, on_error)
     traits = {
         op.name: _traits(
@@ -153,7 +153,7 @@ def _has_state_of_its_own(op: Op, traits: Traits) -> bool:
 
 
 def learn(graph: Graph, on_error: Callable[..., Any] | None = None) -> Verdicts:
-    """Return what the code of all operators does, weighed together."""
+    """Return the findings about the code of all operators, weighed together."""
     offered = {
         op.name: arrival_from_source(op.kind, op.type)
         for op in graph
@@ -184,7 +184,7 @@ def learn(graph: Graph, on_error: Callable[..., Any] | None = None) -> Verdicts:
 
 
 def findings_of_connector(universe: Universe, kind: Kind) -> list[Findings]:
-    """Return what the methods of an own source or sink share with other code.
+    """Return the findings about the methods of an own source or sink.
 
     Files, databases and attributes of their own are their business: a source promises
     that reading from a position gives the same rows again. What counts is which globals
@@ -363,7 +363,7 @@ def _implicit(graph: Graph, op: Op, universe: Universe) -> Iterator[Findings]:
 
 
 def _identity(function: Any) -> tuple[Any, ...]:
-    """Return what tells functions apart: not which numbers they have captured."""
+    """Return the identity of a function: without the numbers that it has captured."""
     if not isinstance(function, FunctionType) or vars(function):
         return (id(function),)
     captured = [*_cells(function), *(function.__defaults__ or ())]

@@ -46,7 +46,7 @@ class Arrival(NamedTuple):
     nans: bool = False
 
     def __or__(self, other: object) -> Arrival:
-        """Return what may reach an operator from either side."""
+        """Return the arrivals of either side."""
         if not isinstance(other, Arrival):
             return NotImplemented
         return Arrival(
@@ -135,7 +135,7 @@ def _is_closed(kind: type) -> bool:
 
 
 def _parts(kind: type, objects: Sequence[Any]) -> Iterable[Any] | None:
-    """Return what objects of a type hold; None if that cannot be looked into."""
+    """Return the parts of objects of a type; None if that cannot be looked into."""
     found: list[Iterable[Any]] = []
     if issubclass(kind, CONTAINERS):
         plain: Any = next((base for base in _PLAIN if issubclass(kind, base)), None)

@@ -125,7 +125,7 @@ def read_field(  # noqa: PLR0911 - one return for each kind of value
 def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
     run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
-    """Return what an entry of a class gives when it is read through `owner`."""
+    """Return the value of an entry of a class, read through `owner`."""
     raw, cls, name = entry
     target = owner if owner is not None else Existing(cls, cls.__name__)
     if is_users_class(cls):  # another operator may put something else there
@@ -188,7 +188,7 @@ def _read_of_member(
 
 
 def _keep(made: Value, entry: Entry) -> Value:
-    """Return what was made once and then stays with an object that is not ours."""
+    """Return the value that was made once and stays with an object that is not ours."""
     return frozenset(
         SharedPart(f"the cached {entry.text}") if isinstance(root, Fresh) else root
         for root in made
@@ -198,7 +198,7 @@ def _keep(made: Value, entry: Entry) -> Value:
 def _read_entry(  # noqa: PLR0911 - one return for each kind
     run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
-    """Return what an entry gives that is neither a function nor a property."""
+    """Return the value of an entry that is neither a function nor a property."""
     raw, cls, name = entry
     if is_users_class(type(raw)) and hasattr(type(raw), "__get__"):
         return _run_getter(run, entry, owner, here)
@@ -273,7 +273,7 @@ _METHODS = PURE_METHODS | CHANGING_METHODS
 def read_attribute(
     run: AbstractInterpreter, value: Value, name: str, here: Here
 ) -> Value:
-    """Return what an attribute of a value may be, running properties."""
+    """Return the possible values of an attribute, running properties."""
     return join(_read_attribute_of(run, root, name, here) for root in value)
 
 
@@ -302,7 +302,7 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
 def _read_of_parent(
     run: AbstractInterpreter, root: Parent, name: str, here: Here
 ) -> Value:
-    """Return what `super().name` may be, by the classes that `self` may be of."""
+    """Return the possible values of `super().name`, by the classes of `self`."""
     owner, cls = root.owner, root.cls
     kind = class_of(owner)
     if isinstance(owner, Fresh) and isinstance(owner.type, type):
@@ -431,7 +431,7 @@ def _run_getattribute(run: AbstractInterpreter, root: Root, here: Here) -> Value
 def _read_overriding(
     run: AbstractInterpreter, root: Root, entry: Entry, here: Here
 ) -> Value:
-    """Return what subclasses, of which an input may be an instance, have instead."""
+    """Return the values of subclasses that an input may be of."""
     if not isinstance(root, InputPart):
         return NOTHING
     found = [NOTHING]
@@ -446,7 +446,7 @@ def _read_overriding(
 
 
 def read_method(run: AbstractInterpreter, value: Value, name: str, here: Here) -> Value:
-    """Return what `value.name(...)` calls.
+    """Return the possible callees of `value.name(...)`.
 
     A value of unknown type has a method of that name, not a function in a field,
     unless some class of the program has such a field.
@@ -546,7 +546,7 @@ def _read_of_instance(
 def _read_held(
     run: AbstractInterpreter, root: Existing, name: str, held: Any, here: Here
 ) -> Value:
-    """Return what an existing object has as an attribute of its own."""
+    """Return the value of an existing object's own attribute."""
     if not is_frozen_instance(root.obj):
         run.found.read(name, None, held, here.place)
     return read_existing(run, held, f"{root.text}.{name}", here)

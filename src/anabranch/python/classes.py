@@ -73,7 +73,7 @@ def is_frozen(cls: Any) -> bool:
 
 
 def parameters_of(cls: Any) -> tuple[str, ...] | None:
-    """Return what the generated constructor of a record takes by position, in order.
+    """Return the positional parameters of a record's generated constructor, in order.
 
     None for a class that is no record. Whoever is passed by keyword alone comes last.
 
@@ -313,7 +313,7 @@ def part_of_type(kind: Any, universe: Universe) -> Root:
 
 
 def parts_of_annotation(kind: Any, universe: Universe) -> Iterable[Root]:
-    """Return what can be reached in one step from an input with this annotation.
+    """Return the types reached in one step from an input with this annotation.
 
     >>> sorted(map(str, parts_of_annotation(dict[str, int], Universe([]))))
     ["Plain(type=<class 'int'>)", "Plain(type=<class 'str'>)"]

@@ -56,7 +56,7 @@ Meaning: TypeAlias = str | Attribute | None
 
 
 def common(found: Iterable[Forwards]) -> Forwards:
-    """Return what all outputs forward; of no outputs, all attributes.
+    """Return the attributes that all outputs forward; of no outputs, all attributes.
 
     >>> sorted(common([None, frozenset({"a", "b"}), frozenset({"b"})]))
     ['b']
@@ -189,7 +189,7 @@ class Outputs:
         return reads > 1
 
     def _of_call(self, call: ir.Call, kept_as: str | None = None) -> frozenset[str]:
-        """Return what a call forwards; `kept_as` is the variable that has its result."""
+        """Return the attributes a call forwards; `kept_as` names its result."""
         by_name = {each.name: each.value for each in call.arguments if each.name}
         given = [each.value for each in call.arguments if not each.name]
         match self.code.maker_of(call.function):
@@ -245,7 +245,7 @@ class Outputs:
         return MISSING
 
     def _find_captured(self, name: str) -> Any:
-        """Return what a captured variable stands for, if it was made outside."""
+        """Return the value of a captured variable, if it was made outside."""
         outer: Outputs | None = self
         while outer is not None:
             if name in outer.code.own:
@@ -273,13 +273,13 @@ class Outputs:
         return False
 
     def of_result(self) -> Forwards:
-        """Return what the one result of a function forwards."""
+        """Return the attributes forwarded by the one result of a function."""
         if self.code.generator:
             return NOTHING
         return self._all(self._find_returned())
 
     def of_pair(self) -> Forwards:
-        """Return what the second of two results forwards."""
+        """Return the attributes forwarded by the second of two results."""
         seconds = []
         for register in self._find_returned():
             match self.code.maker_of(self._follow(register)):
@@ -293,7 +293,7 @@ class Outputs:
         return NOTHING if self.code.generator else self._all(seconds)
 
     def of_elements(self) -> Forwards:
-        """Return what each of several outputs forwards."""
+        """Return the attributes forwarded by each of several outputs."""
         if not self.code.generator:
             found = [self._of_each(each) for each in self._find_returned()]
             return common(found) if found else NOTHING
@@ -307,7 +307,7 @@ class Outputs:
         return common(found) if found else NOTHING
 
     def _of_each(self, register: ir.Register) -> Forwards:
-        """Return what each element of a value forwards."""
+        """Return the attributes forwarded by each element of a value."""
         register = self._follow(register)
         chosen = self._choices(register)
         if chosen:
@@ -400,7 +400,7 @@ class Forwarded(NamedTuple):
 def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
     op: Op, item_type: Any
 ) -> Forwarded | None:
-    """Return what the user's code forwards; None if the kind alone says it."""
+    """Return the attributes that code forwards; None if the kind says it."""
     match op.kind:
         case Map(function=function):
             return _read_off(op, function, ("item",), item_type, Outputs.of_result)

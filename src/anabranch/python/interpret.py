@@ -474,7 +474,7 @@ def _key(args: Arguments) -> Any:
 
 
 def follow(universe: Universe, callee: Any, args: Arguments) -> tuple[Findings, Value]:
-    """Return what calling an object with these arguments does, and what it gives."""
+    """Return the effects and the result of calling an object with these arguments."""
     run, result = follow_call(universe, callee, args)
     return run.found, result
 

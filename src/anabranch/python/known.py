@@ -332,7 +332,7 @@ def gives_view(function: Any) -> bool:
 
 
 def why_impure(function: Any) -> str | None:
-    """Return what an impure function of the standard library does, or None.
+    """Return the effect of an impure function of the standard library, or None.
 
     >>> import random
     >>> why_impure(random.gauss), why_impure(print), why_impure(len)
@@ -391,7 +391,7 @@ def changes_settings(function: Any) -> bool:
 
 
 def resource_of(function: Any) -> str | None:
-    """Return what an impure function shares with others of its kind, or None.
+    """Return the resource that an impure function shares with others, or None.
 
     >>> import random
     >>> resource_of(random.gauss), resource_of(print)
@@ -408,7 +408,7 @@ def resource_of(function: Any) -> str | None:
 
 
 def why_impure_module(module: ModuleType) -> str | None:
-    """Return what touching the tables of a module does, or None."""
+    """Return the effect of touching the tables of a module, or None."""
     return _impurity_of(module.__name__)
 
 
@@ -710,7 +710,7 @@ _PANDAS_FUNCTIONS: Final = _words("""Series DataFrame Index Timestamp Timedelta 
 
 
 def facts_of(cls: type) -> Facts | None:
-    """Return what is known of the methods of a class, or None.
+    """Return the facts about the methods of a class, or None.
 
     >>> import struct
     >>> facts_of(struct.Struct).can_be_shared, facts_of(list)
@@ -733,7 +733,7 @@ def can_be_shared(cls: type) -> bool:
 
 
 def facts_about(root: Root) -> Facts | None:
-    """Return what is known of the methods of a value, or None."""
+    """Return the facts about the methods of a value, or None."""
     match root:
         case Fresh(_, type() as kind) | InputPart(type() as kind):
             return facts_of(kind)

@@ -185,7 +185,7 @@ _NEVER_KEEPS = frozenset(map(id, (map, filter, sorted, sum, collections.defaultd
 def find_result(  # noqa: PLR0911 - one return for each kind of result
     run: AbstractInterpreter, obj: Any, args: Arguments, made: Value, here: Here
 ) -> Value:
-    """Return what a pure function gives; `made` is what functions among them do."""
+    """Return the result of a pure function; `made` is what functions among them do."""
     if id(obj) in _PLAIN_RESULTS:
         return frozenset([Plain(_PLAIN_RESULTS[id(obj)])])
     if is_scalar_type(obj):
@@ -292,7 +292,7 @@ def _make_pairs(
 
 
 def _choose_extreme(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Return what `min` or `max` chooses from."""
+    """Return the values that `min` or `max` chooses from."""
     found = args.keywords.get("default", frozenset()) | args.rest
     found |= list_elements(run, args.rest, here)
     if len(args.positional) == 1:
@@ -550,7 +550,7 @@ def check_class(
 
 
 def call_super(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Return what `super()` gives in a method: its owner, seen as of a base."""
+    """Return the value of `super()` in a method: its owner, seen as of a base."""
     outermost = here.frame
     while outermost.parent is not None and outermost.made is not None:
         outermost = outermost.parent
@@ -783,7 +783,7 @@ def _store_anywhere(run: AbstractInterpreter, value: Value, stored: Value) -> bo
 
 
 def _read_any_attribute(run: AbstractInterpreter, value: Value, here: Here) -> Value:
-    """Return what any attribute of instances of the user's may be, if all are."""
+    """Return the possible values of any attribute of the user's instances."""
     found = [NOTHING]
     for root in value:
         cls = class_of(root)

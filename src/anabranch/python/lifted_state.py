@@ -99,7 +99,7 @@ class _HeldState:
         return f"{lost[0]} is not a variable of the function itself" if lost else None
 
     def why_not_all(self, found: Findings) -> str | None:
-        """Return what else is changed than what the places hold, or None."""
+        """Return a change outside of the places, or None."""
         names = self._function.__globals__
         held = {id(value) for value in (*self._values.values(), names)}
         if any(id(one.target) not in held for one in found.changes.values()):

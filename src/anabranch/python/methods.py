@@ -184,7 +184,7 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
 def _look_up_in_table(
     run: AbstractInterpreter, owner: Fresh, name: str, args: Arguments, here: Here
 ) -> Value:
-    """Return what a table has under a key, or what is given in its place."""
+    """Return the entry of a table under a key, or the default given in its place."""
     others = join([*args.positional[1:], *args.keywords.values(), args.rest])
     if name == "setdefault":
         run.heap.put(owner.site, KEYS, join(args.positional[:1]))
@@ -259,7 +259,7 @@ def write_log(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
 
 
 def call_opaque(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Return what a call that we must believe to be pure may give."""
+    """Return the possible results of a call that we must believe to be pure."""
     call_arguments(run, args, here)
     fresh = make_fresh(run, here)
     run.opaque_sites.add(fresh.site)
@@ -341,7 +341,7 @@ def _note_unknown_method(run: AbstractInterpreter, name: str, here: Here) -> Val
 
 
 def take_in(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Return what a container takes over from others: elements, or pairs of them."""
+    """Return the elements that a container takes over from others, or pairs of them."""
     given = join(args.positional) | args.rest
     sources = frozenset(root for root in given if not is_callable(root))
     once = list_elements(run, sources, here)

@@ -166,7 +166,7 @@ def is_frozen_instance(obj: Any) -> bool:
 
 
 def class_attribute(cls: type, name: str, after: type | None = None) -> Any:
-    """Return what a class has under `name`, unbound, or MISSING.
+    """Return the entry of a class under `name`, unbound, or MISSING.
 
     With `after`, start behind that class in the order of resolution, as super() does.
     """
@@ -284,7 +284,7 @@ def comes_before_fields(raw: Any) -> bool:
 
 
 def instance_attribute(obj: Any, name: str) -> Any:
-    """Return what an instance itself has under `name`, or MISSING; runs no code."""
+    """Return an instance's own attribute `name`, or MISSING; runs no code."""
     try:
         own = object.__getattribute__(obj, "__dict__")
     except AttributeError:
@@ -315,14 +315,14 @@ def field_names(cls: Any) -> tuple[str, ...] | None:
 
 
 def contents(obj: Any) -> list[Any] | None:
-    """Return what a builtin container holds; None if it is too large, or an array."""
+    """Return the contents of a builtin container; None if it is too large."""
     if isinstance(obj, np.ndarray) or len(_list_contents(obj)) > _LARGEST_LOOKED_INTO:
         return None
     return _list_contents(obj)
 
 
 def _list_contents(obj: Any) -> list[Any]:
-    """Return what a container holds as its builtin base sees it: runs no user's code."""
+    """Return a container's contents as its builtin base sees them."""
     sequences: tuple[Any, ...] = (list, tuple, set, frozenset, bytearray)
     for base in (*sequences, collections.deque):
         if isinstance(obj, base):
@@ -345,7 +345,7 @@ def types_in(obj: Any) -> set[type]:
 
 
 def parts_of_object(obj: Any) -> list[Any] | None:
-    """Return what operators on an object may be applied to; None if it is too much."""
+    """Return the operands that operators on an object may reach; None if too many."""
     if is_scalar(obj) or isinstance(obj, (*CALLABLES, types.ModuleType)):
         return []
     if isinstance(obj, np.ndarray):

@@ -207,7 +207,7 @@ class Code(NamedTuple):
 
 
 def findings_of_function(universe: Universe, code: Code) -> Findings:
-    """Return what a function does that is called with input items.
+    """Return the findings about a function that is called with input items.
 
     What the engines do with its result counts as well: they ask whether it is true, or
     go through it.
@@ -223,7 +223,7 @@ def findings_of_function(universe: Universe, code: Code) -> Findings:
 def _use_result(
     run: AbstractInterpreter, function: Any, result: Value, use: Use
 ) -> Value:
-    """Return what an operator gives of a result, running what that runs."""
+    """Return the value of an operator on a result, running what that runs."""
     here = outermost(function)
     if use == "truth":
         run_implicit(run, result, "truth", here)
@@ -237,7 +237,7 @@ def _use_result(
 
 
 def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
-    """Return what `step` does; the state it is given is its own to change.
+    """Return the findings about `step`; the state it is given is its own to change.
 
     Whatever it returns as the next state is the state of a later call.
     """
@@ -289,7 +289,7 @@ def _copy_of(run: AbstractInterpreter, obj: Any, place: tuple[Any, ...]) -> Valu
 
 
 def _parts_at(run: AbstractInterpreter, pair: Value, index: int) -> Value:
-    """Return what stands first, or second, in a pair."""
+    """Return the first, or the second, of a pair."""
     found: set[Any] = set()
     for root in pair:
         match root:
@@ -302,7 +302,7 @@ def _parts_at(run: AbstractInterpreter, pair: Value, index: int) -> Value:
 
 
 def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings:
-    """Return what the methods of an `Operator` do; its attributes are its own."""
+    """Return the findings about an `Operator`, whose attributes are its own."""
     run = CallFollower(universe)
     here = outermost(kind.operator)
     text = f"an argument of {kind.operator.__name__}"
@@ -362,7 +362,7 @@ def _is_plain_object(root: Root) -> bool:
 
 
 def findings_of_items(universe: Universe, items: Any) -> Findings | None:
-    """Return what reading the items of an object does; None if that runs no code.
+    """Return the findings about reading an object's items; None if that runs no code.
 
     >>> findings_of_items(Universe([]), [1, 2]) is None
     True
@@ -394,7 +394,7 @@ class _Reading(NamedTuple):
 def findings_of_readings(
     universe: Universe, op: Op, items: Iterable[Any]
 ) -> Findings | None:
-    """Return what reading the attributes does that an operator is told to read.
+    """Return the findings about reading the attributes an operator is told to read.
 
     `items` are the annotations of the items on each input.
     """
@@ -476,7 +476,7 @@ def _is_users(raw: Any) -> bool:
 
 
 def findings_of_construction(universe: Universe, op: Op, kind: Any) -> Findings | None:
-    """Return what making an item of a record type does, as a source makes it.
+    """Return the findings about making an item of a record type, as a source does.
 
     What cannot be followed is not counted: a check of values may be anything.
     """

@@ -150,7 +150,7 @@ class _Paths:
     left_loop: list[Push] = field(default_factory=list)
 
     def through(self, block: ir.Block, before: Push) -> Push | None:
-        """Return what was given when a block falls through; None if it never does."""
+        """Return the count when a block falls through; None if it never does."""
         now: Push | None = before
         for one in block:
             if now is None:
@@ -266,7 +266,7 @@ class Rated(NamedTuple):
 
 
 def push_of(op: Op) -> Rated | None:
-    """Return what the user's code says about the push range; None if it says nothing."""
+    """Return the push range by the user's code; None if it says nothing."""
     if op.timing is not None:
         return None  # at an advance of the clock it may give more than for an item
     match op.kind:

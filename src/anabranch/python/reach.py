@@ -172,12 +172,12 @@ def _read_foreign(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> 
 
 
 def list_elements(run: AbstractInterpreter, value: Value, here: Here) -> Value:
-    """Return what indexing or iterating a value may give."""
+    """Return the possible values of indexing or iterating a value."""
     return join(_list_elements_of(run, root, here) for root in value)
 
 
 def look_up(run: AbstractInterpreter, root: Root, here: Here) -> Value:
-    """Return what a key or an index may give."""
+    """Return the possible values under a key or an index."""
     if isinstance(root, Fresh) and root.type in TABLES:
         return run.heap.values(root.site)
     return _list_elements_of(run, root, here)
@@ -237,7 +237,7 @@ def _list_elements_of_existing(
 
 
 def look_inside(run: AbstractInterpreter, value: Value) -> Value:
-    """Return what can be reached from a value in one step, running nothing."""
+    """Return the values reached in one step from a value, running nothing."""
     found: set[Root] = set()
     for root in value:
         match root:
@@ -642,7 +642,7 @@ def _may_be(run: AbstractInterpreter, captured: Root, other: Value) -> bool:
 
 
 def _find_listed(run: AbstractInterpreter, value: Value) -> Value:
-    """Return what lies in the displays, as `(A, B)`, that are searched."""
+    """Return the elements of the displays, as `(A, B)`, that are searched."""
     made = (root for root in value if isinstance(root, Fresh))
     return join(run.heap.elements(root.site) for root in made)
 

@@ -146,7 +146,7 @@ def _writes(found: Findings) -> bool:
 def _find_shared(
     writer: Findings, reader: Findings, others: Others
 ) -> tuple[str, Place] | None:
-    """Return what a reader reads of what a writer changes, and where."""
+    """Return the places that a writer changes and a reader reads, and where."""
     for looks in (_by_object, _by_name, _by_resource, _by_unknown_code):
         for shared in looks(writer, reader):
             return shared
@@ -255,7 +255,7 @@ class Verdicts:
         self.sharing = find_sharing(findings, self)
 
     def why_not_pure(self, operator: str) -> Effect | None:
-        """Return what makes the code of an operator unsafe to run in parallel."""
+        """Return why the code of an operator is unsafe to run in parallel."""
         for found in self.findings.get(operator, ()):
             if found.connector:
                 continue

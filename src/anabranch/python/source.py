@@ -265,7 +265,7 @@ def nodes_of_scope(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def outer_expressions(node: FunctionNode) -> list[ast.expr]:
-    """Return what is evaluated where a function is defined, not when it runs."""
+    """Return the expressions evaluated where a function is defined."""
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     defaults = [*node.args.defaults, *node.args.kw_defaults]
     return [*decorators, *(d for d in defaults if d is not None)]

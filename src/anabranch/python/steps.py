@@ -231,7 +231,7 @@ def apply_binary(run: AbstractInterpreter, one: ir.Binary, here: Here) -> Value:
 def _combine(
     run: AbstractInterpreter, left: Value, right: Value, op: str, here: Here
 ) -> Value:
-    """Return what an operator makes of two values."""
+    """Return the value of an operator on two values."""
     both = left | right
     if op == "%" and any(map(_may_be_text, left)):
         run_operators(run, right, here)
@@ -429,7 +429,7 @@ def add_to_container(run: AbstractInterpreter, one: ir.Add, here: Here) -> None:
 def iterate(
     run: AbstractInterpreter, source: Value, here: Here, *, ordered: bool = True
 ) -> Value:
-    """Return what a loop goes through; `ordered` if the order matters."""
+    """Return the values that a loop goes through; `ordered` if the order matters."""
     if ordered:
         watch_iteration(run, source, here)
     run_implicit(run, source, "iterate", here)
@@ -873,7 +873,7 @@ def attempt_block(run: AbstractInterpreter, one: ir.Try, here: Here) -> None:
 
 
 def _kind_caught(run: AbstractInterpreter, caught: Value) -> type | None:
-    """Return what an exception is that cannot be of a class of the user's."""
+    """Return the kind of an exception that cannot be of a class of the user's."""
     for root in find_operands(run, caught):
         match root:
             case Existing(obj=type() as cls):

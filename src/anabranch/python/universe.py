@@ -133,7 +133,7 @@ class Universe:
         return self._index().get(name, [])
 
     def properties(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
-        """Return what reading some attribute of an instance may run; None: of any."""
+        """Return the code that reading an attribute may run; None: of any."""
         found = {
             id(function): function
             for cls in (self.classes if classes is None else classes)
@@ -154,7 +154,7 @@ class Universe:
         return name in self._fields
 
     def operators(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
-        """Return what an operator or a builtin may run on an instance; None: of any."""
+        """Return the code that an operator or a builtin may run; None: of any."""
         if classes not in self._operators:
             names = self._index() if classes is None else _functions_of(classes)
             self._operators[classes] = [

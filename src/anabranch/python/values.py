@@ -192,11 +192,11 @@ class Heap:
             self.version += 1
 
     def get(self, site: int, name: str) -> Value:
-        """Return what may be found under one attribute or position."""
+        """Return the possible values of one attribute or position."""
         return self._fields.get((site, name), NOTHING)
 
     def fields(self, site: int) -> dict[str, Value]:
-        """Return what an object may hold, by attribute or position."""
+        """Return the possible contents of an object, by attribute or position."""
         return {n: self._fields[site, n] for n in self._names.get(site, ())}
 
     def inside(self, site: int) -> Value:
@@ -209,7 +209,7 @@ class Heap:
         return join(self._fields[site, n] for n in names)
 
     def elements(self, site: int) -> Value:
-        """Return what may be found by index, key or iteration."""
+        """Return the possible values by index, key or iteration."""
         names = (n for n in self._names.get(site, ()) if n.startswith("["))
         return join(self._fields[site, n] for n in names)
 
@@ -288,7 +288,7 @@ class Frame:
     changed_sites: set[int] = field(default_factory=set)  # by it and what it calls
 
     def current(self, name: str) -> Value:
-        """Return what a variable may stand for at the statement that is executed."""
+        """Return the possible values of a variable at the present statement."""
         for block in reversed(self.versions):
             if name in block:
                 return self.variables.get(block[name], NOTHING)
@@ -410,7 +410,7 @@ class Findings:
 
 
 def scope_id(scope: Any) -> int:
-    """Return what tells the scopes of names apart; see `Read`."""
+    """Return the identity of a scope of names; see `Read`."""
     return id(scope[1] if isinstance(scope, tuple) else scope)
 
 
@@ -443,7 +443,7 @@ class AbstractInterpreter(ABC):
 
     @abstractmethod
     def call(self, callee: Value, args: Arguments, here: Here) -> Value:
-        """Return what a call gives, and record what it does."""
+        """Return the result of a call, and record its effects."""
 
     @abstractmethod
     def call_function(
@@ -453,4 +453,4 @@ class AbstractInterpreter(ABC):
 
     @abstractmethod
     def call_generator(self, closure: Closure, source: Value, here: Here) -> Value:
-        """Return what a generator expression gives."""
+        """Return the value of a generator expression."""

@@ -131,7 +131,7 @@ class Ambient:
 
 
 def capture_ambient(graph: Graph) -> Ambient:
-    """Return what is around a program, values of this thread alone included."""
+    """Capture the settings around a program, values of this thread alone included."""
     context = contextvars.copy_context()
     context.run(_THREAD_LOCALS.set, _find_thread_locals(graph))
     return Ambient(context)
@@ -153,7 +153,7 @@ def _find_thread_locals(graph: Graph) -> tuple[threading.local, ...]:
 
 
 def _values_named_by(value: Any) -> Iterator[Any]:
-    """Return what a piece of the user's code refers to by name.
+    """Return the values that a piece of the user's code refers to by name.
 
     It looks at types alone: to ask an object for its class may run code of its own.
     """
@@ -322,7 +322,7 @@ def _set_csv(module: Any, value: tuple[int, Mapping[str, Mapping[str, Any]]]) ->
 
 
 def _get_logging(module: Any) -> tuple[int, Mapping[str, int], Mapping[str, int]]:
-    """Return what is disabled, the levels of loggers, and the names of levels."""
+    """Return the disabled level, the levels of loggers, and the names of levels."""
     root = module.root
     loggers = {
         name: logger.level

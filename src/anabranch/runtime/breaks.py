@@ -83,7 +83,7 @@ class Breaks:
 
 
 def cut_at_break(batch: Batch) -> tuple[Batch, StreamBreak | None, int]:
-    """Return what stands before the first break of a batch, that break, and its place."""
+    """Return the items before the first break of a batch, that break, and its place."""
     for index, item in enumerate(batch.items):
         if isinstance(item, StreamBreak):
             return batch.head(index), item, index

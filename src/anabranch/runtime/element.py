@@ -185,7 +185,7 @@ class _Left(NamedTuple):
         return rows.index(tuple(position[: len(batch.columns)]))
 
     def before(self, index: int) -> Batch:
-        """Return what came of the items before one; nothing if that is not known."""
+        """Return the outputs of the items before one; none if that is not known."""
         count = 0
         if self.inputs is not None:
             count = bisect_left(self.inputs, self.first + index)

@@ -154,7 +154,7 @@ def dead_letter(
 
 
 def policy(on_error: str | OnError) -> OnError:
-    """Return what `on_error` means.
+    """Return the policy that `on_error` names.
 
     >>> policy("skip") is skip
     True

@@ -121,13 +121,13 @@ class Inlet:
             self._check()
 
     def poll(self) -> Batch | End | None:
-        """Return what is due, if anything is."""
+        """Return the batch that is due, if any."""
         with self._lock:
             self._check()
             return self._next()
 
     def take(self) -> Batch | End:
-        """Return what is due; wait for it."""
+        """Return the batch that is due; wait for it."""
         with self._lock:
             while True:
                 self._check()
@@ -137,7 +137,7 @@ class Inlet:
                 self._arrived.wait()
 
     def claim(self) -> Batch | End | None:
-        """Return what is due and keep other threads out, unless one is at work."""
+        """Return the batch that is due, and keep other threads out."""
         with self._lock:
             if self._busy or self._aborted:
                 return None
@@ -146,7 +146,7 @@ class Inlet:
             return due
 
     def more(self) -> Batch | End | None:
-        """Return what else is due to the thread that claimed; None lets others in."""
+        """Return the next batch for the thread that claimed; None lets others in."""
         with self._lock:
             self._check()
             due = self._next()

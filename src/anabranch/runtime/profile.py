@@ -139,7 +139,7 @@ class Watched:
     reads: bool = False
 
     def clock(self) -> Clock | None:
-        """Return what the clocks of the thread say; None if it is gone."""
+        """Return the readings of the thread's clocks; None if it is gone."""
         return cpu_clock(self.thread, self.task)
 
     def places(self) -> Places:
@@ -280,7 +280,7 @@ def clock_of(task: int) -> int:
 
 
 def on_core_s(clock_id: int) -> float:
-    """Return what a clock says, quickly; 0 if its thread is gone."""
+    """Return the reading of a clock, quickly; 0 if its thread is gone."""
     try:
         return time.clock_gettime(clock_id)
     except OSError:

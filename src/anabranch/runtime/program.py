@@ -83,7 +83,7 @@ class Exit:
     tables: list[TableItems] = field(default_factory=list)  # one at most, and no items
 
     def copy_items(self) -> Any:
-        """Return what has left, as a list or as a table."""
+        """Return the outputs, as a list or as a table."""
         return self.tables[0] if self.tables else self.items[:]
 
     def clear(self) -> None:
@@ -206,7 +206,7 @@ class Program:
             self._on_error(failure)
 
     def finish(self, operator: str) -> list[tuple[bytes, list[Any]]]:
-        """Return what an operator gives at the end of the stream.
+        """Return an operator's outputs at the end of the stream.
 
         Each with bytes that tell the order of all that its replicas give.
         """
@@ -389,7 +389,7 @@ class Program:
                 yield turn, self._ask(op, sign, turn.run)
 
     def _ask(self, op: Op, sign: Any, step: Callable[[], Any]) -> Any:
-        """Return what a step at a sign gives; where it fails, the others go on."""
+        """Return the outputs of a step at a sign; where it fails, the others go on."""
         try:
             return step()
         except Exception as error:
@@ -417,7 +417,7 @@ _InTurn: TypeAlias = tuple[
 
 
 def _place_turns(found: Iterable[tuple[Turn, Any]]) -> list[_InTurn]:
-    """Return what an advance gives, each output with its place among those of all replicas."""
+    """Return the outputs of an advance, each with its place among all."""
     made: list[_InTurn] = []
     for turn, outputs in found:
         if turn.order is None:

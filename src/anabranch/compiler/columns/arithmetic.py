@@ -162,7 +162,7 @@ class Arithmetic:
         raise NoColumnsError(msg)
 
     def list_stored(self, value: Value, shape: Shape) -> list[str]:
-        """Return what goes into the variables of a scalar of some shape."""
+        """List the expressions for the variables of a scalar of some shape."""
         kinds = kinds_in(value)
         if len(shape.kinds) == 1:
             return [] if shape.kinds == ("none",) else [self.text(value)]
@@ -347,7 +347,7 @@ class Arithmetic:
         return self.of_ints(op, one, two)
 
     def compute_time(self, op: str, left: Value, right: Value) -> Value:
-        """Return what an operator gives of times."""
+        """Apply an operator to times."""
         raise NotImplementedError
 
     def compare_time(self, op: str, left: Value, right: Value) -> Value:
@@ -657,7 +657,7 @@ class Arithmetic:
         return self.look_up_table(StringTable(text, gives, table, of), value)
 
     def look_up_table(self, table: StringTable, value: Value) -> Value:
-        """Return what a table has for a string."""
+        """Return the entry of a table for a string."""
         if isinstance(value, Known):
             return self.fold(table.function(), value.value)
         code = self.plain(value, table.of)

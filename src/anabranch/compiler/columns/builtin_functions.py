@@ -44,7 +44,7 @@ _PLAIN_SUM = sys.version_info < (3, 12)  # since then it makes up for rounding
 
 
 def call_math(this: FunctionText, name: str, args: list[Value]) -> Value:  # noqa: C901, PLR0911 - a table
-    """Return what a function of `math` gives."""
+    """Translate a call of a function of `math`."""
     if len(args) == 1 and isinstance(args[0], Known):
         return this.fold(getattr(math, name), args[0].value)
     if name in ("floor", "ceil", "trunc") and len(args) == 1:

@@ -58,7 +58,7 @@ def time_kind(value: Value) -> Kind | None:
 
 
 def compute(this: FunctionText, op: str, left: Value, right: Value) -> Value:  # noqa: PLR0911 - a table
-    """Return what an operator gives of which one operand at least is a time."""
+    """Apply an operator of which at least one operand is a time."""
     one, two = time_kind(left), time_kind(right)
     if None in (one, two):
         return _scale(this, op, left, right)
@@ -162,7 +162,7 @@ def call_method(  # noqa: PLR0911 - a table
     args: list[Value],
     keywords: dict[str, Value],
 ) -> Value:
-    """Return what a method of a time gives."""
+    """Translate a call of a method of a time."""
     kind = time_kind(value)
     if kind == "timedelta" and name == "total_seconds" and not args:
         whole = Scalar(("int",), this.plain(value, kind))
@@ -217,7 +217,7 @@ def make_timedelta(
 def make_time(
     this: FunctionText, function: Any, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
-    """Return what a constructor of a time gives."""
+    """Translate a call of the constructor of a time."""
     given = [*args, *keywords.values()]
     known = [one.value for one in given if isinstance(one, Known)]
     if len(known) == len(given):
@@ -229,5 +229,5 @@ def make_time(
 
 
 def divide(this: FunctionText, left: Value, right: Value) -> Value:
-    """Return what `divmod` gives of two timedeltas."""
+    """Translate `divmod` of two timedeltas."""
     return Group((compute(this, "//", left, right), compute(this, "%", left, right)))

@@ -629,7 +629,7 @@ class FunctionText(Arithmetic):
         self._fill(head)
 
     def _handler_of_zero(self, one: ir.Try) -> ir.Block | None:
-        """Return what is done about a division by zero, if that is known."""
+        """Return the handler of a division by zero, if it is known."""
         inside = (one.body, *(h.body for h in one.handlers), one.orelse)
         if any(
             isinstance(i, ir.Break | ir.Continue | ir.Raise)
@@ -1060,7 +1060,7 @@ class FunctionText(Arithmetic):
     def _table_method(
         self, table: dict[Any, Any], name: str, args: list[Value]
     ) -> Value:
-        """Return what a method of a dict of the program gives."""
+        """Translate a call of a method of a dict of the program."""
         if name in ("keys", "values", "items") and not args:
             return Known(tuple(getattr(table, name)()))
         if name != "get" or not 1 <= len(args) <= 2:  # noqa: PLR2004

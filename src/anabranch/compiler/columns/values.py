@@ -320,7 +320,7 @@ def rebuild(shape: Shape, scalars: Iterator[Value]) -> Value:
 
 
 def describe(value: Value) -> str:  # noqa: PLR0911 - a table
-    """Return what a value is, in words."""
+    """Describe a value in words."""
     match value:
         case Scalar(kinds=kinds):
             return " or ".join(kinds)
@@ -340,7 +340,7 @@ def describe(value: Value) -> str:  # noqa: PLR0911 - a table
 
 
 def describe_shape(shape: Shape) -> str:
-    """Return what values of a shape are, in words.
+    """Describe the values of a shape in words.
 
     >>> describe_shape(Shape(("int", "none")))
     'int or none'

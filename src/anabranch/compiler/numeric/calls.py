@@ -112,7 +112,7 @@ _WHOLE = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}
 
 
 def call(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
-    """Return what a function of the language or of `math` gives."""
+    """Call a function of the language or of `math`."""
     if function in _BUILTINS:
         return _BUILTINS[function](trace, *args)
     name = getattr(function, "__name__", "")
@@ -375,7 +375,7 @@ class CallFrame:
         return any(one is made for one in self.own)
 
     def look_up(self, name: str) -> Any:
-        """Return what a name stands for."""
+        """Return the value of a name."""
         if name in self.names:
             return self.names[name]
         code = self.function.__code__
@@ -433,7 +433,7 @@ class Runs(Protocol):
     def invoke(
         self, function: Any, args: list[Any], keywords: dict[str, Any], caller: Any
     ) -> Any:
-        """Return what a function of the user's gives."""
+        """Call a function of the user's."""
 
     def run(self, steps: list[ast.stmt], frame: CallFrame) -> None:
         """Run statements."""

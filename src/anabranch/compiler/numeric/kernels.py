@@ -206,7 +206,7 @@ def make_kernel(firing: Firing, takes: ArrayLayout) -> tuple[ArrayKernel, ArrayL
 
 
 def _fire(trace: Trace, firing: Firing, argument: Any) -> Any:
-    """Return what the function gives for symbols in the place of items."""
+    """Call the function with symbols in the place of items."""
     function = firing.function
     if isinstance(function, types.FunctionType):
         return StatementTracer(trace).invoke(function, [argument], {}, None)

@@ -287,7 +287,7 @@ class StatementTracer:
     def invoke(
         self, function: Any, args: list[Any], keywords: dict[str, Any], caller: Any
     ) -> Any:
-        """Return what a function gives for these arguments."""
+        """Call a function with these arguments."""
         depth = 0 if caller is None else caller.depth + 1
         if depth > _DEEPEST_CALL:
             msg = "calls itself, or others too deeply"

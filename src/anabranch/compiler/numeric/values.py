@@ -196,7 +196,7 @@ def is_sequence(value: Any) -> bool:
 
 
 def describe_value(value: Any) -> str:
-    """Return what a value is, in words for a reason."""
+    """Describe a value in words, for a reason."""
     if isinstance(value, Symbol):
         return value.kind
     if isinstance(value, TracedRecord):
@@ -365,7 +365,7 @@ _LONG_LIST = 10_000
 
 
 def binary(trace: Trace, op: ast.operator, left: Any, right: Any) -> Any:
-    """Return what `left op right` gives."""
+    """Return the value of `left op right`."""
     if not isinstance(left, Symbol) and not isinstance(right, Symbol):
         return _compute(op, left, right)
     kinds = {kind_of(left), kind_of(right)}
@@ -467,7 +467,7 @@ def negative(trace: Trace, value: Any) -> Any:
 
 
 def compare(trace: Trace, op: ast.cmpop, left: Any, right: Any) -> Any:
-    """Return what `left op right` gives."""
+    """Return the value of `left op right`."""
     if isinstance(op, ast.Is | ast.IsNot):
         if left is None or right is None:
             return (left is right) == isinstance(op, ast.Is)

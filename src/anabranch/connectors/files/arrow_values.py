@@ -52,7 +52,7 @@ def same(value: Any) -> Any:
 
 
 def fit(shape: Shape, held: Any) -> Convert:
-    """Return what makes values of a shape of those of an Arrow type; `same`: nothing.
+    """Return the converter from an Arrow type to a shape; `same`: nothing to do.
 
     >>> from anabranch.graph.shapes import shape_of
     >>> fit(shape_of(dict[str, float]), pa.map_(pa.string(), pa.int64()))([("a", 1)])

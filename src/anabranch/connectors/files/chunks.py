@@ -109,7 +109,7 @@ class ChunkParser:
         return csv_table(data, form, rows, columns=self._names, delimiter=delimiter)
 
     def _columns_of(self, data: bytes) -> list[list[Any]] | None:
-        """Return what Arrow reads, if it reads it exactly."""
+        """Return the columns that Arrow reads, if it reads them exactly."""
         form = self._form
         if form is None:
             return None

@@ -271,7 +271,7 @@ class _Written(NamedTuple):
 
     @classmethod
     def of(cls, array: pa.Array) -> _Written | None:
-        """Return what a kernel takes of an array, if it can."""
+        """Return the kernel's view of an array, if it has one."""
         kind = array.type
         if array.null_count or not len(array):
             return None

@@ -45,7 +45,7 @@ NO_FILE = Look(-1, 0)  # a link to nowhere, or a pipe: whoever reads it says so
 
 
 def _look_at(path: Location) -> Look | None:
-    """Return what can be seen of a file; None for a directory, and if it is gone."""
+    """Return the state of a file; None for a directory, and if it is gone."""
     with input_errors(path):
         if why_no_file(path) is not None:
             return None if path.is_dir() else NO_FILE
@@ -114,7 +114,7 @@ class FileWatch:
         return sorted((path for path, _ in complete), key=lambda path: path.parts)
 
     def look(self, path: Location) -> Look:
-        """Return what a file was like that was taken."""
+        """Return the state of a file when it was taken."""
         return self.taken.get(str(path), NO_FILE)
 
     def _looks(self) -> Iterator[tuple[Location, Look]]:

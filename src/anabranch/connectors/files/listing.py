@@ -68,7 +68,7 @@ def input_files(path: str, *, partitioned: bool = False) -> list[Location]:
 
 
 def _inside(directory: Location, *, partitioned: bool) -> Iterator[Location]:
-    """Return what is in a directory, and in those in it that are partitions."""
+    """List a directory, and those in it that are partitions."""
     for path in directory.iterdir():
         named = "=" in path.name and not path.name.startswith(HIDDEN)
         if partitioned and named and path.is_dir():
@@ -105,7 +105,7 @@ def why_no_file(path: Location) -> InputError | None:
 
 
 def matching_files(pattern: str) -> Sequence[Location]:
-    """Return what a pattern finds, in no order; each file must be found once."""
+    """List the matches of a pattern, in no order; each file must be found once."""
     if isinstance(locate(pattern), StorePath):
         return find_matching(pattern)
     found = _glob(pattern)
@@ -201,7 +201,7 @@ def input_errors(path: Location) -> Iterator[None]:
 
 
 def input_error(path: Location, error: OSError) -> InputError:
-    """Return what to tell the user when the file system refuses.
+    """Return the user's error for a refusal by the file system.
 
     >>> str(input_error(Path("in.csv"), OSError(13, ""))).partition("; check")[0]
     'in.csv must be readable; Permission denied'

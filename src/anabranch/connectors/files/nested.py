@@ -98,7 +98,7 @@ class Misfit(Exception):  # noqa: N818 - the row becomes the error
 
 
 def converter(shape: Shape) -> Convert:
-    """Return what makes values of a shape, from values as JSON has them.
+    """Return the converter to values of a shape, from values as JSON has them.
 
     >>> from anabranch.graph.shapes import shape_of
     >>> converter(shape_of(dict[int, tuple[str, ...]]))({"7": ["a", "b"]})
@@ -346,7 +346,7 @@ def optional_names(shape: RecordShape) -> frozenset[str]:
 
 
 def key_converter(shape: Shape) -> Convert:
-    """Return what makes keys of a dictionary from the strings that JSON has."""
+    """Return the converter to keys of a dictionary, from the strings that JSON has."""
     if isinstance(shape, PlainShape) and shape.type in (int, float):
         known = text_type(shape.type)
         assert known is not None  # noqa: S101

@@ -266,7 +266,7 @@ def _row_groups(metadata: Any, rows: range) -> tuple[list[int], int]:
 
 
 def _converters(schema: Any, attributes: dict[str, Any]) -> dict[int, tuple[str, Any]]:
-    """Return what converts values, by place, with the name; none where they fit."""
+    """Return the converters of values, by place, with the name; none where they fit."""
     found = {}
     for place, (name, annotation) in enumerate(attributes.items()):
         if (optional_of(annotation) or annotation) in _AS_THEY_ARE:

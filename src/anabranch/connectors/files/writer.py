@@ -65,7 +65,7 @@ def part_name(number: int, format: str) -> str:  # noqa: A002
 
 
 def why_occupied(path: Location) -> str | None:
-    """Return what stands in the way of a new output at `path`, or None."""
+    """Return the obstacle to a new output at `path`, or None."""
     with output_errors(path):
         if path.is_dir():
             return "a directory with files in it" if any(path.iterdir()) else None
@@ -75,7 +75,7 @@ def why_occupied(path: Location) -> str | None:
 
 
 def output_error(path: Location, error: OSError) -> OutputError:
-    """Return what to tell the user when the file system refuses.
+    """Return the user's error for a refusal by the file system.
 
     >>> str(output_error(Path("out.csv"), OSError(28, ""))).partition("; check")[0]
     'out.csv must be writable; No space left on device'
@@ -87,7 +87,7 @@ def output_error(path: Location, error: OSError) -> OutputError:
 
 
 def _reason(path: Location, error: OSError) -> str:
-    """Return what the system says, and of which directory above the output."""
+    """Return the system's message, and the directory that it is about."""
     why = str(error) if error.errno is None else os.strerror(error.errno)
     named = isinstance(path, Path) and isinstance(error.filename, str)
     above = named and Path(error.filename) in path.parents  # type: ignore[union-attr]
@@ -359,14 +359,14 @@ class Writer(ABC):
 
     @abstractmethod
     def _prepare(self, item: Any) -> Any:
-        """Return what is held of an item; raise `OutputError` if it does not fit."""
+        """Return an item as it is held; raise `OutputError` if it does not fit."""
 
     def _prepare_table(self, table: pa.Table) -> Callable[[], None] | None:
-        """Return what writes the rows of a table; None if they must become items."""
+        """Return the writer of a table's rows; None if they must become items."""
         return None
 
     def _all_prepared(self, items: Sequence[Any]) -> Sequence[Any]:
-        """Return what is held of items; raise an error if one does not fit."""
+        """Return items as they are held; raise an error if one does not fit."""
         return list(map(self._prepare, items))
 
     @abstractmethod

@@ -66,7 +66,7 @@ class EpochCosts:
 
 
 def costs_of(epochs: Sequence[Epoch]) -> EpochCosts | None:
-    """Return what epochs cost; None if too few ran.
+    """Return the cost of epochs; None if too few ran.
 
     >>> costs_of([Epoch(100, 0.4, 2, work_s=0.2, longest_s=0.1)] * 2)
     EpochCosts(fixed_s=0.3, item_s=0.002, alone_s=0.0)
@@ -304,7 +304,7 @@ def _items(costs: EpochCosts, seen: Observed, degree: int, longest_s: float) -> 
 def _why_unmet(
     seen: Observed, goal: Latency, costs: EpochCosts, degree: int, memory: EpochMemory
 ) -> str | None:
-    """Return what keeps the bound from being kept, and how many replicas would do."""
+    """Explain why the bound is not kept, and how many replicas would do."""
     rate = rate_of(seen)
 
     def keeps(replicas: int) -> bool:

@@ -64,7 +64,7 @@ class ClosedMemory:
 def climb(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: ClosedMemory
 ) -> tuple[Decision | None, ClosedMemory]:
-    """Return what to change after a control step, if anything, and what to remember."""
+    """Choose a change after a control step, if any, and what to remember."""
     if not seen.sojourns.items:
         return None, memory
     stuck = all(degree == 1 for degree in degrees.values())
@@ -200,7 +200,7 @@ def _change(
 
 
 def _why_unmet(seen: Observed, *, stuck: bool) -> str | None:
-    """Return what keeps the bound from being kept where nothing is replicated."""
+    """Explain why the bound is not kept where nothing is replicated."""
     if not stuck:
         return None
     took = {

@@ -103,7 +103,7 @@ class Word:
 def speak(
     seen: Observed, goal: Latency, word: Word, why: Callable[[], str | None]
 ) -> tuple[Decision | None, Word]:
-    """Return what there is to say after a step, and what to remember of it.
+    """Return the message after a step, if any, and what to remember of it.
 
     `why` tells what keeps the bound from being kept; None: it will come right.
     """

@@ -88,7 +88,7 @@ def needs(  # noqa: PLR0917 - a model has its inputs
     stance: Stance,
     known: Mapping[str, Shares] | None = None,
 ) -> dict[str, Need]:
-    """Return what every region needs, within `most` replicas for all of them."""
+    """Return the need of every region, within `most` replicas for all of them."""
     found = {
         name: need_of(
             load,

@@ -62,7 +62,7 @@ class Bursts:
 
 
 def learn_bursts(before: Bursts, rate: float) -> Bursts:
-    """Return what is known after a control step with a load.
+    """Learn from the load of a control step.
 
     >>> known = Bursts()
     >>> for rate in (10, 10, 100, 100, 10):
@@ -138,7 +138,7 @@ class Memory:
 def predict(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: Memory
 ) -> tuple[Decision | None, Memory]:
-    """Return what to change after a control step, if anything, and what to remember."""
+    """Choose a change after a control step, if any, and what to remember."""
     memory = _lift_ceilings(replace(memory, step=memory.step + 1), seen)
     if not degrees:  # nothing to change, but perhaps something to say
         said, word = speak(

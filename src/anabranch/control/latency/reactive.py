@@ -16,7 +16,7 @@ from anabranch.metrics.load import Observed
 def regulate(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room
 ) -> Decision | None:
-    """Return what to suspend or wake after a control step, or None.
+    """Choose replicas to suspend or wake after a control step, or None.
 
     >>> from anabranch.metrics.latency import Latencies, sojourns
     >>> slow = Latencies()

@@ -161,7 +161,7 @@ PART = 0.8  # of an epoch: a level that takes less is not all that counts
 
 
 def describe_limit(program: SimulatedProgram) -> str:
-    """Return what limits a program on threads of one process.
+    """Describe the limit of a program on threads of one process.
 
     >>> from anabranch.control.throughput.model import ItemCosts
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
@@ -192,7 +192,7 @@ def describe_limit(program: SimulatedProgram) -> str:
 
 
 def describe_limit_of_epochs(program: SimulatedEpochs) -> str:
-    """Return what limits a program whose epochs go through levels."""
+    """Describe the limit of a program whose epochs go through levels."""
     name, busiest, share, busy = program.slowest()
     if busy >= CLOSE:
         return _busy(program.cores)
@@ -328,7 +328,7 @@ class SimulatedEpochs(SimulatedProgram):
         )
 
     def slowest(self) -> Slowest:
-        """Return what the level with most to do waits for."""
+        """Describe the bottleneck of the level with most to do."""
         seconds = self._seconds(self.arrangement)
         slowest = max(seconds, key=lambda level: seconds[level])
         threads = dict(self._at(slowest))

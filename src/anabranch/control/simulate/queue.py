@@ -150,7 +150,7 @@ class SimulatedQueue:
     def _arrivals(
         self, seconds: float, alarm_per_s: float
     ) -> tuple[tuple[float, ...], float]:
-        """Return what arrives in parts of a step, and how long it is until an alarm."""
+        """Return the arrivals in parts of a step, and the time until an alarm."""
         part_s = seconds / SLICES
         found: list[float] = []
         while len(found) < SLICES and max(found[-2:-1], default=0.0) <= alarm_per_s:

@@ -63,7 +63,7 @@ class ItemCosts:
 
 
 def costs_of(samples: Iterable[ThreadSamples], items: int) -> ItemCosts:
-    """Return what items cost, from samples of the program as one thread per source.
+    """Estimate the cost of items from samples of the program as one thread per source.
 
     >>> seen = ThreadSamples("read", 2.0, 1.5, {("read", "a"): 2, ("read",): 1})
     >>> costs_of([seen], items=2).at
@@ -253,7 +253,7 @@ def _fit_crowding(
 
 
 def _work(threads: Mapping[str, Thread]) -> list[float]:
-    """Return what an item costs each thread, the busiest first."""
+    """Return the cost of an item for each thread, the busiest first."""
     each = (one.each_s for one in threads.values() for _ in range(one.replicas))
     return sorted(each, reverse=True)
 
@@ -271,7 +271,7 @@ def _estimate_loss_s(costs: ItemCosts, work: Sequence[float], cores: int) -> flo
 
 
 def _without_core_s(costs: ItemCosts, work: Sequence[float], cores: int) -> float:
-    """Return what threads without a core do, by a power of how many do so at once."""
+    """Return the time of threads without a core, by a power of their number."""
     return sum(
         (math.pow(n, costs.growth) - math.pow(n - 1, costs.growth)) * each_s
         for n, each_s in enumerate(work[cores:], 1)

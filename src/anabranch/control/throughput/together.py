@@ -78,7 +78,7 @@ def find_better_placement(
 def share_out(
     work: Mapping[str, float], ports: frozenset[str], producers: Producers
 ) -> dict[str, float]:
-    """Return what each thread would have to do, by the operator that it begins with.
+    """Return the work of each thread, by the operator that it begins with.
 
     >>> chain = {"a": (), "b": ("a",), "c": ("b",)}
     >>> share_out({"a": 1.0, "b": 2.0, "c": 3.0}, frozenset("c"), chain)

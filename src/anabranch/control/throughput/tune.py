@@ -84,7 +84,7 @@ class Blacklist:
         self._listed: dict[Arrangement | None, frozenset[str]] = {}
 
     def at(self, arrangement: Arrangement) -> frozenset[str]:
-        """Return what is not to be tried in an arrangement."""
+        """Return the changes that are not to be tried in an arrangement."""
         return self._listed.get(self._key(arrangement), frozenset())
 
     def add(self, places: Collection[str], arrangement: Arrangement) -> None:

@@ -114,7 +114,7 @@ class LocalActuator:
         return None if samples is None else profile_of(samples)
 
     def samples(self, period_s: float) -> tuple[ThreadSamples, ...] | None:
-        """Return what the profiler sees in so many seconds."""
+        """Sample the threads for so many seconds."""
         sampler = Sampler(list_watched_threads(self._flow))
         sampler.start()
         over = self._ends_within(period_s)
@@ -328,7 +328,7 @@ class LocalLatencyActuator:
         regions: Mapping[str, RegionLoad],
         read: int,
     ) -> dict[str, float]:
-        """Return what an item takes of each thread that is not a replica's."""
+        """Return the cost of an item on each thread that is not a replica's."""
         found: dict[str, float] = {}
         for name, element in layout.elements.items():
             if element.part is not None:
@@ -387,7 +387,7 @@ def _works(
     operators: tuple[str, ...],
     done: Mapping[str, list[Work]],
 ) -> dict[str, list[Work]]:
-    """Return what was done by the elements of a region, or the one it is part of."""
+    """Return the work done by the elements of a region, or the one it is part of."""
     own = [e.name for e in layout.elements.values() if e.part == region]
     return {name: done[name] for name in own or [layout.element_of(operators[0]).name]}
 

@@ -174,7 +174,7 @@ def _program(
 def _positions(
     layout: LocalLayout, element: ElementLayout, replica: Replica
 ) -> Positions | None:
-    """Return what the program carries along: sequence numbers are positions of one."""
+    """Return the positions that a program carries along."""
     if element.carried == "positions":
         return layout.positions
     if not replica.indexed and (element.carried == "nothing" or replica.one_to_one):

@@ -46,7 +46,7 @@ WORTH_S = 0.02  # that a round must take by itself to be tried on several replic
 def run_body(
     plan: Plan, options: Options, graph: Graph, items: list[Any], degree: int
 ) -> list[Any]:
-    """Return what a body gives for the items of a window, on so many replicas."""
+    """Run a body on the items of a window, on so many replicas."""
     outputs: list[Any] = []
     ambient = Ambient()  # of the thread that runs the operator
     told = Options(degree=degree, verify=options.verify, ambient=ambient)
@@ -117,12 +117,12 @@ class LocalRun(RunningThread):
         return self.flow.configuration
 
     def actuator(self) -> LocalActuator:
-        """Return what a controller sees of it, and changes."""
+        """Return the view and the controls for the throughput controller."""
         self._garbage.start()
         return LocalActuator(self, self.flow)
 
     def latency_actuator(self) -> LocalLatencyActuator:
-        """Return what keeps it within a bound sees of it, and changes."""
+        """Return the view and the controls for the latency controller."""
         latencies = [one.from_birth for one in self._latencies.values()]
         return LocalLatencyActuator(self, self.flow, latencies)
 

@@ -97,7 +97,7 @@ def find_directory() -> Path | None:
 
 
 def key_of(java: str) -> str:
-    """Return what tells archives apart: the JVM, PySpark and the class path."""
+    """Return the key of an archive: the JVM, PySpark and the class path."""
     jars = Path(pyspark.__file__).parent / "jars"
     parts = [pyspark.__version__]
     for path in (Path(java).resolve(), jars):

@@ -42,7 +42,7 @@ Serve: TypeAlias = Callable[[BufferedReader, BufferedWriter], None]
 
 
 def end_quietly(serve: Serve) -> Serve:
-    """Return what serves a task, and ends this process where Spark is gone.
+    """Return a task server that ends this process where Spark is gone.
 
     Spark's own would try to report the lost connection on it, and print a traceback for
     each worker at the end of some programs.

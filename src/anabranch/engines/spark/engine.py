@@ -299,7 +299,7 @@ class SparkRun(RunningThread):
             self._warming = False
 
     def _make_spec(self, scratch: Path) -> Spec:
-        """Return what workers know of the job with the present layout."""
+        """Return the description of the job for workers, with the present layout."""
         checkpoint = self._checkpoint
         job = uuid.uuid4().hex
         return Spec(
@@ -592,7 +592,7 @@ class SparkRun(RunningThread):
         }
 
     def actuator(self) -> SparkActuator:
-        """Return what a controller sees of it, and changes."""
+        """Return the view and the controls for the throughput controller."""
         self._sparing = True
         made = SparkActuator(self, self._layout, self._epoch_log)
         self._followers.append(made)
@@ -614,7 +614,7 @@ class SparkRun(RunningThread):
         return OF_JOBS if self._epochs is None else self._epochs.costs
 
     def latency_actuator(self) -> SparkLatencyActuator:
-        """Return what keeps it within a bound sees of it, and changes."""
+        """Return the view and the controls for the latency controller."""
         self._pace_s, self._overlaps = QUICK_PACE_S, False
         made = SparkLatencyActuator(self, self._layout, self._arrivals)
         self._followers.append(made)

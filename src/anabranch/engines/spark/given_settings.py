@@ -49,7 +49,7 @@ def read_settings() -> dict[str, str]:
 
 
 def read_arguments(text: str) -> Iterator[tuple[str, str]]:
-    """Return what arguments of spark-submit say about settings.
+    """Read the settings in the arguments of spark-submit.
 
     >>> dict(read_arguments("--master local[3] -c spark.ui.enabled=true pyspark-shell"))
     {'spark.master': 'local[3]', 'spark.ui.enabled': 'true'}
@@ -67,7 +67,7 @@ def read_arguments(text: str) -> Iterator[tuple[str, str]]:
 
 
 def read_defaults() -> dict[str, str]:
-    """Return what the user's spark-defaults.conf says."""
+    """Read the user's spark-defaults.conf."""
     home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
     directory = os.environ.get("SPARK_CONF_DIR") or str(Path(home) / "conf")
     return read_file(str(Path(directory) / "spark-defaults.conf"))

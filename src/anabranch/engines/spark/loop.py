@@ -219,7 +219,7 @@ class Epochs:
             self._last_division = None
 
     def _measure_costs(self) -> StageCosts:
-        """Return what stages cost here, by having tasks do nothing in three ways."""
+        """Measure the cost of stages here, by having tasks do nothing in three ways."""
         layout, nothing = self._layout, {u.number: 0.0 for u in self._layout.units}
         alone = (1,) * len(layout.units)
         wide = widths(layout, self.degree, exactly=True)
@@ -900,7 +900,7 @@ class Epochs:
 
 
 def find_latest(before: Mapping[str, Any], reports: Iterable[Report]) -> dict[str, Any]:
-    """Return what replicas see alike once the last of them has seen it.
+    """Return the state that replicas share, once the last of them has seen it.
 
     A replica of a range does not see what comes behind its range.
 
@@ -929,7 +929,7 @@ def _count(shared: tuple[Any, Sequence[Any]]) -> list[tuple[bool, Any]]:
 
 
 def _rise(seconds: float, more: int, usual_s: float) -> float:
-    """Return what each of so many more has cost, within reason.
+    """Return the cost of each of so many more, within reason.
 
     >>> _rise(0.006, 3, usual_s=0.03), _rise(0.0, 0, usual_s=0.03)
     (0.002, 0.03)
@@ -949,7 +949,7 @@ def _find_range(pieces: Mapping[str, list[Piece]]) -> range:
 
 
 def run_shipped(job: str, shipped: Broadcast[bytes]) -> Run:
-    """Return what runs the tasks of a job in a worker."""
+    """Return the function that runs the tasks of a job in a worker."""
 
     def run(
         task: EpochTask, batches: Iterable[pa.RecordBatch]
@@ -960,7 +960,7 @@ def run_shipped(job: str, shipped: Broadcast[bytes]) -> Run:
 
 
 def _name_step(task: EpochTask) -> str:
-    """Return what a Spark job does, for Spark's own pages."""
+    """Name the step of a Spark job, for Spark's own pages."""
     match task.mode:
         case WarmUp():
             return "warm-up"

@@ -387,7 +387,7 @@ def serve(
 
 
 def load_work(told: memoryview, shared: Sequence[SharedValue], attempt: int) -> RunWork:
-    """Return what a process does in a run, as this attempt of its task."""
+    """Return the work of a process in a run, as this attempt of its task."""
     work: RunWork = load(told, shared)
     tasks = (
         replace(task, attempt=replace(task.attempt, spark_id=attempt))

@@ -74,7 +74,7 @@ class SparkRounds:
         self._epochs: Epochs | None = None
 
     def __call__(self, items: list[Any]) -> list[Any]:
-        """Return what the last round gives for the items of a window."""
+        """Run the rounds on the items of a window; return the result of the last."""
         cores = self._spark.sparkContext.defaultParallelism
         most = self._degree or cores
         told = most if WORTH_S == 0 else None
@@ -100,7 +100,7 @@ class SparkRounds:
         self._epochs.warm_up()
 
     def _run(self, _: Graph, items: list[Any], degree: int) -> list[Any]:
-        """Return what a round gives."""
+        """Run a round."""
         epochs = self._epochs
         assert epochs is not None  # noqa: S101 - it was prepared
         self._outputs.clear()

@@ -187,7 +187,7 @@ def check_python(spark: SparkSession) -> None:
 
 
 def describe_python(spark: SparkSession, error: Exception) -> EngineError | None:
-    """Return what a failed first job says about the Python of the workers, if it does."""
+    """Explain a failed first job by the Python of the workers, if that is the cause."""
     text = str(error)
     for sign in ("No module named 'anabranch'", "PYTHON_VERSION_MISMATCH"):
         if sign in text:

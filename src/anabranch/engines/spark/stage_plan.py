@@ -102,7 +102,7 @@ class StagePlans:
 def stage_function(
     run: Run, number: int, part: int, shared: Sequence[Any], told: bytes | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Return what one of the workers of a stage's tasks does."""
+    """Return the function of one of the workers of a stage's tasks."""
 
     def run_stage(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         tasks: list[EpochTask] = load(read_property() if told is None else told, shared)
@@ -114,7 +114,7 @@ def stage_function(
 
 
 def read_property() -> bytes:
-    """Return what the tasks of the job of this one are told."""
+    """Read the local properties of this task's job."""
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls us
     text = context.getLocalProperty(PROPERTY)
@@ -123,7 +123,7 @@ def read_property() -> bytes:
 
 
 def dump(told: Any) -> tuple[bytes, list[Any]]:
-    """Return what tasks are told as bytes, and the broadcasts that it refers to."""
+    """Pickle a task's description; return it with the broadcasts that it refers to."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     pickler.dump(told)
@@ -131,7 +131,7 @@ def dump(told: Any) -> tuple[bytes, list[Any]]:
 
 
 def load(told: bytes | memoryview, shared: Sequence[Any]) -> Any:
-    """Return what `dump` was given."""
+    """Load the output of `dump`."""
     unpickler = _Unpickler(io.BytesIO(told))
     unpickler.shared = shared
     return unpickler.load()

@@ -323,7 +323,7 @@ class Runner:
         yield from rows.batches(task, self.layout)
 
     def _with_refuted(self, done: list[PartDone], part: CutPart) -> list[PartDone]:
-        """Return what parts have done, the last with the verdicts it has refuted."""
+        """Return the reports of parts, the last with the verdicts it has refuted."""
         *others, (changes, last) = done
         refuted = self._verifier.find(part.operators)
         rehearsed = self._verifier.take_samples(part.operators)
@@ -376,14 +376,14 @@ Done = TypeVar("Done")
 
 
 def _with_blobs(received: list[list[pa.Buffer]], share: Share) -> list[list[pa.Buffer]]:
-    """Return what came for each entry, with what the driver has passed on."""
+    """Return the blobs for each entry, with those that the driver has passed on."""
     for entry, blob in share.blobs:
         received[entry].append(pa.py_buffer(blob))
     return received
 
 
 def _with_samples(done: Sequence[PartDone], watch: ThreadWatch) -> list[PartDone]:
-    """Return what parts have done, the last with what was seen of it."""
+    """Return the reports of parts, the last with its samples."""
     *others, (changes, last) = done
     return [*others, (changes, replace(last, samples=last.samples + watch.stop()))]
 

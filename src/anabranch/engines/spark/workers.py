@@ -65,7 +65,7 @@ def is_loss(error: BaseException) -> bool:
 
 
 def engine_error(error: BaseException) -> EngineError | None:
-    """Return what to tell the user of a failure of Spark or of a disk.
+    """Return the user's error for a failure of Spark or of a disk.
 
     None for any other error. The whole report of Spark stays the cause of the error.
 

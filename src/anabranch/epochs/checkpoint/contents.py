@@ -52,7 +52,7 @@ class Contents:
             self.record = read_record(directory, epoch, self._seal)
 
     def buckets(self) -> list[BucketSize]:
-        """Return what each bucket holds, without those that are empty.
+        """Return the contents of each bucket, without those that are empty.
 
         A bucket that was divided, and of which neither part has changed since, counts
         as one.
@@ -169,7 +169,7 @@ class _Reader(pickle.Unpickler):
             return Instance
 
     def _find_function(self, name: str) -> Any:
-        """Return what rebuilds objects here, where `pickling` cannot be imported."""
+        """Return the function that rebuilds objects without `pickling`."""
         return {
             "find": find,
             "type": self._classes.__getitem__,

@@ -74,7 +74,7 @@ class Upkeep:
     def due(
         self, record: Record, new: Iterable[Log], snapshots: Iterable[Snapshot] = ()
     ) -> frozenset[Place]:
-        """Return what the epoch after `record` has to write; it has `new` logs."""
+        """Return the snapshots due after `record`, which has `new` logs."""
         new = tuple(new)
         if self._buckets == record.buckets:
             self._follow(new, snapshots)

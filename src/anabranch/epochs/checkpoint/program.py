@@ -41,7 +41,7 @@ _FREE = (
 
 
 def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
-    """Return what a checkpoint records of a program, as plain data.
+    """Return a checkpoint's description of a program, as plain data.
 
     Where states are kept depends on whether regions are `chains` of operators, as they
     were in earlier releases: a job goes on with those of its checkpoint.
@@ -148,7 +148,7 @@ def _type_text(kind: Any) -> str | None:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return what keeps a program from using a checkpoint of an earlier one.
+    """Return the differences that keep a program from a checkpoint.
 
     >>> old = {"operators": {}, "states": {}, "types": ["A(x: int)"]}
     >>> differences(old, old)

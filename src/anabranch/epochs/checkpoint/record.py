@@ -417,7 +417,7 @@ def find_epochs(directory: Path) -> list[int]:
 
 
 def read_program(directory: Path, seal: Seal) -> dict[str, Any]:
-    """Return what a checkpoint says about its program."""
+    """Read a checkpoint's description of its program."""
     path = directory / "program.json"
     try:
         written = path.read_bytes()

@@ -101,7 +101,7 @@ class Seal:
         return None
 
     def why_other(self, expected: str, found: str) -> str | None:
-        """Return what it means that a digest is not the expected one."""
+        """Explain a digest that is not the expected one."""
         if hmac.compare_digest(found.encode(), expected.encode()):
             return None
         other = "" if self.key is None else ", or was written with another key"

@@ -355,7 +355,7 @@ def _add_file(
 def _resume_passed(
     position: Any, paths: Sequence[Location], *, by_content: bool
 ) -> PassedFiles | None:
-    """Return what a position knows of files that were read, if they are still so."""
+    """Return a position's record of the files that were read, if they are still so."""
     if position.get("passed") is None:  # of an older format
         return None if paths else PassedFiles()
     passed = PassedFiles(**position["passed"])

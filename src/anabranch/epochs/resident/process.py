@@ -457,7 +457,7 @@ class _Run:
         self.done.add((message.stage, message.sender))
 
     def along(self, seat: Seat) -> SimpleQueue[Any]:
-        """Return what has come for a part behind a cut."""
+        """Return the queue of chunks for a part behind a cut."""
         return self._along.setdefault(seat, SimpleQueue())
 
     def end_along(self) -> None:

@@ -152,7 +152,7 @@ class StoredStates(LentStates):
             raise CheckpointError(msg) from error
 
     def changes(self) -> dict[int, dict[bytes, bytes]]:
-        """Return what has to be written, by bucket."""
+        """Return the changes to write, by bucket."""
         assert self._pickler is not None  # noqa: S101
         found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
         for key, state in dict.items(self):
@@ -313,7 +313,7 @@ class ClockStates(StoredStates):
     def _index_changes(
         self, key: Any, before: _Kept, after: _Kept
     ) -> dict[bytes, bytes]:
-        """Return what has to be written of the index for a key."""
+        """Return the changes of the index for a key."""
         assert self._pickler is not None  # noqa: S101
         changed: dict[bytes, bytes] = {}
         for what, field in _IN_INDEX.items():

@@ -98,7 +98,7 @@ class BucketVersions(NamedTuple):
         return self.base, *(one.stamp for one in self.made)
 
     def line_of(self, version: Stamp) -> list[MadeVersion]:
-        """Return what leads from the base to a version, in this order.
+        """Return the versions from the base to a version, in this order.
 
         >>> first, second = Stamp(4, 9), Stamp(5, 10)
         >>> made = MadeVersion(first, EMPTY, 0), MadeVersion(second, first, 1)

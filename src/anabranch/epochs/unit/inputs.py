@@ -266,7 +266,7 @@ class UnitInputs:
     def streams(
         self, task: EpochTask, share: Share, received: list[list[pa.Buffer]]
     ) -> tuple[dict[str, int], list[WireBatch]]:
-        """Return what came in, one batch per entry, and how much each source gave."""
+        """Return the input, one batch per entry, and how much each source gave."""
         graph, pickler = self._layout.graph, self._pickler
         several = len(graph.sources) > 1
         order = {op.name: index for index, op in enumerate(graph.sources)}
@@ -332,7 +332,7 @@ class UnitInputs:
     def along(
         self, entries: tuple[Edge, ...], given: Mapping[Edge, Sequence[pa.Buffer]]
     ) -> list[WireBatch]:
-        """Return what earlier parts gave in a chunk, one batch for each stream."""
+        """Return the output of earlier parts in a chunk, one batch for each stream."""
         streams = []
         for edge in entries:
             form = self._exits.form(edge.producer.operator)
@@ -344,7 +344,7 @@ class UnitInputs:
     def read_chunks(
         self, streams: list[WireBatch], entries_of: tuple[Entry, ...] | None = None
     ) -> Iterator[Fed]:
-        """Return what came in as a program takes it: chunks of items in order."""
+        """Return the input as a program takes it: chunks of items in order."""
         if not any(map(len, streams)):
             return
         if len(streams) == 1:

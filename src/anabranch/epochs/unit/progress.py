@@ -41,7 +41,7 @@ class Progress:
         return self._done.get(unit, 0)
 
     def describe(self) -> str:
-        """Return what was counted in one line."""
+        """Return the counts in one line."""
         done = dict(self._done)
         return " ".join(
             [*map(str, self._of), *(f"{n}:{one}" for n, one in done.items())]

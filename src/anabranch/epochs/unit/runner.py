@@ -440,7 +440,7 @@ class UnitRunner:
                 kernel.share(self._states[name][()], task.shared[name])
 
     def _find_shared(self, operators: Container[str]) -> dict[str, Any]:
-        """Return what all replicas of some operators see alike, by now."""
+        """Return the state that all replicas of some operators share, by now."""
         return {
             name: kernel.find_shared(self._states[name][()])
             for name, kernel in self._sharing.items()
@@ -654,7 +654,7 @@ class UnitRunner:
         share: Share,
         received: list[list[pa.Buffer]],
     ) -> tuple[dict[str, int], list[WireBatch]]:
-        """Return what came in and is for this replica to run."""
+        """Return the input of this replica."""
         if self._groups is None:
             return self._inputs.streams(task, share, received)
         channels = task.stage.channels[self._unit.number]

@@ -98,7 +98,7 @@ class UnitStates:
         reach("opened", task.attempt.epoch)
 
     def _find_ahead(self, task: EpochTask) -> Changes:
-        """Return what a part before a cut has changed since the last commit.
+        """Return the changes of a part before a cut since the last commit.
 
         The last part saves the states of all, when it comes to that. Until then they
         are known here.
@@ -165,7 +165,7 @@ class UnitStates:
         self._buckets = {}
 
     def changes(self, operators: Container[str]) -> Changes:
-        """Return what the epoch has changed in the states of some operators."""
+        """Return the epoch's changes in the states of some operators."""
         changes: Changes = {number: {} for number in self._buckets}
         for name, states in self._stored.items():
             if name in operators:
@@ -174,7 +174,7 @@ class UnitStates:
         return changes
 
     def hand_on(self, task: EpochTask, operators: Container[str]) -> Changes:
-        """Return what a part before a cut has changed, for the last part to save."""
+        """Return the changes of a part before a cut, for the last part to save."""
         changes = self._ahead[task.attempt.turn] = self.changes(operators)
         return changes
 

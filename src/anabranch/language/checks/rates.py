@@ -112,7 +112,7 @@ def _flows(ops: Sequence[Op], streams: Streams) -> list[FixedStream]:
 
 
 def _find_fixed_rates(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return what an operator takes and gives; a barrier may wait for its streams."""
+    """Return an operator's rates; a barrier may wait for its streams."""
     found = None if isinstance(op.kind, Barrier) else rates_of(op)
     if found is None or len(found.pops) != len(op.inputs):
         return None

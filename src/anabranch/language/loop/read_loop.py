@@ -152,7 +152,7 @@ def names_of(function: types.FunctionType) -> dict[str, Any]:
 
 
 def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return what a name, or an attribute of a module, stands for; else None."""
+    """Return the value of a name, or of an attribute of a module; else None."""
     match node:
         case ast.Name(id=name):
             return names.get(name)

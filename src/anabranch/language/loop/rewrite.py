@@ -126,7 +126,7 @@ class _LoopWriter:
         return [*copy.deepcopy(self.loop.before), *made, last]
 
     def _items(self) -> ast.expr:
-        """Return what the loop goes over, where the source is nothing but that."""
+        """Return the iterable of the loop, where the source is nothing but that."""
         match self.loop.loop:
             case ast.For(target=ast.Name(id=target), iter=ast.Name(id=items)):
                 alone = self.wiring.head_outputs == (target,)
@@ -243,7 +243,7 @@ def type_of_outputs(
 def _find_assigned_type(
     body: Sequence[ast.stmt], outputs: Sequence[str], names: Mapping[str, Any]
 ) -> Any:
-    """Return what a function is annotated to return whose result is handed on."""
+    """Return the annotated result of a function whose result is handed on."""
     found = None
     for statement in body:
         if [*flow_of([statement]).writes] != [*outputs]:

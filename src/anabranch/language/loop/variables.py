@@ -64,7 +64,7 @@ class Wiring:
 
 
 def wire(loop: MarkedLoop) -> Wiring:
-    """Return what goes where; refuse what depends on other turns of other stages."""
+    """Connect the stages; refuse dependencies on other turns of other stages."""
     return _Wirer(loop).wiring()
 
 
@@ -251,7 +251,7 @@ class VariableFlow:
 
 
 def flow_of(code: Sequence[ast.stmt]) -> VariableFlow:
-    r"""Return what statements do to variables.
+    r"""Return the reads and writes of statements.
 
     >>> found = flow_of(ast.parse("if a:\n  b = 1\nelse:\n  c = b = 2\nd = c").body)
     >>> sorted(found.reads), sorted(found.writes), sorted(found.sure)
@@ -440,7 +440,7 @@ def why_given_again(graph: Graph, source: str) -> LoopError | None:
 
 
 def _inside(heap: Heap, value: Value) -> Value:
-    """Return what a value is, and what lies in the objects that were made here."""
+    """Return a value, and the contents of objects that were made here."""
     found = set(value)
     for root in value:
         if isinstance(root, Fresh):
@@ -450,7 +450,7 @@ def _inside(heap: Heap, value: Value) -> Value:
 
 
 def _effect(found: Sequence[Findings]) -> Effect | None:
-    """Return what may change an object, if anything; what is only impure does not."""
+    """Return the cause of a change to an object, if any; mere impurity is none."""
     effects = [effect for one in found for effect in one.effects]
     kinds = ("changes", "unknown")
     return min(

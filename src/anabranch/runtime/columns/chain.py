@@ -72,7 +72,7 @@ class ColumnChain:
         return self._steps[0].kernel.takes
 
     def run(self, batch: ColumnBatch) -> ColumnBatch:
-        """Return what comes of a batch; raise `UnfitError` if in doubt."""
+        """Run a batch; raise `UnfitError` if in doubt."""
         commits: list[Commit] = []
         for step in self._steps:
             batch = step.run(batch, commits)
@@ -373,7 +373,7 @@ class ColumnStep:
         return self._gather(batch, outs)
 
     def _find_held(self, states: LentStates, kind: type[Held], items: int) -> Held:
-        """Return what is held of states, or nothing yet; for a batch of so many items."""
+        """Return the held states, or none yet; for a batch of so many items."""
         held = states.holder
         if (
             type(held) is kind

@@ -77,7 +77,7 @@ class ColumnPart:
         *,
         triggers: bool = True,
     ) -> tuple[ColumnFlow, ColumnStream]:
-        """Return what the part gives for a batch; the states are as they were.
+        """Run a batch through the part; the states are as they were.
 
         Raises `GoneWrongError` if the batch must go through Python.
         """

@@ -147,7 +147,7 @@ class ChainTier(ColumnTier[ColumnChain]):
         )
 
     def run(self, given: pa.Table | Sequence[Any]) -> ColumnBatch | None:
-        """Return what comes of items, which may be a table; None: Python has to run them."""
+        """Run items, which may be a table; None: Python has to run them."""
         chain = self.compiled
         if chain is None:
             return None

@@ -372,7 +372,7 @@ class FireStep:
             flow.changes.append(lambda: self._keep(state, left))
 
     def _behind_waiting(self, state: list[Any], arrays: list[Array]) -> list[Array]:
-        """Return what waits and what has come; what we left ourselves is at hand.
+        """Return waiting and new items; those we left ourselves are at hand.
 
         That it is still what waits shows by its last item: we made that object, and
         whoever adds an item puts another one behind it.
@@ -510,7 +510,7 @@ def _behind(
     columns: Sequence[ArrayColumn],
     item_type: type | None,
 ) -> list[Array]:
-    """Return what has waited with what has come behind it."""
+    """Return the waiting items with the new ones behind them."""
     if not waiting:
         return arrays
     before = to_arrays(waiting, columns, item_type)
@@ -558,7 +558,7 @@ class Part:
     def run(
         self, items: list[Any], states: Mapping[str, Any], *, triggers: bool = True
     ) -> tuple[BatchFlow, ArrayStream]:
-        """Return what the part gives for a batch; the states are as they were.
+        """Run a batch through the part; the states are as they were.
 
         Raises `GoneWrongError` if the batch must go through Python.
         """
@@ -574,7 +574,7 @@ class Part:
     def run_arrays(
         self, arrays: list[Array], states: Mapping[str, Any], *, triggers: bool = True
     ) -> tuple[BatchFlow, ArrayStream]:
-        """Return what the part gives for a batch that is in arrays already."""
+        """Run a batch that is in arrays already through the part."""
         flow = BatchFlow(states)
         places = np.arange(len(arrays[0])) if triggers else None
         flow.streams[self.shape.source] = ArrayStream(arrays, places)

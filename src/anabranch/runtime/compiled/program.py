@@ -106,7 +106,7 @@ NOTHING = CompileChoice(when="never")
 
 
 def choice_of(plan: Plan, threads: int = 1) -> CompileChoice:
-    """Return what a plan compiles; the environment may say `at once` or `never`."""
+    """Return the parts to compile; the environment may force or forbid it."""
     effects = frozenset(op.name for op in plan.operators if op.effects)
     wanted = os.environ.get(WHEN_VARIABLE, "hot").replace("_", " ")
     when: When = "hot"

@@ -42,7 +42,7 @@ class CompiledPart(Protocol):
     def run(
         self, items: list[Any], states: StatesOf, *, triggers: bool = True
     ) -> tuple[Any, Any]:
-        """Return what states become, and what the part gives; nothing has changed yet."""
+        """Return the new states and the output of the part; nothing has changed yet."""
 
     def items_of(self, stream: Any) -> list[Any]:
         """Return the items that the part has given."""

@@ -50,7 +50,7 @@ class QueueMerge(ABC):
 
     @abstractmethod
     def release(self) -> Batch | None:
-        """Return what may go on now, in order, or None if that is nothing new."""
+        """Return the items that may go on now, in order; None if nothing new."""
 
     def take_pending(self, queue: int) -> Batch | None:
         """Take out what waits in a queue for what has not been read yet, if anything.

@@ -376,7 +376,7 @@ _SUMMARIES: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {
 
 
 def _summary(kind: type, value: Any) -> tuple[Any, ...]:
-    """Return what can be told apart of an object of Python's or of a library's."""
+    """Return a summary by which foreign objects are told apart."""
     if issubclass(kind, np.generic):
         return (value.tobytes(),)
     summarise = _SUMMARIES.get(kind)

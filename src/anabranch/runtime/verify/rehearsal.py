@@ -103,7 +103,7 @@ def _describe(value: Any, parts: list[int], depth: int) -> Outcome:
 
 
 def _parts_of(kind: Any, value: Any) -> Iterable[Any]:
-    """Return what an object holds, in an order that depends on it alone."""
+    """Return an object's parts, in an order that depends on it alone."""
     if kind is dict:
         return (each for pair in dict.items(value) for each in pair)
     if kind in _SEQUENCES:
@@ -169,7 +169,7 @@ class Rehearsal:
         )
 
     def _kernel(self, name: str) -> Kernel | None:
-        """Return what runs an operator, if it may be asked more than once."""
+        """Return the kernel of an operator, if it may be asked more than once."""
         if name not in self._kernels:
             op = self._graph[name]
             plain = isinstance(op.kind, Map | Filter | FlatMap) and op.timing is None
@@ -213,7 +213,7 @@ _RAISED = "raised"
 
 
 def _ask(kernel: Kernel, item: Any) -> tuple[Outcome, list[Any]]:
-    """Return what an operator gives for an item, described, and as it is."""
+    """Return an operator's outputs for an item, described, and as they are."""
     try:
         outputs = list(kernel.process(None, item, 0))
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything

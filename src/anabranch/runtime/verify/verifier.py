@@ -160,7 +160,7 @@ class Verifier:
         return tuple(samples.pop(name) for name in operators if name in samples)
 
     def repeat(self, samples: Iterable[Sample]) -> tuple[Refutation, ...]:
-        """Return what differs in this process from what another one has computed."""
+        """Return the differences between this process and another one's results."""
         found = (self._rehearsal.repeat(one) for one in samples)
         return tuple(self._refute(one) for one in found if one is not None)
 
@@ -232,7 +232,7 @@ class Verifier:
         return changed or self._find_differences(operators)
 
     def _find_differences(self, operators: Iterable[str]) -> tuple[Refutation, ...]:
-        """Return what computing items again has shown."""
+        """Return the differences found by computing items again."""
         named = (self._differences.get(name) for name in operators)
         return tuple(self._refute(one) for one in named if one is not None)
 
