@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -30,6 +31,18 @@ import itertools
 import anabranch as ab
 program = ab.generate(itertools.count).map(abs).for_each(lambda n: None)
 """
+
+
+@contextlib.contextmanager
+def running(*arguments, **options):
+    """Run the command; a test that fails does not wait for its end."""
+    command = [*COMMAND, *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options) as one:
+        try:
+            yield one
+        except BaseException:
+            one.kill()
+            raise
 
 
 class Gate:
@@ -160,12 +173,8 @@ def test_a_program_that_cannot_start_leaves_no_dashboard(tmp_path):
 
 def test_ctrl_c_ends_a_run_with_its_dashboard_cleanly(tmp_path):
     (tmp_path / "endless.py").write_text(PROGRAM)
-    with subprocess.Popen(
-        [*COMMAND, "run", "endless.py", "--on", "local", "--ui"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = ["run", "endless.py", "--on", "local", "--ui"]
+    with running(*command, cwd=tmp_path) as process:
         first = process.stderr.readline()
         address, _, kept = first.removeprefix("dashboard: ").partition(" (recorded in ")
         while not news(address)["now"].get("read"):
@@ -198,9 +207,7 @@ def test_only_the_record_of_a_run_is_shown_again(tmp_path, capsys, text, why):
 
 def test_an_old_run_is_shown_again_until_ctrl_c(tmp_path):
     job = ab.run(ab.from_iterable([1, 2]).to_list(), on="sequential", ui=True)
-    with subprocess.Popen(
-        [*COMMAND, "dashboard", str(job.ui.record)], stderr=subprocess.PIPE, text=True
-    ) as process:
+    with running("dashboard", str(job.ui.record)) as process:
         address = process.stderr.readline().split()[1]
         shown = news(address)
         process.send_signal(signal.SIGINT)
