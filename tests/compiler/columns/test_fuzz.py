@@ -331,6 +331,37 @@ def test_50_graphs_give_the_same_bits_and_errors(tmp_path):
     assert found["raised"] > 5
 
 
+def twice(n: int) -> list[int]:
+    return [n, n + 1]
+
+
+def divide(n: int) -> int:
+    return 10 // (n - 4)
+
+
+def divide_as_text(n: int) -> int:
+    return int(str(10 // (n - 3)))
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_what_fails_behind_a_segment_comes_before_what_fails_in_it():
+    """Item 3 gives 3 and 4: one thread divides 3 by both functions, and then 4."""
+    two = ab.from_iterable([], int).flat_map(twice)
+    graph = build_graph([two.map(divide).to_list(), two.map(divide_as_text).to_list()])
+    kernels = {
+        one.operator: one.kernel
+        for one in find_columns(graph, {op.name: Traits("stateless") for op in graph})
+        if one.kernel
+    }
+    names = [op.name for op in graph if op.kind.outputs]
+    choice = CompileChoice(when="at once", columns=kernels)
+    program = make_program(graph, names, names[:1], choice)
+
+    assert ["flat_map", "map"] == list(kernels)
+    with pytest.raises(OperatorError, match="'map_2'.* on an item: 3"):
+        program.run(iter([0, 1, 3]))
+
+
 @pytest.mark.usefixtures("interpreted")
 def test_450_functions_give_the_same_bits_and_errors(tmp_path):
     found = fuzz(tmp_path, range(450))

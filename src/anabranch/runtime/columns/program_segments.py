@@ -30,9 +30,10 @@ from anabranch.runtime.program import Columns, Exit, Program, StatesOf
 
 
 class _FailedItem(NamedTuple):
-    """An item that failed; `place` is where it came into the segment of the operator."""
+    """An item that failed; at `place` it came into a segment, by the operator `first`."""
 
     place: Place
+    first: str
     operator: str
     error: Exception
 
@@ -169,20 +170,20 @@ class ProgramSegments:
         try:
             program.run(left, positions, entries)  # type: ignore[arg-type]
         except Exception as error:  # noqa: BLE001 - raised once what came before is done
-            place = tuple(column[at_work.index] for column in positions)
+            entry = program.entries[0 if entries is None else entries[at_work.index]]
+            assert isinstance(entry, Edge)  # noqa: S101 - see PythonSegment
+            width = self._form.on(entry)  # others may have more numbers
+            place = tuple(column[at_work.index] for column in positions[:width])
             operator = getattr(error, "operator", None) or min(program.operators)
-            self._note_failure(_FailedItem(place, operator, error))
+            first = entry.consumer.operator
+            self._note_failure(_FailedItem(place, first, operator, error))
         finally:
             self._at_work = None
 
     def _note_failure(self, failed: _FailedItem) -> None:
         """Keep the first failure, and leave out what comes behind it."""
-        known = self._failed
-        if known is not None:
-            width = self._find_shared_width(known.operator, failed.operator)
-            before = known.place[:width], self._ranks[known.operator]
-            if before <= (failed.place[:width], self._ranks[failed.operator]):
-                return
+        if self._failed is not None and not self._is_before(failed, self._failed):
+            return
         self._failed = failed
 
         def find_end(edge: Edge) -> Place:
@@ -190,6 +191,19 @@ class ProgramSegments:
             return failed.place[:width]
 
         self._streams.find_end = find_end
+
+    def _is_before(self, failed: _FailedItem, known: _FailedItem) -> bool:
+        """Tell whether one thread comes to a failure before one of an earlier segment."""
+        width = self._find_shared_width(known.operator, failed.operator)
+        ends = [failed.place[:width], known.place[:width]]
+        shorter = min(map(len, ends))
+        own, other = (place[:shorter] for place in ends)
+        if own != other:
+            return own < other
+        # What a segment has given of an item, it gave before the item failed there.
+        if known.first in ancestors(self._graph, failed.operator):
+            return True
+        return self._ranks[failed.operator] < self._ranks[known.operator]
 
     def _find_shared_width(self, one: str, other: str) -> int | None:
         """Return how many numbers tell the order of items of two operators; None: all.
