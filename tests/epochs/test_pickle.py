@@ -1,6 +1,8 @@
 """Instances of a program's classes keep their class and their value."""
 
 import functools
+import math
+import struct
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import anabranch as ab
 from anabranch.epochs.pickle import Originals, Pickler
 from anabranch.errors import EngineError
 from anabranch.language.drafts import build_graph
+from anabranch.runtime.state import HeldColumn, HeldItems
 
 
 def test_local_classes_come_back_as_themselves():
@@ -216,6 +219,33 @@ def test_what_a_window_holds_comes_back_as_it_was():
     assert [Held] * 3 == list(map(type, state))
     assert state[0].parts is state[1].parts
     assert state[0].parts is not state[2].parts
+
+
+class Reading(NamedTuple):
+    n: int
+    name: str
+    x: float
+    more: str | None
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("key", ["k", 7, ("k", -1.5), (1, (2, 3)), "é" * 300])
+def test_what_kernels_hold_comes_back_as_items(key, plain, lasting):
+    graph = build_graph([ab.from_iterable([], Reading).to_list()])
+    pickler = Pickler(graph, lasting=lasting)
+    columns = (
+        HeldColumn("q", struct.pack("<2q", 1, -(2**62)), 2),
+        HeldColumn("same", "k", 2),
+        HeldColumn("d", struct.pack("<2d", -0.0, math.inf), 2),
+        HeldColumn("listed", (None, "k"), 2),
+    )
+
+    found = pickler.loads(pickler.dumps_entry(key, HeldItems(Reading, columns, plain)))
+
+    items = [Reading(1, "k", -0.0, None), Reading(-(2**62), "k", math.inf, "k")]
+    assert repr((key, items)) == repr(found)
+    assert [Reading] * 2 == list(map(type, found[1]))
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
@@ -57,7 +58,7 @@ from anabranch.graph.graph import Graph
 from anabranch.graph.types import fields_of
 from anabranch.operators.custom import Apply
 from anabranch.operators.iterate import Iterate
-from anabranch.runtime.state import HeldItems
+from anabranch.runtime.state import PLAIN_TYPES, HeldColumn, HeldItems
 
 Token: TypeAlias = tuple[str, int]  # which driver it is from, and its number there
 
@@ -310,6 +311,7 @@ class Pickler:
         self._originals = Originals() if originals is None else originals
         self._numbers = {id(cls): number for number, cls in enumerate(self.classes)}
         self._reducers: dict[type, Reduce | None] = {}
+        self._heads: dict[type, bytes] = {}
 
     def dumps(self, value: Any) -> bytes:
         """Return a value as bytes; the same value may have other bytes elsewhere."""
@@ -326,18 +328,51 @@ class Pickler:
         takes a fraction of the time.
         """
         if isinstance(state, HeldItems):
-            some = state.columns and state.columns[0] and has_rows(state.type)
-            state = _Rows(*state) if some else state.list_items()
+            some = state.columns and state.columns[0].length and has_rows(state.type)
+            if some and state.plain and _is_plain(key):
+                return self._dump_held(key, state)
+            columns = tuple(tuple(column.list_values()) for column in state.columns)
+            state = _Rows(state.type, columns) if some else state.list_items()
         elif is_rows(state):
             state = _Rows(type(state[0]), tuple(zip(*state, strict=True)))
         return self.dumps_state((key, state))
 
-    def _dump(self, value: Any, writer: type[ValuePickler]) -> bytes:
+    def _dump_held(self, key: Any, held: HeldItems) -> bytes:
+        """Return an entry of plain values, put together of what plain `pickle` writes.
+
+        Only the values themselves have entries in its memo, which are numbered: neither
+        the key nor what stands for the type moves them.
+        """
+        head = self._heads.get(held.type)
+        if head is None:
+            head = self._heads[held.type] = self._dump_head(held.type)
+        buffer = io.BytesIO()
+        short = pickle.Pickler(buffer, _NO_FRAMES)
+        short.fast = True
+        short.dump(key)
+        columns = pickle.dumps(tuple(map(tuple, held.columns)), _NO_FRAMES)
+        parts = _PROTOCOL, buffer.getvalue()[2:-1], head, columns[2:-1], _CALL
+        return b"".join((*parts, pickle.TUPLE2, pickle.STOP))
+
+    def _dump_head(self, kind: type) -> bytes:
+        """Return what puts the function that makes held items of a type, and the type."""
+        writer = LastingPickler if self._lasting else ValuePickler
+        whole = self._dump(_Held(kind), writer, fast=True)
+        tail = pickle.EMPTY_TUPLE + _CALL + pickle.STOP
+        start = _FRAME_END if whole[2:3] == pickle.FRAME else len(_PROTOCOL)
+        assert whole.endswith(tail)  # noqa: S101 - as protocol 5 has it
+        return whole[start : -len(tail)]
+
+    def _dump(
+        self, value: Any, writer: type[ValuePickler], *, fast: bool = False
+    ) -> bytes:
         buffer = io.BytesIO()
         try:
-            writer(
+            made = writer(
                 buffer, self.names, self._numbers, self._reducers, self._token_of
-            ).dump(value)
+            )
+            made.fast = fast
+            made.dump(value)
         except (MemoryError, CheckpointError):
             raise
         except Exception as error:
@@ -394,6 +429,12 @@ class Pickler:
         return hashlib.blake2b(buffer.getvalue(), digest_size=16).digest()
 
 
+_PROTOCOL = pickle.PROTO + b"\x05"
+_FRAME_END = len(_PROTOCOL) + 1 + 8  # the frame tells its length
+_NO_FRAMES = 3  # the protocol
+_CALL = pickle.TUPLE2 + pickle.REDUCE  # of a function with two arguments
+
+
 class _Rows:
     """Stands for a list of tuples of one type; it is read back as the list."""
 
@@ -402,6 +443,21 @@ class _Rows:
 
     def __reduce__(self) -> Any:
         return _rows_of, self._given
+
+
+def _is_plain(key: Any) -> bool:
+    parts = key if type(key) is tuple else (key,)
+    return PLAIN_TYPES.issuperset(map(type, parts))
+
+
+class _Held:
+    """Stands for items of a type that are given by held columns."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def __reduce__(self) -> Any:
+        return _held_of, (self._kind, ())
 
 
 def is_rows(state: Any) -> bool:
@@ -715,6 +771,11 @@ def _tuple_of(cls: type, values: tuple[Any, ...]) -> Any:
 @name_function("rows")
 def _rows_of(cls: type, columns: tuple[tuple[Any, ...], ...]) -> list[Any]:
     return [tuple.__new__(cls, row) for row in zip(*columns, strict=True)]
+
+
+@name_function("held")
+def _held_of(cls: type, columns: tuple[tuple[str, Any, int], ...]) -> list[Any]:
+    return HeldItems(cls, tuple(starmap(HeldColumn, columns))).list_items()
 
 
 @name_function("object")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, Protocol
 
@@ -21,17 +23,50 @@ class Holder(Protocol):
         """Return keys with the states that have changed since it was last asked."""
 
 
+PLAIN_TYPES = frozenset({int, float, bool, str, bytes, type(None)})
+
+
+class HeldColumn(NamedTuple):
+    """Some values of one attribute: listed, one for all of them, or numbers as bytes.
+
+    The form of numbers is that of `array`, "q" or "d", in 64 bits with the lowest first.
+
+    >>> HeldColumn("q", bytes([7, *7 * [0]]), 1).list_values()
+    [7]
+    >>> HeldColumn("same", "A", 3).list_values()
+    ['A', 'A', 'A']
+    """
+
+    form: str
+    data: Any
+    length: int
+
+    def list_values(self) -> Sequence[Any]:
+        """Return the values."""
+        if self.form == "listed":
+            return self.data  # type: ignore[no-any-return]
+        if self.form == "same":
+            return [self.data] * self.length
+        numbers = array(self.form, self.data)
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        return numbers.tolist()
+
+
 class HeldItems(NamedTuple):
-    """A state that is a list of tuples of one type, given by its columns."""
+    """A state that is a list of tuples of one type, given by its columns.
+
+    If `plain`, all values in them are of the plain types.
+    """
 
     type: Any
-    columns: tuple[tuple[Any, ...], ...]
+    columns: tuple[HeldColumn, ...]
+    plain: bool = False
 
     def list_items(self) -> list[Any]:
         """Return the items."""
-        return [
-            tuple.__new__(self.type, row) for row in zip(*self.columns, strict=True)
-        ]
+        values = [column.list_values() for column in self.columns]
+        return [tuple.__new__(self.type, row) for row in zip(*values, strict=True)]
 
 
 class LentStates(dict[Any, State]):

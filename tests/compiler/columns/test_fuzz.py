@@ -358,7 +358,7 @@ def test_what_fails_behind_a_segment_comes_before_what_fails_in_it():
     program = make_program(graph, names, names[:1], choice)
 
     assert ["flat_map", "map"] == list(kernels)
-    with pytest.raises(OperatorError, match="'map_2'.* on an item: 3"):
+    with pytest.raises(OperatorError, match=r"'map_2'.* on an item: 3"):
         program.run(iter([0, 1, 3]))
 
 

@@ -178,3 +178,28 @@ def test_a_file_that_was_written_again_is_read_again(tmp_path):
         table = read_parquet_table(path, range(1), Trade)
 
         assert [volume] == table.column("volume").to_pylist()
+
+
+def test_strings_that_a_file_has_as_codes_are_read_as_codes(tmp_path):
+    path = tmp_path / "t.parquet"
+    few = ["A", "B"] * 5000
+    columns = {"volume": list(range(10_000)), "price": [1.5] * 10_000, "symbol": few}
+    pq.write_table(pa.table(columns), path, row_group_size=6000)
+
+    table = read_parquet_table(path, range(5000, 7000), Trade)
+
+    assert pa.dictionary(pa.int32(), pa.string()) == table.column("symbol").type
+    assert few[5000:7000] == table.column("symbol").to_pylist()
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_strings_that_hardly_repeat_are_read_as_they_are(tmp_path, dictionary):
+    path = tmp_path / "t.parquet"
+    many = [f"a long name {n}" for n in range(5000)]
+    columns = {"volume": list(range(5000)), "price": [1.5] * 5000, "symbol": many}
+    pq.write_table(pa.table(columns), path, use_dictionary=dictionary)
+
+    table = read_parquet_table(path, range(5000), Trade)
+
+    assert pa.string() == table.column("symbol").type
+    assert many == table.column("symbol").to_pylist()

@@ -7,6 +7,8 @@ import random
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
@@ -135,3 +137,24 @@ def test_rows_that_become_odd_in_the_middle_are_the_same(program, compare, tmp_p
         file.write('7,"a,b",1.5\n8,x,nan\n')
 
     compare(program, source, degree=2, epoch_items=200)
+
+
+@pytest.mark.parametrize("program", ["strings", "scan", "window"])
+def test_strings_of_parquet_travel_as_codes(program, monkeypatch, tmp_path):
+    """Row groups have words of their own, which epochs and replicas bring together."""
+    monkeypatch.setenv(WHEN_VARIABLE, "at once")
+    source, names = tmp_path / "rows.parquet", ["A", "B", "é", "", 'quote"d'] * 120
+    columns = {"n": list(range(600)), "name": names, "x": [n / 8 for n in range(600)]}
+    columns["name"][200:400] = ["B", "C", "D", "E"] * 50
+    pq.write_table(pa.table(columns), source, row_group_size=200)
+    stream = PROGRAMS[program]
+    one = stream(ab.read_parquet(source, Reading)).to_list()
+    ab.run(one, on="sequential")
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path / "states"):
+        sink = stream(ab.read_parquet(source, Reading)).write_parquet(tmp_path / "out")
+        ab.run(sink, on="spark", degree=2, epoch_items=250)
+
+    parts = [pq.read_table(part) for part in sorted((tmp_path / "out").glob("part*"))]
+
+    rows = pa.concat_tables(parts).to_pylist()
+    assert [item._asdict() for item in one.items] == rows

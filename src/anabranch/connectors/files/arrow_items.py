@@ -158,7 +158,7 @@ def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
     """
     if any(table.schema != tables[0].schema for table in tables):
         tables = [without_codes(table) for table in tables]
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables).unify_dictionaries()
 
 
 def encode_values(column: pa.ChunkedArray) -> pa.Array | None:

@@ -23,6 +23,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anabranch.connectors.files.arrow_items import join_tables
 from anabranch.connectors.files.arrow_values import (
     ARROW_TYPES,
     NoFitError,
@@ -56,6 +57,7 @@ from anabranch.graph.types import SCALARS, fields_of, optional_of, there_is, typ
 
 _BATCH_ROWS = 16_384
 _KEPT_GROUPS = 2
+_CODE_BYTES = 4
 _KEPT_BYTES = 1 << 27  # of row groups; larger ones are read batch by batch
 _AS_THEY_ARE = (Any, *SCALARS)  # once the columns have been cast
 
@@ -87,7 +89,10 @@ def parse_parquet_rows(
 
 
 def read_parquet_table(path: Location, rows: range, kind: Any) -> Any:
-    """Return some rows of a file as a table, with the attributes of a type as columns."""
+    """Return some rows of a file as a table, with the attributes of a type as columns.
+
+    Strings may be codes with a dictionary, as the file has them.
+    """
     attributes = attributes_of(kind)
     with _open(path, attributes) as (file, given):
         groups, begin = _row_groups(file.metadata, rows)
@@ -102,7 +107,8 @@ def read_parquet_table(path: Location, rows: range, kind: Any) -> Any:
             found = [
                 _row_groups_kept.read(path, file, group, names) for group in groups
             ]
-            return pa.concat_tables(found).slice(rows.start - begin, len(rows))
+            whole = join_tables(found)
+            return whole.slice(rows.start - begin, len(rows))
     return pa.Table.from_batches(list(_batches(path, attributes, rows)))
 
 
@@ -120,7 +126,7 @@ class _RowGroups:
         with self._lock:
             found = self._kept.pop(key, None)
         if found is None:
-            found = file.read_row_group(group, columns=names).select(names)
+            found = _read_group(path, file, group, names)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > _KEPT_GROUPS:
@@ -129,6 +135,32 @@ class _RowGroups:
 
 
 _row_groups_kept = _RowGroups()
+
+
+def _read_group(path: Path, file: Any, group: int, names: list[str]) -> pa.Table:
+    """Return some columns of a row group; strings are codes where the file has codes."""
+    metadata, schema = file.metadata, file.schema_arrow
+    held = metadata.row_group(group)
+    places = {held.column(n).path_in_schema: n for n in range(held.num_columns)}
+    coded = [
+        name
+        for name in names
+        if schema.field(name).type == pa.string() and _has_codes(held, places[name])
+    ]
+    if not coded:
+        return file.read_row_group(group, columns=names).select(names)
+    with (
+        path.open("rb") as opened,
+        pq.ParquetFile(opened, metadata=metadata, read_dictionary=coded) as again,
+    ):
+        return again.read_row_group(group, columns=names).select(names)
+
+
+def _has_codes(group: Any, place: int) -> bool:
+    """Tell whether a column is codes throughout: it takes less room than 32 bits each."""
+    column = group.column(place)
+    small = column.total_uncompressed_size <= _CODE_BYTES * column.num_values
+    return bool(column.has_dictionary_page and small)
 
 
 def parse_table(

@@ -21,6 +21,7 @@ from anabranch.runtime.keys import key_bytes, key_hash, key_rank, rank_bytes
 from anabranch.runtime.state import LentStates
 
 MOST_BUCKETS = 1 << 14
+_MOST_ENTRIES = 1 << 16  # that are remembered
 _FOR_REPLICA = 4  # buckets, so that no replica has many more keys than another
 
 
@@ -81,6 +82,7 @@ class StoredStates(LentStates):
         self._buckets: Mapping[int, Bucket] = {}
         self._count = 1  # of all buckets, also of other replicas
         self._old: dict[bytes, bytes] = {}
+        self._entries: dict[Any, tuple[bytes, int]] = {}  # of keys that kernels hold
         self._pickler: Pickler | None = None
 
     @property
@@ -106,6 +108,8 @@ class StoredStates(LentStates):
         self.holder = holder
         self._old.clear()
         self._buckets = buckets
+        if count != self._count:
+            self._entries.clear()
         self._count = count
         self._pickler = pickler
         if self._whole:
@@ -163,8 +167,19 @@ class StoredStates(LentStates):
         if self.holder is not None:  # which goes on holding them
             for key, state in self.holder.list_changes():
                 new = self._pickler.dumps_entry(key, state)
-                found[self.find_bucket(key, self._count)][self._raw(key)] = new
+                raw, bucket = self._find_entry(key)
+                found[bucket][raw] = new
         return found
+
+    def _find_entry(self, key: Any) -> tuple[bytes, int]:
+        """Return under which key a state is stored, and in which bucket."""
+        entry = self._entries.get(key)
+        if entry is None:
+            if len(self._entries) >= _MOST_ENTRIES:
+                self._entries.clear()
+            entry = self._raw(key), self.find_bucket(key, self._count)
+            self._entries[key] = entry
+        return entry
 
     def _raw(self, key: Any) -> bytes:
         return short_key(self.prefix + key_bytes(key))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.connectors.files.arrow_items import Form, form_of
+from anabranch.connectors.files.arrow_items import CODES, Form, form_of
 from anabranch.connectors.files.columnar_csv import BEHIND, ColumnReader
 from anabranch.connectors.files.csv import csv_table
 from anabranch.connectors.files.listing import read_range
@@ -224,11 +224,14 @@ def _as_form(table: pa.Table, form: Form) -> pa.Table | None:
     for column, optional in zip(chosen.columns, form.optional, strict=True):
         if column.null_count and not optional:
             return None
-    widened = all(
-        field.type == wanted.type or (field.type, wanted.type) in _WIDER
-        for field, wanted in zip(chosen.schema, form.schema, strict=True)
-    )
-    return chosen.cast(form.schema) if widened else None
+    fields = []
+    for field, wanted in zip(chosen.schema, form.schema, strict=True):
+        coded = (field.type, wanted.type) == (CODES, pa.string())
+        same = coded or field.type == wanted.type
+        if not same and (field.type, wanted.type) not in _WIDER:
+            return None
+        fields.append(wanted.with_type(field.type) if coded else wanted)
+    return chosen.cast(pa.schema(fields))
 
 
 _WIDER = {

@@ -271,6 +271,11 @@ class BatchColumn:
         return kinds[0] if len(kinds) == 1 else None
 
     @property
+    def is_listed(self) -> bool:
+        """Whether the values are objects, which may be of any type."""
+        return self._listed is not None
+
+    @property
     def arrow(self) -> pa.Array:
         """The values as Arrow holds them."""
         if self._arrow is None:
@@ -323,7 +328,7 @@ class BatchColumn:
 
     def _numbers_of(self, array: pa.Array, kind: ColumnKind) -> Numpy:
         if kind in CODED:
-            words, codes = _encode(array)
+            words, codes = self.encode() if array is self._arrow else _encode(array)
             pool = self._pools[kind]
             numbers = np.array([pool.add(word) for word in words], np.int64)
             return numbers[codes] if len(numbers) else codes
@@ -419,7 +424,7 @@ def as_they_come(words: list[Any], codes: Numpy) -> tuple[list[Any], Numpy]:
 
 def _encode(array: pa.Array) -> tuple[list[Any], Numpy]:
     came_as_codes = pa.types.is_dictionary(array.type)
-    if came_as_codes and array.null_count:
+    if came_as_codes and (array.null_count or len(array.dictionary) > len(array)):
         array, came_as_codes = array.cast(array.type.value_type), False
     encoded = array if came_as_codes else array.dictionary_encode("encode")
     codes = np.from_dlpack(encoded.indices).astype(np.int64)

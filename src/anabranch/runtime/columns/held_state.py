@@ -19,7 +19,7 @@ import pyarrow as pa
 from anabranch.plan.column_kernels import ColumnShape
 from anabranch.runtime.columns.column import PYTHON_TYPES, BatchColumn, Numpy, Pools
 from anabranch.runtime.columns.kept_state import from_arrays, join_columns
-from anabranch.runtime.state import HeldItems, LentStates
+from anabranch.runtime.state import PLAIN_TYPES, HeldColumn, HeldItems, LentStates
 
 _HELD_KEYS = 1 << 16  # that are held for longer than a batch needs them
 _NO_NUMBERS: Numpy = np.zeros(0, np.int64)
@@ -180,11 +180,48 @@ class HeldWindows(HeldKeys):
                 end = ends[place]
                 yield self.keys[place], items[end - int(self.counts[place]) : end]
             return
-        columns = [column.list_values() for column in self.batch.columns]
+        columns = [_HeldRanges(column) for column in self.batch.columns]
+        plain = all(column.plain for column in columns)
         for place in self.take_changed():
-            rows = slice(ends[place] - int(self.counts[place]), ends[place])
-            own = tuple(tuple(values[rows]) for values in columns)
-            yield self.keys[place], HeldItems(shape.type, own)
+            end = ends[place]
+            start = end - int(self.counts[place])
+            own = tuple(column.cut(start, end) for column in columns)
+            yield self.keys[place], HeldItems(shape.type, own, plain)
+
+
+class _HeldRanges:
+    """A column of what is held, of which the ranges of keys are cut out."""
+
+    def __init__(self, column: BatchColumn) -> None:
+        self._listed: list[Any] = []
+        self._bytes = b""
+        self._form, self.plain = "listed", True
+        self._changes: list[int] | None = None
+        kinds = column.shape.kinds
+        if kinds in (("int",), ("float",)) and not column.is_listed:
+            self._form = "q" if kinds == ("int",) else "d"
+            (numbers,) = column.arrays
+            self._bytes = numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()
+            return
+        if kinds == ("str",) and not column.is_listed:
+            words, codes = column.encode()
+            self._listed = list(map(words.__getitem__, codes.tolist()))
+            # How often another word has come by then: the words of a range are the same
+            # if that is so of both its ends.
+            self._changes = [0, *np.cumsum(codes[1:] != codes[:-1]).tolist()]
+            return
+        self._listed = column.list_values()
+        self.plain = set(map(type, self._listed)) <= PLAIN_TYPES
+
+    def cut(self, start: int, end: int) -> HeldColumn:
+        """Return the values from a place up to another."""
+        count = end - start
+        if self._form != "listed":
+            return HeldColumn(self._form, self._bytes[8 * start : 8 * end], count)
+        changes = self._changes
+        if count and changes is not None and changes[start] == changes[end - 1]:
+            return HeldColumn("same", self._listed[start], count)
+        return HeldColumn("listed", tuple(self._listed[start:end]), count)
 
 
 Held = TypeVar("Held", HeldScan, HeldWindows)
