@@ -35,7 +35,9 @@ ALLOWED = {
     "engines": ENGINE_SIDE | {"epochs"},
     "dashboard": {"metrics"},
     "export": {"metrics", "connectors"},
-    "run_options": {"control", "engines", "export", "graph", "metrics", "runtime"},
+    "run_options": {
+        *("connectors", "control", "engines", "export", "graph", "metrics", "runtime")
+    },
 }
 ALL = {*ALLOWED, "job"}
 ALLOWED["job"] = ALL

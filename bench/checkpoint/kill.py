@@ -3,7 +3,8 @@
 Runs a program with a checkpoint again and again, kills drivers, Python workers and (on
 a cluster) executors with SIGKILL, at every phase of an epoch and at random moments,
 starts the driver again until the program has ended, and compares every sink with that
-of the sequential engine. Prints the number of kills and of differences, as JSON.
+of the sequential engine. Prints the number of kills and of differences, as JSON. With
+`--store URL` input, outputs and checkpoints are in a store.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import anabranch as ab
+from anabranch.connectors.storage import Location, locate, remove_tree
 from anabranch.epochs.faults import IN_DRIVER, IN_WORKERS
 from anabranch.epochs.state.restore import local_directory
 from bench.checkpoint import kill_program
@@ -38,10 +41,20 @@ WAIT_S = 900  # for a run of the program, on a busy machine
 
 
 class Harness:
-    """A JVM (or a cluster) in which one driver after another runs the program."""
+    """A JVM (or a cluster) in which one driver after another runs the program.
 
-    def __init__(self, folder: Path, master: str, seed: int) -> None:
+    What they read and write is where `place` says, by default in `folder`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        master: str,
+        seed: int,
+        place: Callable[[str], str] | None = None,
+    ) -> None:
         self.folder = folder
+        self._place = place or (lambda name: str(folder / name))
         self.master = master
         self.random = random.Random(seed)
         self.killed: Counter[str] = Counter()
@@ -51,7 +64,7 @@ class Harness:
         self.faults = folder / "faults"
         self.faults.mkdir()
         os.environ["ANABRANCH_FAULTS"] = str(self.faults)
-        self.trades = folder / "trades.csv"
+        self.trades = locate(self._place("trades.csv"))
         kill_program.write_trades(self.trades, ROWS)
         ab.run(
             *kill_program.sinks(str(self.trades), str(folder / "sequential")),
@@ -71,7 +84,7 @@ class Harness:
 
     def run(self, number: int, points: list[str], at_random: dict[str, int]) -> None:
         """Run the program to its end; `at_random` are kills of drivers and others."""
-        folder = self.folder / f"run{number}"
+        folder = locate(self._place(f"run{number}"))
         for point in points:
             (self.faults / point).touch()
         waiting = [who for who, count in at_random.items() for _ in range(count)]
@@ -98,22 +111,22 @@ class Harness:
             (self.faults / name).unlink()
         self._compare(number, folder, points)
 
-    def _lose_host(self, folder: Path) -> None:
+    def _lose_host(self, folder: Location) -> None:
         """Take the local states away: the next driver runs on a host without them."""
-        program = Path(f"{folder}.checkpoint/program.json")
+        program = _checkpoint_of(folder) / "program.json"
         if program.exists():
-            identity = json.loads(program.read_text())["identity"]
+            identity = json.loads(program.read_bytes())["identity"]
             shutil.rmtree(local_directory(identity), ignore_errors=True)
             self.hosts_lost += 1
 
-    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
+    def _start(self, folder: Location) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [
                 sys.executable,
                 kill_program.__file__,
                 str(self.trades),
                 str(folder),
-                str(folder) + ".checkpoint",
+                str(_checkpoint_of(folder)),
                 f"--epoch-items={self.random.choice([EPOCH_ITEMS, EPOCH_ITEMS // 2])}",
                 f"--degree={self.random.choice([1, 2, 3])}",
                 f"--master={self.master}",
@@ -142,7 +155,7 @@ class Harness:
                     waiting.pop()
         return driver.wait()
 
-    def _compare(self, number: int, folder: Path, points: list[str]) -> None:
+    def _compare(self, number: int, folder: Location, points: list[str]) -> None:
         try:
             found = kill_program.contents(folder)
         except (OSError, IndexError) as error:
@@ -152,8 +165,12 @@ class Harness:
             if found[sink] != expected:
                 self.differences.append(f"run {number} {points}: {sink} differs")
         if not self.differences:
-            shutil.rmtree(folder)
-            shutil.rmtree(str(folder) + ".checkpoint")
+            remove_tree(folder)
+            remove_tree(_checkpoint_of(folder))
+
+
+def _checkpoint_of(folder: Location) -> Location:
+    return folder.with_name(f"{folder.name}.checkpoint")
 
 
 def _found(who: str) -> list[int]:
@@ -199,17 +216,18 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--cluster", action="store_true", help="kill executors too")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--store", metavar="URL", help="a directory of a store")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="anabranch-kill-") as name:
         folder = Path(name)
         with contextlib.ExitStack() as stack:
+            place = given.store and (lambda name: str(locate(given.store) / name))
+            harness = Harness(folder, "local[2]", given.seed, place)
             if given.cluster:
-                harness = Harness(folder, "local[2]", given.seed)
                 harness.master = stack.enter_context(cluster(folder / "cluster"))
             else:
-                harness = Harness(folder, "local[2]", given.seed)
                 harness.share_jvm()
             number = 0
             while harness.killed.total() < given.points and not harness.differences:

@@ -11,7 +11,6 @@ import faulthandler
 import os
 import random
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark import SparkConf, SparkContext
@@ -19,6 +18,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import anabranch as ab
+from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint import directory as checkpoint_upkeep
 
 
@@ -60,27 +60,28 @@ def mean(trades: list[Trade]) -> Total:
 
 def sinks(trades: str, folder: str):
     """Stateless chain; keyed scan, global scan and keyed window; three file sinks."""
+    place = locate(folder)
     chosen = ab.read_csv(trades, Trade).map(larger).filter(lambda t: t.volume > 4)
     totals = chosen.key_by("symbol").scan(add_up, 0.0)
     windows = chosen.key_by("symbol").window(count=7).aggregate(mean)
     return (
-        totals.write_csv(f"{folder}/totals"),
-        chosen.scan(number, 0).write_jsonl(f"{folder}/numbered.jsonl"),
-        windows.write_csv(f"{folder}/windows.csv"),
+        totals.write_csv(str(place / "totals")),
+        chosen.scan(number, 0).write_jsonl(str(place / "numbered.jsonl")),
+        windows.write_csv(str(place / "windows.csv")),
     )
 
 
-def write_trades(path: Path, rows: int) -> None:
+def write_trades(path: Location, rows: int) -> None:
     rng = random.Random(7)
     lines = ["ts,symbol,price,volume"]
     lines += [
         f"{ts},S{rng.randrange(40)},{rng.randrange(10_000) / 100},{rng.randrange(1, 9)}"
         for ts in range(rows)
     ]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_bytes(("\n".join(lines) + "\n").encode())
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder: Location) -> dict[str, bytes]:
     """Return what each sink holds; the parts of a directory, end to end."""
     parts = sorted((folder / "totals").glob("part-*.csv"))
     rows = [part.read_bytes().partition(b"\n") for part in parts]

@@ -11,11 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
+from anabranch.connectors.storage import why_no_store, why_not_deciding
 from anabranch.control.goals import Latency, Throughput
 from anabranch.engines.engine import Options
 from anabranch.errors import ArgumentError, CheckpointError
 from anabranch.export.targets import refuse_target
-from anabranch.graph.paths import path_advice, plain_path, why_not_path
+from anabranch.graph.paths import (
+    is_store_url,
+    path_advice,
+    plain_path,
+    why_not_path,
+)
 from anabranch.metrics.job_metrics import Journal, OnDecision
 from anabranch.runtime.failures import OnError, policy
 from anabranch.runtime.verify.verifier import Verify
@@ -30,8 +36,8 @@ class RunOptions:
     """The options of a run.
 
     - `on`: the engine, "spark", "local" or "sequential".
-    - `checkpoint`: a directory; a run that finds a checkpoint there goes on with it
-      (Spark).
+    - `checkpoint`: a directory, or the URL of one in a store; a run that finds a
+      checkpoint there goes on with it (Spark).
     - `degree`: the number of replicas; nothing is tuned then.
     - `on_error`: "stop", "skip" or `ab.dead_letter(...)`, for items that fail.
     - `goal`: what the job is tuned for while it runs, `ab.throughput()` by default or
@@ -161,17 +167,20 @@ def read_options(function: str, given: Mapping[str, Any]) -> RunOptions:
 
 
 def checkpoint_path(given: str | os.PathLike[str]) -> str:
-    """Return the directory of a checkpoint as a plain path.
+    """Return the directory of a checkpoint: a plain path, or the URL of a store.
 
     >>> checkpoint_path("file:///jobs/vwap.checkpoint")
     '/jobs/vwap.checkpoint'
+    >>> checkpoint_path("s3://jobs/vwap.checkpoint")
+    's3://jobs/vwap.checkpoint'
     """
     path = plain_path(given)
-    why = why_not_path(path)
+    if is_store_url(path):
+        why = why_no_store(path) or why_not_deciding(path)
+        advice = "give a path that the driver and all workers see, or s3://bucket/path"
+    else:
+        why, advice = why_not_path(path), path_advice(path)
     if why is not None:
-        msg = (
-            f"a checkpoint must be a directory of this machine; {why}; "
-            f"{path_advice(path)}"
-        )
+        msg = f"a checkpoint must be a directory or in a store; {why}; {advice}"
         raise CheckpointError(msg)
     return str(path)

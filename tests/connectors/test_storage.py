@@ -296,14 +296,14 @@ def add(total: int, n: int) -> tuple[int, int]:
 @pytest.mark.parametrize(
     "place", needs.quick(1, ["half-published", "published", "ran"])
 )
-def test_a_killed_job_writes_each_epoch_once_to_a_store(store, tmp_path, crash, place):
+def test_a_killed_job_writes_each_epoch_once_to_a_store(store, crash, place):
     def run():
         sums = ab.from_iterable(range(60), int).scan(add, 0)
         ab.run(
             sums.write_csv(store("out")),
             sums.write_csv(store("one.csv")),
             on="spark",
-            checkpoint=tmp_path / "checkpoint",
+            checkpoint=store("checkpoint"),
             epoch_items=20,
         )
 

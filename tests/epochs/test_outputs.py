@@ -9,6 +9,7 @@ import pytest
 import anabranch as ab
 from anabranch.epochs.checkpoint.seal import NO_KEY
 from anabranch.epochs.outputs import StagedOutput, WholeOutput
+from anabranch.epochs.state.store import Stamp
 from anabranch.errors import CheckpointError, OutputError
 from anabranch.runtime.failures import stop
 
@@ -96,12 +97,16 @@ def test_a_job_that_failed_leaves_nothing_behind(tmp_path):
     assert [] == list(tmp_path.iterdir())
 
 
-def test_a_run_that_was_taken_over_leaves_the_stages_of_the_later_one(tmp_path):
+def test_of_two_runs_each_leaves_the_stages_that_the_other_may_still_need(tmp_path):
     op = sink(tmp_path / "out")
-    StagedOutput(op, Item, stop, "identity", new=True).begin("1-100")
+    before = StagedOutput(op, Item, stop, "identity", new=True)
+    before.begin("1-100")
+    before.begin("2-101")  # it may be about to record this epoch
     later = StagedOutput(op, Item, stop, "identity", new=False)
     later.begin("2-300")
 
-    StagedOutput(op, Item, stop, "identity", new=False).check(0, NO_KEY, 200)
+    run = StagedOutput(op, Item, stop, "identity", new=False)
+    run.check(0, NO_KEY, Stamp(2, 200))
 
-    assert ["2-300"] == [path.name for path in later.directory.glob("[0-9]*")]
+    left = {path.name for path in later.directory.glob("[0-9]*")}
+    assert {"2-101", "2-300"} == left

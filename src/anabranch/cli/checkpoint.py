@@ -11,7 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.cli.console import CommandError, local_path, words
+from anabranch.cli.console import (
+    CommandError,
+    checkpoint_place,
+    local_path,
+    words,
+)
+from anabranch.connectors.storage import StorePath
 from anabranch.epochs.checkpoint.contents import Contents
 from anabranch.epochs.checkpoint.files import durably
 from anabranch.epochs.checkpoint.migrate import migrate
@@ -44,7 +50,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default="show",
         help="show it (default), or copy it for a program with other names",
     )
-    parser.add_argument("directory", metavar="DIR", type=local_path)
+    parser.add_argument("directory", metavar="DIR", type=checkpoint_place)
     parser.add_argument("--json", action="store_true", help="as data, for programs")
     parser.add_argument(
         "--export", metavar="[UNIT/]OPERATOR", help="write the states of an operator"
@@ -96,6 +102,12 @@ def copy_renamed(arguments: argparse.Namespace) -> int:
     """Copy a checkpoint with operators renamed."""
     if not arguments.rename or arguments.output is None:
         msg = "migrate needs --rename OLD=NEW, and -o DIR for the copy"
+        raise CommandError(msg)
+    if isinstance(arguments.directory, StorePath):
+        msg = (
+            f"migrate copies directories of this machine; {arguments.directory} is in a "
+            f"store; copy it here and back (aws s3 cp --recursive, gsutil cp -r)"
+        )
         raise CommandError(msg)
     migrate(arguments.directory, arguments.output, dict(arguments.rename))
     words().print(

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from anabranch.errors import AnabranchError
+from anabranch.connectors.storage import Location, locate
+from anabranch.errors import AnabranchError, CheckpointError
 from anabranch.graph.paths import path_advice, plain_path, why_not_path
+from anabranch.run_options import checkpoint_path
 
 
 def words() -> Console:
@@ -58,6 +60,18 @@ def local_path(text: str) -> Path:
         msg = f"must be a path of this machine; {why}; {path_advice(path)}"
         raise argparse.ArgumentTypeError(msg)
     return Path(path)
+
+
+def checkpoint_place(text: str) -> Location:
+    """Return the place of a checkpoint that an argument names.
+
+    >>> checkpoint_place("s3://jobs/vwap.checkpoint").name
+    'vwap.checkpoint'
+    """
+    try:
+        return locate(checkpoint_path(text))
+    except CheckpointError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def at_least(least: int) -> Callable[[str], int]:

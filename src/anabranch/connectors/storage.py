@@ -6,10 +6,11 @@ reads and writes local files and objects. Stores differ from disks in this:
 - A directory is there as long as something is in it; to make one does nothing.
 - A file appears whole when it is closed. `replace` copies and deletes, and is not
   atomic: nothing may rely on it but moves that can be repeated.
+- Of several that create one file, one succeeds: `create_bytes` has the store decide.
 
 Arrow's file systems do the work where it has one (S3, GCS, Azure, HDFS), with their
-usual environment variables; fsspec does the rest. Keys are taken as they stand: `%20`
-in a URL is three characters.
+usual environment variables; fsspec does the rest. Neither can have a store decide, so
+that is left to obstore. Keys are taken as they stand: `%20` in a URL is three characters.
 """
 
 from __future__ import annotations
@@ -88,6 +89,10 @@ class StorePath:
         return posixpath.splitext(self.name)[1]
 
     @property
+    def stem(self) -> str:
+        return posixpath.splitext(self.name)[0]
+
+    @property
     def parent(self) -> StorePath:
         return StorePath(self.url.rpartition("/")[0], self.options)
 
@@ -95,7 +100,7 @@ class StorePath:
         return self.parent / name
 
     def with_suffix(self, suffix: str) -> StorePath:
-        return self.parent / (posixpath.splitext(self.name)[0] + suffix)
+        return self.parent / (self.stem + suffix)
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
@@ -130,10 +135,14 @@ class StorePath:
     def iterdir(self) -> Iterator[StorePath]:
         return (path for path, _ in self.list())
 
-    def list(self, *, deep: bool = False) -> list[tuple[StorePath, bool]]:
+    def list(
+        self, *, deep: bool = False, missing_ok: bool = False
+    ) -> list[tuple[StorePath, bool]]:
         """List a directory, in no order, and whether each entry is a file."""
         store, path = self._place
-        found = store.get_file_info(arrow_fs.FileSelector(path, recursive=deep))
+        found = store.get_file_info(
+            arrow_fs.FileSelector(path, missing_ok, recursive=deep)
+        )
         start = path.rstrip("/") + "/" if path else ""
         names = (
             (info.path.removeprefix(start), bool(info.type == arrow_fs.FileType.File))
@@ -164,6 +173,25 @@ class StorePath:
         """Put a file there, whole, in the place of what there is."""
         with self._open_new() as file:
             file.write(data)
+
+    def create_bytes(self, data: bytes) -> None:
+        """Put a file there, whole, if there is none; else raise a `FileExistsError`.
+
+        A store that took the file and whose answer was lost is asked again. So a file
+        with the same content is taken for this one: what several may try to create
+        must tell them apart.
+        """
+        obstore = require("obstore", _OBSTORE)
+        scheme, rest = self.url.split("://", 1)
+        host, _, key = rest.partition("/")
+        store = _find_deciding(f"{scheme}://{host}", self.options, os.getpid())
+        try:
+            obstore.put(store, key, data, mode="create")
+        except obstore.exceptions.AlreadyExistsError:
+            if self.read_bytes() != data:
+                raise FileExistsError(17, os.strerror(17), str(self)) from None
+        except obstore.exceptions.BaseError as error:
+            raise OSError(5, str(error).partition("\n")[0], str(self)) from error
 
     def upload(self, source: BinaryIO) -> None:
         """Put a file there, whole, with the rest of what `source` holds."""
@@ -316,15 +344,19 @@ def _match(places: list[StorePath], steps: list[str]) -> Iterator[StorePath]:
 
 def _find_step(place: StorePath, step: str) -> dict[StorePath, bool]:
     """List the matches of one step of a pattern, and whether each is a file."""
-    if not place.is_dir():
-        return {}
     if step != "**":
+        try:
+            found = place.list(missing_ok=True)
+        except NotADirectoryError:
+            return {}
         shown = [
             (path, is_file)
-            for path, is_file in place.list()
+            for path, is_file in found
             if step.startswith(".") or not path.name.startswith(".")
         ]
         return {p: known for p, known in shown if fnmatch.fnmatchcase(p.name, step)}
+    if not place.is_dir():
+        return {}
     depth = len(place.parts)
     inside = {
         path: is_file
@@ -363,6 +395,24 @@ def why_no_store(path: str) -> str | None:
     return why
 
 
+def why_not_deciding(path: str) -> str | None:
+    """Return why a store cannot create a file only where there is none, or None.
+
+    >>> why_not_deciding("s3://jobs/vwap") is None
+    True
+    >>> why_not_deciding("hdfs://name:8020/jobs")
+    "'hdfs://name:8020/jobs' is in a store that cannot decide which of two jobs goes on (abfs, abfss, gs, local, s3 can)"
+    """
+    scheme = locate(path).parts[0].partition(":")[0]
+    if scheme in _DECIDING:
+        return None
+    known = ", ".join(sorted(_DECIDING))
+    return (
+        f"{path!r} is in a store that cannot decide which of two jobs goes on "
+        f"({known} can)"
+    )
+
+
 def _why_unknown(path: str, scheme: str) -> str | None:
     """Return why fsspec does not know a scheme, or None."""
     try:
@@ -382,6 +432,14 @@ def _find_store(root: str, options: str, _process: int) -> Any:
     """Return the file system of a store; a forked process makes its own."""
     scheme, host = root.split("://", 1)
     return _ARROW[scheme](host, dict(parse_qsl(options)))
+
+
+@lru_cache(maxsize=256)
+def _find_deciding(root: str, options: str, _process: int) -> Any:
+    """Return what can create files of a store only where there are none."""
+    scheme, host = root.split("://", 1)
+    stores = require("obstore.store", _OBSTORE)
+    return _DECIDING[scheme](stores, host, dict(parse_qsl(options)))
 
 
 def _find_place(url: str, options: str) -> tuple[Any, str]:
@@ -424,6 +482,38 @@ def _open_s3(bucket: str, options: Mapping[str, str]) -> Any:
     )
 
 
+def _decide_in_s3(stores: Any, bucket: str, options: Mapping[str, str]) -> Any:
+    endpoint = options.get("endpoint_override") or _first_set(_ENDPOINT)
+    region = options.get("region") or _first_set(_REGION)
+    given: dict[str, Any] = {}
+    if endpoint is not None:
+        if "://" not in endpoint:
+            endpoint = f"{options.get('scheme', 'https')}://{endpoint}"
+        given["endpoint"] = endpoint
+        given["client_options"] = {"allow_http": endpoint.startswith("http://")}
+    elif region is None:
+        region = arrow_fs.resolve_s3_region(bucket)
+    if options.get("anonymous", "").lower() == "true":
+        given["skip_signature"] = True
+    elif _has_profile():
+        login = require("obstore.auth.boto3", _OBSTORE)
+        given["credential_provider"] = login.Boto3CredentialProvider()
+    return stores.S3Store(bucket, region=region or "us-east-1", **given)
+
+
+def _has_profile() -> bool:
+    """Tell whether the keys of S3 are in a file of the AWS tools, not around."""
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return False
+    named = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+    return "AWS_PROFILE" in os.environ or Path(named).expanduser().exists()
+
+
+def _decide_in_azure(stores: Any, host: str, _options: Mapping[str, str]) -> Any:
+    container, _, account = host.partition("@")
+    return stores.AzureStore(container, account_name=account.partition(".")[0])
+
+
 def _open_hdfs(host: str, options: Mapping[str, str]) -> Any:
     return arrow_fs.HadoopFileSystem.from_uri(
         f"hdfs://{host or 'default'}/?{'&'.join(f'{k}={v}' for k, v in options.items())}"
@@ -453,3 +543,13 @@ _ARROW: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
     "hdfs": _open_hdfs,
     "viewfs": _open_by_url("viewfs"),
 }
+# What of obstore creates a file where there is none: also below a directory of this
+# machine that stands for a store.
+_DECIDING: Mapping[str, Callable[[Any, str, Mapping[str, str]], Any]] = {
+    "s3": _decide_in_s3,
+    "gs": lambda stores, bucket, _: stores.GCSStore(bucket),
+    "abfs": _decide_in_azure,
+    "abfss": _decide_in_azure,
+    "local": lambda stores, *_: stores.LocalStore("/"),
+}
+_OBSTORE = "stores"  # the extra that installs it

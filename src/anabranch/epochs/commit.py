@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
+from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.directory import Checkpoint, Place, Upkeep
 from anabranch.epochs.checkpoint.record import (
     FEWEST_BUCKETS,
@@ -142,7 +142,7 @@ class Books:
         self._outputs.deliver(epoch, sunk)
         reach("delivered", epoch)
         if self._checkpoint is not None:
-            self._checkpoint.delivery(epoch).unlink(missing_ok=True)
+            self._checkpoint.forget_delivery()
 
     def _record(self, done: Done) -> Record:
         """Return the record of an epoch: that of the one before, and what is new."""
@@ -189,8 +189,9 @@ class Books:
         if self._checkpoint is None:
             return None
         record, seal = self._checkpoint.last, self._checkpoint.seal
+        first = Stamp(1, self._checkpoint.first_turn)
         if record is None:
-            self._outputs.check({}, seal, self._checkpoint.first_turn)
+            self._outputs.check({}, seal, first)
             return None
         self.read.update(record.read)
         self.positions = dict(record.positions)
@@ -201,16 +202,19 @@ class Books:
         self._outputs.note(self._checkpoint.list_published(record))
         if any(record.parts.values()):
             self._outputs.publish(stage_of(record.stamp), record.parts)
-        self._outputs.check(record.part_counts, seal, self._checkpoint.first_turn)
-        waiting = self._checkpoint.delivery(record.epoch)
-        if waiting.exists():
+        first = first._replace(epoch=record.epoch + 1)
+        self._outputs.check(record.part_counts, seal, first)
+        waiting = self._checkpoint.waiting
+        if waiting is not None:
             failures, sunk = self._load_delivery(waiting)
             for sink, items in sunk.items():
                 self._outputs.delivered[sink] -= len(items)
             self._deliver(record.epoch, failures, sunk)
         return record
 
-    def _load_delivery(self, path: Path) -> tuple[list[Failure], dict[str, list[Any]]]:
+    def _load_delivery(
+        self, path: Location
+    ) -> tuple[list[Failure], dict[str, list[Any]]]:
         """Load the last epoch's items for sinks in the driver."""
         try:
             failures, sunk = self._pickler.loads(path.read_bytes())

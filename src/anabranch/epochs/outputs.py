@@ -350,15 +350,20 @@ class StagedOutput(FileOutput):
             if int(path.name.split("-")[1]) > epoch:
                 path.unlink()
 
-    def check(self, count: int, seal: Seal, first_turn: int) -> None:
+    def check(self, count: int, seal: Seal, first: Stamp) -> None:
         """Refuse to go on with an output that is not as it was left.
 
-        Stages of turns before the first of this run go: nobody waits for them. Later
-        ones are of a run that has taken over, which this one does not know yet.
+        This run begins with the epoch and the turn `first`. Stages before both go:
+        nobody waits for them. Those of later turns are of a run that has taken over,
+        which this one does not know yet; those of later epochs may be of one that this
+        run takes over, and that does not know it yet: if it still records its epoch,
+        its parts count.
         """
         self._seal, self._count = seal, count
-        for path in self.directory.glob("[0-9]*"):
-            if int(path.name.partition("-")[2] or 0) < first_turn:
+        stages: Iterable[Location] = self.directory.glob("[0-9]*")
+        for path in stages:
+            turn = int(path.name.partition("-")[2] or 0)
+            if turn < first.turn and epoch_of(path.name) < first.epoch:
                 remove_tree(path)
         found = len(list(self._parts.glob(f"part-*.{self.kind.format}")))
         if found != count and not self._is_complete():
@@ -650,13 +655,11 @@ class SparkOutputs:
             if isinstance(file, StagedOutput):
                 file.take_back(epoch)
 
-    def check(
-        self, part_counts: Mapping[str, int], seal: Seal, first_turn: int
-    ) -> None:
+    def check(self, part_counts: Mapping[str, int], seal: Seal, first: Stamp) -> None:
         """Refuse to go on with outputs that are not as the last run left them."""
         for name, file in self._files.items():
             if isinstance(file, StagedOutput):
-                file.check(part_counts.get(name, 0), seal, first_turn)
+                file.check(part_counts.get(name, 0), seal, first)
 
     def count(self, reports: Iterable[Report]) -> None:
         """Count what tasks have written."""

@@ -4,8 +4,9 @@ A schedule is a seed. It says how many attempts a task has and in which order th
 where each is held, dies, or lives on as a zombie into later epochs and runs; whether tasks
 stay, and then what they do and hear in which order, with epochs that overlap; where the
 driver dies; whether the machine then loses its power, so that what was not synced is
-torn and the states of the hosts are gone; and where a second driver takes over while
-the first still lives. Whatever happens, the outputs must be those of one thread. The
+torn and the states of the hosts are gone; where a second driver takes over while the
+first still lives; and whether checkpoint and outputs are in a store, which has no lock,
+no rename and no link, and which keeps what it has taken. Whatever happens, the outputs must be those of one thread. The
 same seed gives the same schedule: ``pytest --all tests/.../test_simulation.py -k seed7``.
 `ANABRANCH_SCHEDULES` is how many there are.
 
@@ -159,7 +160,8 @@ class Schedule:
 class Simulation:
     """One job under one schedule, until it has come to its end."""
 
-    def __init__(self, monkeypatch, folder: Path, seed: int) -> None:
+    def __init__(self, monkeypatch, folder: Path, seed: int, *, store=False) -> None:
+        self._store = store
         self.folder = folder / "job"
         self.folder.mkdir()
         self._hosts = folder / "hosts"
@@ -175,7 +177,8 @@ class Simulation:
                 self.schedule.log.append("the power fails")
                 close_buckets()
                 shutil.rmtree(self._hosts, ignore_errors=True)
-                self.schedule.disk.lose_power()
+                if not self._store:
+                    self.schedule.disk.lose_power()
 
     def _drive(self) -> bool:
         """Run a driver; tell whether the job has come to its end."""
@@ -204,7 +207,8 @@ class Simulation:
         """Run a second driver to its end or death, as where locks do not work."""
         self._taken_over = True
         with self._monkeypatch.context() as patch:
-            patch.setattr(fcntl, "flock", lambda *_: None)
+            if not self._store:
+                patch.setattr(fcntl, "flock", lambda *_: None)
             try:
                 self._start()
             except Killed:
@@ -213,14 +217,17 @@ class Simulation:
     def _start(self) -> None:
         sums = ab.from_iterable(ITEMS, Item).key_by("key").scan(add, 0)
         ab.run(
-            sums.write_csv(self.folder / "sums"),
+            sums.write_csv(self._locate("sums")),
             sums.window(count=2)
             .aggregate(join_numbers)
-            .write_jsonl(self.folder / "windows.jsonl"),
+            .write_jsonl(self._locate("windows.jsonl")),
             epoch_items=EPOCH_ITEMS,
             degree=2,
-            checkpoint=self.folder / "checkpoint",
+            checkpoint=self._locate("checkpoint"),
         )
+
+    def _locate(self, name: str) -> str:
+        return f"{'local://' if self._store else ''}{self.folder / name}"
 
     def outputs(self) -> tuple[list[str], list[str]]:
         parts = sorted((self.folder / "sums").glob("part-*"))
@@ -230,13 +237,14 @@ class Simulation:
         return rows, [line.strip('"') for line in lines]
 
 
+@pytest.mark.parametrize("store", [False, True], ids=["disk", "store"])
 @pytest.mark.parametrize(
     "seed", needs.quick(QUICK, range(ALL)), ids=lambda seed: f"seed{seed}"
 )
-def test_every_schedule_gives_what_one_thread_gives(tmp_path, monkeypatch, seed):
+def test_every_schedule_gives_what_one_thread_gives(tmp_path, monkeypatch, seed, store):
     monkeypatch.setattr(upkeep, "_LEAST", 1)  # snapshots in every epoch
     monkeypatch.setattr(upkeep, "_LISTED", 2)  # files that list parts
-    simulation = Simulation(monkeypatch, tmp_path, seed)
+    simulation = Simulation(monkeypatch, tmp_path, seed, store=store)
 
     simulation.run()
 

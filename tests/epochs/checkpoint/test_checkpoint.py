@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from anabranch.connectors.storage import locate
+from anabranch.epochs import faults
 from anabranch.epochs.checkpoint.directory import TURNS, Checkpoint
 from anabranch.epochs.checkpoint.record import Log, Record
 from anabranch.errors import CheckpointError
@@ -12,16 +14,26 @@ PROGRAM = {"buckets": 16, "operators": {}, "states": {}, "types": []}
 
 
 @pytest.fixture
-def opened(tmp_path):
+def open_at():
     made = []
 
-    def open_again(program=PROGRAM):
-        made.append(Checkpoint(str(tmp_path / "checkpoint"), program))
+    def open_again(place, program=PROGRAM):
+        made.append(Checkpoint(str(place), program))
         return made[-1]
 
     yield open_again
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def opened(open_at, tmp_path):
+    return lambda program=PROGRAM: open_at(tmp_path / "checkpoint", program)
+
+
+@pytest.fixture
+def stored(open_at, tmp_path):
+    return lambda program=PROGRAM: open_at(f"local://{tmp_path}/checkpoint", program)
 
 
 def test_a_new_checkpoint_has_nothing_to_go_on_from(opened):
@@ -210,3 +222,83 @@ def test_a_file_in_the_place_of_the_directory_is_named(opened, tmp_path):
 
     with pytest.raises(CheckpointError, match="checkpoint: File exists"):
         opened()
+
+
+def test_in_a_store_the_last_job_to_come_goes_on(stored):
+    first = stored()
+    first.commit(Record(epoch=1, turn=5), None)
+
+    second = stored()
+
+    assert Record(epoch=1, turn=5) == second.last
+    with pytest.raises(CheckpointError, match="another one has gone on"):
+        first.commit(Record(epoch=2, turn=6), None)
+    second.commit(Record(epoch=2, turn=9), None)
+
+
+def test_of_two_jobs_that_record_an_epoch_in_a_store_at_once_one_goes_on(
+    stored, monkeypatch
+):
+    first = stored()
+    second = []
+
+    def take_over(place, epoch):
+        if place == "half-recorded" and not second:
+            second.append(stored())
+
+    monkeypatch.setattr(faults, "watchers", [take_over])
+
+    first.commit(Record(epoch=1, turn=5), b"first")
+
+    with pytest.raises(CheckpointError, match="another one has gone on"):
+        second[0].commit(Record(epoch=1, turn=9), b"second")
+    found = stored()
+    assert 5 == found.last.turn
+    assert b"first" == found.waiting.read_bytes()
+
+
+def test_in_a_store_the_files_of_the_next_epoch_are_left_to_the_job_before(stored):
+    """
+    It may be about to record them, and has not seen yet that another one goes on.
+    """
+    first = stored()
+    first.commit(Record(epoch=1, turn=5), None)
+    folder = locate(f"{first.directory}/state/u0")
+    kept, dropped = "log-000000002-5-1-0000.arrow", "log-000000001-5-1-0000.arrow"
+    (folder / kept).write_bytes(b"")
+    (folder / dropped).write_bytes(b"")
+
+    stored()
+
+    assert [kept] == [path.name for path in folder.iterdir()]
+
+
+def test_a_record_whose_answer_was_lost_counts_once(stored):
+    """
+    Who does not hear from the store asks again, and it has the record already.
+    """
+    path = stored().directory / "commits" / "000000001.json"
+    path.create_bytes(b"record of turn 5")
+    path.create_bytes(b"record of turn 5")
+
+    with pytest.raises(FileExistsError):
+        path.create_bytes(b"record of turn 9")
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_a_damaged_one(
+    stored, monkeypatch
+):
+    first = stored()
+    first.commit(Record(epoch=1, turn=5), None)
+    first.commit(Record(epoch=2, turn=6), None)
+    read_bytes = type(first.directory).read_bytes
+
+    def refuse(path):
+        if path.name == "000000002.json":
+            raise OSError(5, "no answer")
+        return read_bytes(path)
+
+    monkeypatch.setattr(type(first.directory), "read_bytes", refuse)
+
+    with pytest.raises(CheckpointError, match="no answer"):
+        stored()

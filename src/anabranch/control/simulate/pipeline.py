@@ -46,7 +46,9 @@ class _Line:
     stage: Stage
     degree: int
     free_s: list[float] = field(default_factory=list)
-    begun_s: list[deque[float]] = field(default_factory=list)  # the last of each replica
+    begun_s: list[deque[float]] = field(
+        default_factory=list
+    )  # the last of each replica
     arrived: deque[tuple[float, float, int]] = field(default_factory=deque)
     turn: int = 0
     dealt_s: float = 0.0
@@ -85,7 +87,9 @@ class SimulatedPipeline:
         for line in self._lines:
             line.widen(self.degree if line.stage.replicated else 1, 0.0)
         self._read = 0
-        self._waiting: deque[tuple[float, float]] = deque()  # leaves, and how long it took
+        self._waiting: deque[tuple[float, float]] = (
+            deque()
+        )  # leaves, and how long it took
         self.each: list[tuple[float, float]] = []  # due, and latency, of every item
         self.widths: list[tuple[float, int]] = [(0.0, self._width)]
 
@@ -125,7 +129,9 @@ class SimulatedPipeline:
             return None
         arrivals, seconds = self._arrivals(seconds, alarm_per_s)
         before, read = sojourns([self.latencies]), self._read
-        marks = [(sum(line.busy_s), list(line.busy_s), line.served) for line in self._lines]
+        marks = [
+            (sum(line.busy_s), list(line.busy_s), line.served) for line in self._lines
+        ]
         self.now_s += seconds
         self._pass()
         done = max(1, self._read - read)

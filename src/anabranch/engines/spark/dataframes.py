@@ -8,6 +8,7 @@ those of any file, by number: partition after partition, as they stand.
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import uuid
@@ -26,7 +27,7 @@ from anabranch.connectors.files.parquet import check_schema
 from anabranch.connectors.files.values import attributes_of
 from anabranch.connectors.open import open_reader
 from anabranch.connectors.reader import damage_of
-from anabranch.connectors.storage import Location
+from anabranch.connectors.storage import Location, StorePath, locate
 from anabranch.engines.spark.session import own_python
 from anabranch.epochs.intake.connectors import intake_of_source
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
@@ -90,7 +91,9 @@ class _HandedOver:
 class StreamingIntake(Intake):
     """The micro-batches of a streaming DataFrame, one for each epoch."""
 
-    def __init__(self, op: Op, directory: Path, checkpoint: Path | None) -> None:
+    def __init__(
+        self, op: Op, directory: Location, checkpoint: Location | None
+    ) -> None:
         assert isinstance(op.kind, FromSpark)  # noqa: S101
         _refuse_schema(op, op.kind)
         self._op = op
@@ -141,7 +144,10 @@ class StreamingIntake(Intake):
         if self._kind.trigger:
             writer = writer.trigger(**dict(self._kind.trigger))
         if self._checkpoint is not None:
-            writer = writer.option("checkpointLocation", str(self._checkpoint))
+            place = self._checkpoint
+            # As Hadoop's file systems, by which Spark reaches stores, want to be called.
+            path = str(place) if isinstance(place, Path) else _to_hadoop(place)
+            writer = writer.option("checkpointLocation", path)
         return writer.start()
 
     def _hand_over(self, frame: DataFrame, number: int) -> None:
@@ -158,7 +164,7 @@ class StreamingIntake(Intake):
             self._running.release()
             self._running = None
         for file in self._files:
-            Path(file.path).unlink(missing_ok=True)
+            locate(file.path).unlink(missing_ok=True)
         self._files = []
 
     def _refuse_failure(self) -> None:
@@ -174,7 +180,7 @@ class StreamingIntake(Intake):
 class FrameIntake(Intake):
     """The rows of a DataFrame that has an end."""
 
-    def __init__(self, op: Op, directory: Path) -> None:
+    def __init__(self, op: Op, directory: Location) -> None:
         assert isinstance(op.kind, FromSpark)  # noqa: S101
         _refuse_schema(op, op.kind)
         self._op = op
@@ -211,7 +217,20 @@ def _refuse_schema(op: Op, kind: FromSpark) -> None:
         check_schema(schema, attributes_of(op.type), f"{op.name} ({op.site})")
 
 
-def spool(frame: DataFrame, directory: Path, name: str) -> list[_Spooled]:
+def _to_hadoop(place: StorePath) -> str:
+    """Return how Hadoop names a place of a store.
+
+    >>> _to_hadoop(StorePath("s3://jobs/vwap"))
+    's3a://jobs/vwap'
+    """
+    scheme, rest = place.url.split("://", 1)
+    return f"{_HADOOP.get(scheme, scheme)}://{rest}"
+
+
+_HADOOP = {"s3": "s3a", "local": "file"}
+
+
+def spool(frame: DataFrame, directory: Location, name: str) -> list[_Spooled]:
     """Have the tasks of a DataFrame write their rows down; return the files in order.
 
     The other files in the directory go: they are of attempts that do not count, and of
@@ -224,7 +243,8 @@ def spool(frame: DataFrame, directory: Path, name: str) -> list[_Spooled]:
     rows = spooled.toArrow()
     found = sorted(rows.to_pylist(), key=lambda row: int(row["partition"]))
     named = {row["path"] for row in found}
-    for path in directory.glob("*.arrow"):
+    left: Iterable[Location] = directory.glob("*.arrow")
+    for path in left:
         if str(path) not in named:
             path.unlink(missing_ok=True)
     return [_Spooled(row["path"], row["rows"]) for row in found]
@@ -235,16 +255,13 @@ def _spooler(directory: str, name: str) -> Callable[..., Any]:
         context = TaskContext.get()
         assert context is not None  # noqa: S101 - Spark calls us
         task = f"{context.partitionId():05}-{context.taskAttemptId()}"
-        path = Path(directory) / f"{name}-{task}.arrow"
-        rows = 0
-        writer = None
-        for batch in batches:
-            if writer is None:
-                writer = pa.ipc.new_file(str(path), batch.schema)
-            writer.write_batch(batch)
-            rows += batch.num_rows
-        if writer is not None:
-            writer.close()
+        path = locate(directory) / f"{name}-{task}.arrow"
+        rows, first = 0, next(iter(batches := iter(batches)), None)
+        if first is not None:
+            with path.open("wb") as file, pa.ipc.new_file(file, first.schema) as writer:
+                for batch in itertools.chain([first], batches):
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
             yield pa.RecordBatch.from_pylist(
                 [{"partition": context.partitionId(), "path": str(path), "rows": rows}],
                 schema=_SPOOLED_ARROW,
@@ -294,7 +311,7 @@ def intake_of(  # noqa: PLR0911 - one return for each kind of source
     share: Share,
     *,
     scratch: Path,
-    checkpoint: Path | None = None,
+    checkpoint: Location | None = None,
     here: bool = False,
 ) -> Intake:
     """Return the intake of a source; `share` brings items to all hosts.
@@ -337,7 +354,7 @@ def _of_files(op: Op, kind: ReadFiles, on_error: OnError) -> Intake:
 
 
 def _of_frame(
-    op: Op, kind: FromSpark, scratch: Path, checkpoint: Path | None
+    op: Op, kind: FromSpark, scratch: Path, checkpoint: Location | None
 ) -> Intake:
     spooled = (checkpoint or scratch) / "spooled" / op.name
     if not kind.frame.isStreaming:

@@ -9,9 +9,9 @@ import pickle
 import re
 from collections import namedtuple
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.directory import refuse_untrusted
 from anabranch.epochs.checkpoint.files import read_bucket
 from anabranch.epochs.checkpoint.record import (
@@ -38,9 +38,9 @@ class BucketSize(NamedTuple):
 
 
 class Contents:
-    """A checkpoint as it is on the disk."""
+    """A checkpoint as it is on the disk, or in its store."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Location) -> None:
         self.directory = directory
         self._seal = Seal.from_environment()
         refuse_untrusted(directory, self._seal)

@@ -8,8 +8,13 @@
     DIR/commits/N.json      the record of epoch N: it makes the epoch real
     DIR/parts/N-TURN.json   the parts that file sinks had published by epoch N
     DIR/manifests/N-TURN.json  the files of state that later records do not name themselves
-    DIR/deliveries/N.pickle what epoch N has for sinks in the driver, until they have it
+    DIR/deliveries/N-TURN.pickle  what epoch N has for sinks in the driver, until they
+                            have it
     DIR/state/UNIT/*.arrow  change logs and snapshots
+
+In a store nobody can hold a lock. There the run with the largest number is the one that
+goes on: another one finds its number, or the record that it wanted to write, and ends.
+Until it does it may still name the files of its next epoch, so these are left to it.
 
 Each epoch writes about as many bytes of snapshots as of logs, oldest snapshot first. So
 the work is spread evenly, no epoch has to write everything, and the logs that are kept are
@@ -26,9 +31,9 @@ import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from anabranch.connectors.storage import Location, StorePath, locate
 from anabranch.epochs.checkpoint.files import checkpoint_errors, durably, epoch_of_file
 from anabranch.epochs.checkpoint.program import differences
 from anabranch.epochs.checkpoint.record import (
@@ -122,12 +127,13 @@ class Upkeep:
                 buckets[bucket] = first, before + size
 
 
-def refuse_untrusted(directory: Path, seal: Seal) -> None:
+def refuse_untrusted(directory: Location, seal: Seal) -> None:
     """Refuse a checkpoint that others could have changed, unless a key protects it.
 
-    States are pickles: who can write them can run code in the job.
+    States are pickles: who can write them can run code in the job. Who that is in a
+    store, its own rules say.
     """
-    if seal.key is not None:
+    if seal.key is not None or isinstance(directory, StorePath):
         return
     for path in (directory, *(directory / name for name in _FOLDERS)):
         why = why_not_private(path) if path.exists() else None
@@ -147,7 +153,7 @@ _SWEPT = 64  # epochs until files of attempts that do not count are looked for
 _OWN = {  # the names that are ours, by directory
     "runs/*": re.compile(r"\d+"),
     "commits/*": re.compile(r"\d+\.json"),
-    "deliveries/*": re.compile(r"\d+\.pickle"),
+    "deliveries/*": re.compile(r"\d+(-\d+)?\.pickle"),
     "parts/*": re.compile(r"\d+-\d+\.json"),
     "manifests/*": re.compile(r"\d+-\d+\.json"),
     "state/*/*": re.compile(r".*\.arrow"),
@@ -176,7 +182,8 @@ class Checkpoint:
     """
 
     def __init__(self, directory: str, program: Mapping[str, Any]) -> None:
-        self.directory = Path(directory).resolve()
+        place = locate(directory)
+        self.directory = place if isinstance(place, StorePath) else place.resolve()
         self.seal = Seal.from_environment()
         self.damage: list[Damage] = []
         self._manifests: tuple[PartList, ...] = ()  # of this run
@@ -192,6 +199,8 @@ class Checkpoint:
                 self._refuse_foreign()
                 self.identity = self._check_program(program)
                 self.last, self._before = self._find_whole(program)
+                # What the last epoch has for sinks in the driver, until they have it:
+                self.waiting = self.find_delivery(self.last)
                 self.run = self._next_run()
                 self._sweep()
         except BaseException:
@@ -212,12 +221,21 @@ class Checkpoint:
             try:
                 whole.append(self._read_whole(epoch, program))
             except CheckpointError as error:
+                if self._is_out_of_reach(error):
+                    raise
                 if not whole:
                     self.damage.append(Damage(epoch, error))
         if self.damage:
             self._refuse_or_warn(program, whole[0] if whole else None)
         last, before, *_ = (*whole, None, None)
         return last, before
+
+    def _is_out_of_reach(self, error: CheckpointError) -> bool:
+        """Tell whether the store has not answered: then nothing is known to be damaged."""
+        cause = error.__cause__
+        if isinstance(cause, FileNotFoundError) or not isinstance(cause, OSError):
+            return False
+        return isinstance(self.directory, StorePath)
 
     def _read_whole(self, epoch: int, program: Mapping[str, Any]) -> Record:
         """Return the record of an epoch; refuse it if a file that it names is damaged."""
@@ -230,8 +248,8 @@ class Checkpoint:
                 self.seal.check(path, path.read_bytes(), held.digest)
             except OSError as error:
                 raise describe_damage(path, error) from error
-        waiting = self.delivery(epoch)
-        if waiting.exists():
+        waiting = self.find_delivery(record)
+        if waiting is not None:
             self.seal.check(waiting, waiting.read_bytes(), record.delivery)
         self.list_published(record)
         return record
@@ -266,7 +284,7 @@ class Checkpoint:
         """Hide the records of damaged epochs; they are made anew."""
         for epoch, _ in self.damage:
             path = record_path(self.directory, epoch)
-            path.replace(path.with_name(f".{path.name}.damaged"))
+            path.replace(path.with_name(f".{path.name}.damaged"))  # type: ignore[arg-type]
         self.damage = []
 
     def list_published(self, record: Record) -> Iterator[PartSum]:
@@ -298,7 +316,10 @@ class Checkpoint:
             out.write(data)
         return replace(record, sums=(), listed=PartList(file, self.seal.digest(data)))
 
-    def _take_lock(self) -> int:
+    def _take_lock(self) -> int | None:
+        """Return the lock that keeps other jobs out; a store has none."""
+        if isinstance(self.directory, StorePath):
+            return None
         descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -314,7 +335,7 @@ class Checkpoint:
     def _refuse_foreign(self) -> None:
         """Refuse files that no job has put here; hidden ones are left alone."""
         for directory, name in _OWN.items():
-            for path in self.directory.glob(directory):
+            for path in self._find(directory):
                 if path.name.startswith(".") or name.fullmatch(path.name):
                     continue
                 msg = (
@@ -368,7 +389,8 @@ class Checkpoint:
         while True:
             number = 1 + self._latest_run()
             try:
-                (runs / str(number)).touch(exist_ok=False)
+                with durably(runs / str(number), new=True) as file:
+                    file.write(uuid.uuid4().bytes)
             except FileExistsError:
                 continue
             for run in self._runs():
@@ -377,8 +399,12 @@ class Checkpoint:
             return number
 
     def _runs(self) -> list[int]:
-        names = (path.name for path in (self.directory / "runs").iterdir())
+        names = (path.name for path in self._find("runs/*"))
         return [int(name) for name in names if name.isdecimal()]
+
+    def _find(self, pattern: str) -> list[Location]:
+        """Return the files of the checkpoint that a pattern finds."""
+        return [*self.directory.glob(pattern)]
 
     def _latest_run(self) -> int:
         return max(self._runs(), default=0)
@@ -391,30 +417,44 @@ class Checkpoint:
 
     def _sweep(self) -> None:
         """Remove what runs that were killed have left."""
+        if isinstance(self.directory, StorePath):
+            if self.last is not None:
+                self._forget_attempts(self.last)
+            return
         needed = self._find_needed()
-        for path in (self.directory / "state").glob("*/*"):
+        for path in self._find("state/*/*"):
             ours = path.suffix in (".arrow", ".tmp")
             if ours and (path.parent.name, path.name) not in needed:
                 path.unlink(missing_ok=True)
-        for path in self.directory.glob("*/.*.tmp"):
+        for path in self._find("*/.*.tmp"):
             path.unlink(missing_ok=True)
         manifests = self._find_manifests()
-        for path in (self.directory / "manifests").glob("*.json"):
+        for path in self._find("manifests/*.json"):
             if path.name not in manifests:
-                path.unlink()
-        epoch = 0 if self.last is None else self.last.epoch
-        for path in (self.directory / "deliveries").glob("*.pickle"):
-            if path != self.delivery(epoch):
-                path.unlink()
+                path.unlink(missing_ok=True)
+        for path in self._find("deliveries/*.pickle"):
+            if path != self.waiting:
+                path.unlink(missing_ok=True)
 
     def _find_needed(self) -> frozenset[tuple[str, str]]:
         """Return the files of state that the last record or the one before it names."""
         kept = (self.last, self._before)
         return frozenset().union(*(one.files for one in kept if one is not None))
 
-    def delivery(self, epoch: int) -> Path:
-        """Return where the items of an epoch wait for the sinks in the driver."""
-        return self.directory / "deliveries" / f"{epoch:09}.pickle"
+    def find_delivery(self, record: Record | None) -> Location | None:
+        """Return where the items of an epoch wait for the sinks in the driver, if any."""
+        if record is None:
+            return None
+        folder, epoch = self.directory / "deliveries", f"{record.epoch:09}"
+        names = f"{epoch}-{record.turn}", epoch  # the latter: of earlier releases
+        paths = (folder / f"{name}.pickle" for name in names)
+        return next((path for path in paths if path.exists()), None)
+
+    def forget_delivery(self) -> None:
+        """Remove what the sinks in the driver have got."""
+        if self.waiting is not None:
+            self.waiting.unlink(missing_ok=True)
+            self.waiting = None
 
     def commit(self, record: Record, delivery: bytes | None) -> None:
         """Make an epoch real: from now on it has happened, and will not run again."""
@@ -424,7 +464,9 @@ class Checkpoint:
     def _commit(self, record: Record, delivery: bytes | None) -> None:
         if delivery is not None:
             record = replace(record, delivery=self.seal.digest(delivery))
-            with durably(self.delivery(record.epoch)) as file:
+            name = f"{record.epoch:09}-{record.turn}.pickle"
+            self.waiting = self.directory / "deliveries" / name
+            with durably(self.waiting) as file:
                 file.write(delivery)
         if self._latest_run() > self.run:
             raise self._describe_other_job()
@@ -481,16 +523,24 @@ class Checkpoint:
                 (self.directory / "manifests" / file).unlink(missing_ok=True)
         old = record_path(self.directory, record.epoch - _RECORDS)
         old.unlink(missing_ok=True)
-        if record.epoch % _SWEPT == 0:
+        if record.epoch % _SWEPT == 0 or record.complete:
             self._forget_attempts(record)
 
     def _forget_attempts(self, record: Record) -> None:
         """Remove what was written for committed epochs by attempts that do not count."""
         needed = self._find_needed()
-        for path in (self.directory / "state").glob("*/*"):
+        for path in self._find("state/*/*"):
             epoch = epoch_of_file(path.name)
             over = epoch is not None and epoch <= record.epoch
             if over and (path.parent.name, path.name) not in needed:
+                path.unlink(missing_ok=True)
+        manifests = self._find_manifests()
+        for path in (
+            *self._find("manifests/*.json"),
+            *self._find("deliveries/*.pickle"),
+        ):
+            over = int(path.stem.partition("-")[0]) <= record.epoch
+            if over and path.name not in manifests and path != self.waiting:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:

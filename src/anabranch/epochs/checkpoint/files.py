@@ -7,13 +7,13 @@ order of the keys. A bucket is read without its neighbours.
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
@@ -25,14 +25,14 @@ from anabranch.errors import CheckpointError
 
 
 @contextmanager
-def durably(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
-    """Write a file under another name, and give it its own when it is on the disk.
+def durably(path: Location, *, new: bool = False) -> Iterator[BinaryIO]:
+    """Write a file that appears whole, when it is on the disk or in its store.
 
     With `new` there must be no such file yet: of two that try, one gets a
-    `FileExistsError`.
+    `FileExistsError`. What they write must differ.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "record"
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "record"
     >>> with durably(path) as file:
     ...     _ = file.write(b"whole")
     ...     path.exists()
@@ -40,6 +40,12 @@ def durably(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
     >>> path.read_bytes()
     b'whole'
     """
+    if isinstance(path, StorePath):
+        held = io.BytesIO()
+        yield held
+        put = path.create_bytes if new else path.write_bytes
+        put(held.getvalue())
+        return
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with hidden.open("xb") as file:
@@ -70,11 +76,18 @@ def sync(path: Location) -> None:
 
 
 @contextmanager
-def checkpoint_errors(path: Path) -> Iterator[None]:
-    """Turn a refusal of the file system into a `CheckpointError`."""
+def checkpoint_errors(path: Location) -> Iterator[None]:
+    """Turn a refusal of the file system or the store into a `CheckpointError`."""
     try:
         yield
     except OSError as error:
+        if isinstance(path, StorePath):
+            msg = (
+                f"a checkpoint must be in a store that can be written; {path}: "
+                f"{error.strerror or error}; check the bucket, the credentials and the "
+                f"network (every worker needs them)"
+            )
+            raise CheckpointError(msg) from error
         msg = (
             f"a checkpoint must be a directory that can be written; {path}: "
             f"{error.strerror or error}; check the path, its permissions and the space "
@@ -111,7 +124,7 @@ def epoch_of_file(name: str) -> int | None:
 
 
 def write_log(
-    path: Path, changes: Mapping[int, Mapping[bytes, bytes]], seal: Seal
+    path: Location, changes: Mapping[int, Mapping[bytes, bytes]], seal: Seal
 ) -> str:
     """Write what an epoch has changed in some buckets; return the digest of the file."""
     parts = [(n, sorted(changed.items())) for n, changed in changes.items()]
@@ -119,7 +132,7 @@ def write_log(
 
 
 def write_snapshot(
-    path: Path, bucket: int, states: Iterable[Entry], seal: Seal
+    path: Location, bucket: int, states: Iterable[Entry], seal: Seal
 ) -> tuple[int, int, str]:
     """Write all states of a bucket, which come in the order of their keys.
 
@@ -143,7 +156,7 @@ def size_of(entries: Iterable[Entry]) -> int:
     return sum(len(key) + len(state) for key, state in entries)
 
 
-def _write(path: Path, parts: Iterable[tuple[int, list[Entry]]], seal: Seal) -> str:
+def _write(path: Location, parts: Iterable[tuple[int, list[Entry]]], seal: Seal) -> str:
     parts = [(bucket, entries) for bucket, entries in parts if entries]
     buckets = json.dumps([bucket for bucket, _ in parts])
     schema = pa.schema(_FIELDS, metadata={_BUCKETS: buckets})
@@ -162,7 +175,7 @@ def _write(path: Path, parts: Iterable[tuple[int, list[Entry]]], seal: Seal) -> 
 
 
 def read_bucket(
-    path: Path, bucket: int, seal: Seal, digest: str | None
+    path: Location, bucket: int, seal: Seal, digest: str | None
 ) -> Iterator[Entry]:
     """Return the states of a bucket that a file holds, in the order of the keys.
 

@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
 from anabranch.epochs.state.store import EMPTY, Stamp
 from anabranch.errors import CheckpointError
@@ -367,7 +367,7 @@ def manifest_to_json(held: Iterable[Log | Snapshot]) -> bytes:
     return json.dumps(files_to_data(held), separators=(",", ":")).encode()
 
 
-def add_manifests(record: Record, directory: Path, seal: Seal) -> Record:
+def add_manifests(record: Record, directory: Location, seal: Seal) -> Record:
     """Return a record with the files of state that its manifests list."""
     if not record.manifests:
         return record
@@ -389,12 +389,12 @@ def add_manifests(record: Record, directory: Path, seal: Seal) -> Record:
     )
 
 
-def record_path(directory: Path, epoch: int) -> Path:
+def record_path(directory: Location, epoch: int) -> Location:
     """Return where the record of an epoch is."""
     return directory / "commits" / f"{epoch:09}.json"
 
 
-def read_record(directory: Path, epoch: int, seal: Seal) -> Record:
+def read_record(directory: Location, epoch: int, seal: Seal) -> Record:
     """Return the record of an epoch."""
     path = record_path(directory, epoch)
     try:
@@ -409,14 +409,14 @@ def read_record(directory: Path, epoch: int, seal: Seal) -> Record:
     return record
 
 
-def find_epochs(directory: Path) -> list[int]:
+def find_epochs(directory: Location) -> list[int]:
     """Return the epochs that have a record, the last one first."""
-    paths = (directory / "commits").glob("[0-9]*.json")
+    paths: Iterable[Location] = (directory / "commits").glob("[0-9]*.json")
     names = (path.stem for path in paths)
     return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
 
-def read_program(directory: Path, seal: Seal) -> dict[str, Any]:
+def read_program(directory: Location, seal: Seal) -> dict[str, Any]:
     """Read a checkpoint's description of its program."""
     path = directory / "program.json"
     try:

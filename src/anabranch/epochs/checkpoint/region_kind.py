@@ -7,18 +7,20 @@ operator, so a job that goes on with a checkpoint has regions of the same kind.
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import os
+
+from anabranch.connectors.storage import locate
 
 CHAINS, GRAPHS = "chains", "graphs"
 
 
-def has_chains(directory: str | Path) -> bool:
+def has_chains(directory: str | os.PathLike[str]) -> bool:
     """Tell whether a checkpoint that is there was made with chains as regions.
 
     One that cannot be read is refused with its reasons when it is opened.
     """
     try:
-        found = json.loads((Path(directory) / "program.json").read_bytes())
+        found = json.loads((locate(os.fspath(directory)) / "program.json").read_bytes())
         return bool(found["program"].get("regions", CHAINS) == CHAINS)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False

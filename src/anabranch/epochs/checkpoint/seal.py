@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import xxhash
@@ -107,7 +106,9 @@ class Seal:
         other = "" if self.key is None else ", or was written with another key"
         return f"its content is not what was written{other}"
 
-    def check(self, path: Path, data: bytes | memoryview, expected: str | None) -> None:
+    def check(
+        self, path: Location, data: bytes | memoryview, expected: str | None
+    ) -> None:
         """Refuse the content of a file that is not what was written."""
         if (why := self.why_not(data, expected)) is not None:
             raise describe_damage(path, why)
@@ -120,7 +121,7 @@ class Seal:
         """
         return _BEGIN + self.digest(payload).encode() + b'",' + payload[1:]
 
-    def detach(self, path: Path, data: bytes) -> tuple[bytes, bool]:
+    def detach(self, path: Location, data: bytes) -> tuple[bytes, bool]:
         """Return the JSON object of `attach`, checked, and whether it had a digest."""
         digest: str | None = None
         if data.startswith(_BEGIN):
@@ -133,7 +134,7 @@ class Seal:
 NO_KEY = Seal()
 
 
-def describe_damage(path: Path, why: object) -> CheckpointError:
+def describe_damage(path: Location, why: object) -> CheckpointError:
     """Return the error that names a damaged file of a checkpoint."""
     return CheckpointError(
         f"a checkpoint must be whole; {path} cannot be read: {why}; "

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.files import Entry, read_bucket
 from anabranch.epochs.checkpoint.record import (
     FEWEST_BUCKETS,
@@ -61,7 +62,7 @@ class DurableCopy:
     It is one of so many `buckets`, and `owns` those states of an undivided one.
     """
 
-    directory: Path
+    directory: Location
     unit: str
     bucket: int
     committed: Stamp

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,12 @@ class SpooledPiece(Piece):
 def read_spooled(piece: SpooledPiece) -> pa.Table:
     """Return the rows of a piece."""
     try:
-        with pa.memory_map(piece.path) as file, pa.ipc.open_file(file) as opened:
+        path = locate(piece.path)
+        mapped = isinstance(path, Path)  # a store is read
+        with (
+            pa.memory_map(piece.path) if mapped else path.open() as file,
+            pa.ipc.open_file(file) as opened,
+        ):
             return opened.read_all().slice(piece.start, piece.rows)
     except OSError as error:
         msg = (

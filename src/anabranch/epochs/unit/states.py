@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint.files import (
     Entry,
     size_of,
@@ -146,7 +147,7 @@ class UnitStates:
 
         if self._checkpoint is None:
             return HostCopy(self._directory, bucket, count, owns)
-        directory, base = Path(self._checkpoint), task.attempt.base
+        directory, base = locate(self._checkpoint), task.attempt.base
         return DurableCopy(
             directory, self._unit.name, bucket, base, self._seal, count, owns
         )
@@ -259,9 +260,9 @@ class UnitStates:
             reach("snapshot", task.attempt.epoch)
         return tuple(made)
 
-    def _file(self, task: EpochTask, kind: str, number: int) -> Path:
+    def _file(self, task: EpochTask, kind: str, number: int) -> Location:
         """Return a new file of the checkpoint, of no other attempt of the task."""
         assert self._checkpoint is not None  # noqa: S101
-        directory = Path(self._checkpoint) / "state" / self._unit.name
+        directory = locate(self._checkpoint) / "state" / self._unit.name
         directory.mkdir(parents=True, exist_ok=True)
         return directory / state_file(kind, task.attempt.stamp, number)
