@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
+import venv
+import zipfile
 from pathlib import Path
+
+import pytest
 
 import anabranch as ab
 
 ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, BUILD = SETTINGS["project"], SETTINGS["build-system"]
 
 
 def test_the_version_is_that_of_the_installed_package():
@@ -110,3 +117,86 @@ def test_a_program_is_written_without_loading_what_runs_it():
     ]
     assert f"{wanted} []" == rooms
     assert "[1, 2]" == items
+
+
+MAKE_WHEEL = """
+import os, sys
+from setuptools import build_meta
+made, source = sys.argv[1:]
+os.chdir(source)
+print(build_meta.build_sdist(made))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel, made from a source distribution of what Git has, as pip would make it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    python = folder / "venv" / "bin" / "python"
+    venv.create(folder / "venv", with_pip=True)
+    run(python, "-m", "pip", "install", "--quiet", *BUILD["requires"])
+    source = folder / "source"
+    for name in run("git", "ls-files", "-z", cwd=ROOT).split("\0"):
+        if name and (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, source / name)
+    run(python, "-c", MAKE_WHEEL, str(folder), str(source))
+    (sdist,) = folder.glob("*.tar.gz")
+    pip = [python, "-m", "pip", "--quiet"]
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder]
+    run(*pip, *build, str(sdist))
+    (made,) = folder.glob("*.whl")
+    run(*pip, "install", "--no-deps", str(made))
+    site = Path(run(python, "-c", "import site; print(site.getsitepackages()[0])"))
+    ours = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "dependencies.pth").write_text("\n".join(ours))
+    return made, python
+
+
+def run(*command, cwd=None):
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.long
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    made, _ = wheel
+    names = zipfile.ZipFile(made).namelist()
+    folders = {name.split("/")[0] for name in names}
+
+    version = PROJECT["version"]
+    assert {"anabranch", "anabranch_command.py", f"anabranch-{version}.dist-info"} == (
+        folders
+    )
+    assert "anabranch/py.typed" in names
+    assert "anabranch/dashboard/static/index.html" in names
+    assert f"anabranch-{version}.dist-info/licenses/LICENSE" in names
+
+
+@pytest.mark.long
+def test_a_new_project_runs_and_passes_its_tests_with_the_wheel_alone(wheel, tmp_path):
+    _, python = wheel
+    command = python.with_name("anabranch")
+
+    offered = run(command, "--help", cwd=tmp_path)
+    run(command, "new", "prices", cwd=tmp_path)
+    project = tmp_path / "prices"
+    ran = run(command, "run", "program.py", "--on", "local", cwd=project)
+    tested = run(python, "-m", "pytest", "-q", cwd=project)
+
+    assert str(python.parent.parent) in run(
+        python, "-c", "import anabranch; print(anabranch.__file__)", cwd=tmp_path
+    )
+    assert " run " in offered
+    assert " bench " not in offered
+    assert " apps " not in offered
+    assert "Traceback" not in ran
+    assert "passed" in tested

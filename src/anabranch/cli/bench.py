@@ -18,29 +18,31 @@ from anabranch.cli.console import CommandError
 _PROJECT = Path(__file__).resolve().parents[3]
 
 
-def project_folder(name: str) -> Path:
+def find_folder(name: str) -> Path | None:
     """Return `apps` or `bench`: of the checkout that is installed, or of this folder."""
     for root in (_PROJECT, Path.cwd()):
         if (root / name).is_dir() and (root / "pyproject.toml").is_file():
             return root / name
-    msg = f"{name}/ is part of the project's repository; run this in a checkout of it"
-    raise CommandError(msg)
+    return None
 
 
 def add_apps(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
+    """Add the command to the parser, where there are applications."""
+    folder = find_folder("apps")
+    if folder is None:
+        return
     parser = commands.add_parser(
         "apps",
         help="list the applications that come with the project",
         description="List the applications that come with the project, to run and read.",
     )
-    parser.set_defaults(command=apps)
+    parser.set_defaults(command=apps, folder=folder)
 
 
-def apps(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - as any command
+def apps(arguments: argparse.Namespace) -> int:
     """List the applications."""
     table = Table.grid(padding=(0, 2))
-    for path in sorted(project_folder("apps").glob("*.py")):
+    for path in sorted(arguments.folder.glob("*.py")):
         table.add_row(os.path.relpath(path), first_line(path))
     Console(highlight=False).print(table)
     return 0
@@ -56,7 +58,10 @@ ALL = "harness/results"  # runs all the others; called `all`
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
+    """Add the command to the parser, where there are benchmarks."""
+    folder = find_folder("bench")
+    if folder is None:
+        return
     parser = commands.add_parser(
         "bench",
         help="run a benchmark of the project",
@@ -67,13 +72,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "rest", metavar="...", nargs=argparse.REMAINDER, help="passed on to it"
     )
-    parser.set_defaults(command=bench)
+    parser.set_defaults(command=bench, folder=folder)
 
 
 def bench(arguments: argparse.Namespace) -> int:
     """Run the benchmark in a process of its own, or list what there is."""
-    folder = project_folder("bench")
-    scripts = benchmarks(folder)
+    scripts = benchmarks(arguments.folder)
     if arguments.name is None:
         for name, script in scripts.items():
             print(f"{name:<20} {first_line(script)}")  # noqa: T201 - the result
@@ -91,7 +95,7 @@ def bench(arguments: argparse.Namespace) -> int:
         raise CommandError(msg)
     return subprocess.run(
         [*command_of(by_flat_name[wanted]), *arguments.rest],
-        env=variables_of(folder),
+        env=variables_of(arguments.folder),
         check=False,
     ).returncode
 
