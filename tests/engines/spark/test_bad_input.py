@@ -6,6 +6,7 @@ Without Spark: the pieces that its driver hands out are read here, one after ano
 from __future__ import annotations
 
 import gzip
+import os
 import random
 from pathlib import Path
 from typing import NamedTuple
@@ -174,6 +175,30 @@ def test_a_link_to_nowhere_is_lost_at_its_place_and_the_next_file_follows(
     assert ["a", "b", "c", "d"] == rows
     assert 2 == len(found.items)
     assert found.error is None
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "text"])
+def test_a_pipe_among_the_files_is_lost_and_nobody_waits_for_it(tmp_path, form):
+    os.mkfifo(tmp_path / "pipe")
+
+    found = assert_same(ReadFiles(str(tmp_path), form, str if form == "text" else Row))
+
+    assert ([], 1, None) == (found.items, len(found.lost), found.error)
+    assert "it is a pipe" in found.lost[0][2]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_file_whose_name_is_not_utf_8_is_read(tmp_path, form):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    with path.open("wb") as file:
+        if form == "parquet":
+            pq.write_table(pa.table({"n": [1], "text": ["a"], "x": [2.5]}), file)
+        else:
+            file.write(b"n,text,x\n1,a,2.5\n")
+
+    found = assert_same(ReadFiles(str(tmp_path), form, Row))
+
+    assert ([(1, repr(Row(1, "a", 2.5)))], [], None) == found
 
 
 def test_sources_that_take_turns_get_exactly_their_rows_past_a_link(tmp_path):

@@ -12,6 +12,7 @@ Content is hashed in blocks, so that hashing can go on from a position.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,9 +115,10 @@ class PassedFiles:
 
     def with_file(self, path: Location, look: FileLook, content: str) -> PassedFiles:
         """Return them with one more file."""
+        name = os.fsencode(str(path))  # a name need not be UTF-8
         return PassedFiles(
-            _link(self.looks, f"{path} {look.size} {look.time_ns}".encode()),
-            _link(self.contents, f"{path} {content}".encode()),
+            _link(self.looks, name + f" {look.size} {look.time_ns}".encode()),
+            _link(self.contents, name + f" {content}".encode()),
         )
 
     def check(self, files: Sequence[Location], *, by_content: bool) -> None:
