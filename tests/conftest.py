@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 import pytest
@@ -22,6 +23,11 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 # Processes that tests start would compile every file anew: a second each.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# In the background of a shell SIGINT is ignored, and processes inherit that: those of
+# tests that are sent one would go on for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The S3 server of the tests takes any key; workers inherit it.
 os.environ.setdefault("AWS_ACCESS_KEY_ID", "testing")
