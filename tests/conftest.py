@@ -73,16 +73,33 @@ def pytest_xdist_make_scheduler(config, log):
     return FileScheduling(config, log)
 
 
+LONG = pytest.StashKey[int]()
+
+
 def pytest_collection_modifyitems(config, items):
     """Leave out what takes long, unless `--all` asks for it."""
     if not config.getoption("--all"):
-        needs.skip_long(items)
+        config.stash[LONG] = needs.take_out_long(items)
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_sessionfinish(session):
+    """Tell the process that counts for all what this one has left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["long"] = session.config.stash.get(LONG, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take the count of a process of xdist: all of them collect the same tests."""
+    count = getattr(node, "workeroutput", {}).get("long", 0)
+    node.config.stash[LONG] = max(count, node.config.stash.get(LONG, 0))
+
+
+def pytest_terminal_summary(terminalreporter, config):
     """Say in one line what was left out, and how to get it."""
     skipped = terminalreporter.stats.get("skipped", [])
-    line = needs.describe_left_out(str(report.longrepr[2]) for report in skipped)
+    reasons = (str(report.longrepr[2]) for report in skipped)
+    line = needs.describe_left_out(config.stash.get(LONG, 0), reasons)
     if line is not None:
         terminalreporter.write_line(line)
 

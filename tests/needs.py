@@ -18,7 +18,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 _MARK = "left out: needs "
-_LONG = "left out: takes long"
 
 
 @dataclass(frozen=True)
@@ -97,25 +96,26 @@ def find_data() -> Path | None:
     return Path(named) if Path(named).is_dir() else None
 
 
-def skip_long(items: Iterable[pytest.Item]) -> None:
-    """Leave out what is marked `long`."""
-    for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.skip(reason=_LONG))
+def take_out_long(items: list[pytest.Item]) -> int:
+    """Leave out what is marked `long`; return how many tests those were."""
+    kept = [item for item in items if item.get_closest_marker("long") is None]
+    count = len(items) - len(kept)
+    items[:] = kept
+    return count
 
 
-def describe_left_out(reasons: Iterable[str]) -> str | None:
+def describe_left_out(long: int, reasons: Iterable[str]) -> str | None:
     """Return one line about the tests that were left out, and how to run them.
 
-    >>> describe_left_out([_LONG, _LONG, why_left_out(BROWSER)])
+    >>> describe_left_out(2, [why_left_out(BROWSER)])
     'Left out: 2 long tests, 1 that needs a browser (Debian package chromium). \
 `make test-all` installs what Debian has and leaves nothing out.'
-    >>> describe_left_out(["only on Windows"])
+    >>> describe_left_out(0, ["only on Windows"])
     """
     counts = Counter(_name_of(reason) for reason in reasons)
     parts = []
-    if counts["long"]:
-        parts.append(f"{counts['long']} long test{'s' * (counts['long'] > 1)}")
+    if long:
+        parts.append(f"{long} long test{'s' * (long > 1)}")
     parts += [
         f"{count} that need{'s' * (count == 1)} {need.what} ({need.how})"
         for need in NEEDS
@@ -128,7 +128,5 @@ def describe_left_out(reasons: Iterable[str]) -> str | None:
 
 
 def _name_of(reason: str) -> str | None:
-    if reason.endswith(_LONG):
-        return "long"
     _, found, rest = reason.partition(_MARK)
     return rest.partition(":")[0] if found else None
