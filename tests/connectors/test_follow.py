@@ -272,3 +272,45 @@ def test_latency_counts_from_the_time_of_a_file(tmp_path, engine):
         latency = job.metrics().latency
         assert 2 == latency.items
         assert 3_600_000 <= latency.max_ms
+
+
+def start_meeting(tmp_path, on, **options):
+    """Two directories whose clocks meet in front of windows of ten."""
+    sides = []
+    for side in ("left", "right"):
+        (tmp_path / side).mkdir()
+        times = ab.read_jsonl(tmp_path / side, int, follow=True)
+        sides.append(times.event_time("real", name=f"clock_{side}", **options))
+    windows = ab.union(*sides).window(time=10, on="real", late="drop")
+    out = windows.aggregate(end=ab.window_end(), n=ab.count()).to_list()
+    return ab.start(out, on=on), out
+
+
+def test_a_silent_input_does_not_hold_back_the_clock_of_others(engine, tmp_path):
+    job, out = start_meeting(tmp_path, engine, idle="100 ms")
+    put(tmp_path / "left" / "0.jsonl", "1\n")
+    put(tmp_path / "right" / "0.jsonl", "2\n")
+    until(job, lambda: sum(job.metrics().read.values()) == 2)
+    for number in range(1000):
+        if out.items:
+            break
+        put(tmp_path / "right" / f"{number + 1}.jsonl", f"{30 + number}\n")
+        time.sleep(0.1)
+    put(tmp_path / "left" / "1.jsonl", "3\n")  # too late for its window
+    put(tmp_path / "left" / "2.jsonl", "5000\n")
+    put(tmp_path / "right" / "5000.jsonl", "5001\n")
+    until(job, lambda: len(out.items) > 1)
+    job.stop()
+
+    assert [(10, 2), 40] == [tuple(out.items[0]), out.items[1].end]
+
+
+def test_a_silent_input_holds_back_others_as_long_as_nobody_says_otherwise(tmp_path):
+    job, out = start_meeting(tmp_path, "sequential")
+    put(tmp_path / "left" / "0.jsonl", "1\n")
+    for number in range(5):
+        put(tmp_path / "right" / f"{number}.jsonl", f"{20 * number}\n")
+        until(job, lambda n=number: job.metrics().read["read_jsonl_2"] == n + 1)
+    job.stop()
+
+    assert [] == out.items

@@ -8,7 +8,12 @@ from dataclasses import replace
 from anabranch.compiler.columns.choose_columns import choose_columns
 from anabranch.compiler.elements import form_elements
 from anabranch.compiler.fusion import find_giving
-from anabranch.compiler.one_thread import OneThread, find_together, why_one_thread
+from anabranch.compiler.one_thread import (
+    OneThread,
+    find_together,
+    why_one_for_silence,
+    why_one_thread,
+)
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import order_regions
 from anabranch.compiler.regions import Found, Refusals, find_regions
@@ -59,6 +64,8 @@ def make_plan(
     regions = order_regions(graph, traits, found.regions, target)
     elements = form_elements(graph, regions, found.apart)
     alone = why_one_thread(graph, elements, sharing)
+    if not target.batched:
+        alone = alone or why_one_for_silence(graph)
     if alone is not None:
         return _one_thread(graph, traits, subgraphs, alone)
     on_arrays = [k.operator for one in subgraphs for k in one.kernels]

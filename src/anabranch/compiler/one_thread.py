@@ -16,6 +16,7 @@ from typing import NamedTuple
 from anabranch.graph.graph import Graph, Op, ancestors, descendants
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Traits
+from anabranch.operators.clock import EventTime
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.lookup import Lookup
 from anabranch.operators.stateless import Filter, FlatMap, Map, Split
@@ -64,6 +65,22 @@ def find_together(sharing: Sequence[Sharing]) -> tuple[tuple[str, ...], ...]:
         joined = pair.union(*(group for group in groups if group & pair))
         groups = [group for group in groups if not group & pair] + [joined]
     return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+
+def why_one_for_silence(graph: Graph) -> OneThread | None:
+    """Return why a program whose clocks may be idle runs as one thread, or None.
+
+    All that follows a clock must learn at the same place of the stream that an input is
+    silent. On an engine that works in epochs, that is between two of them.
+    """
+    for op in graph:
+        if isinstance(op.kind, EventTime) and op.kind.idle:
+            text = (
+                f"{op.name} has idle=, and only between two epochs of Spark can many "
+                f"threads learn at the same place of a stream that it is silent"
+            )
+            return OneThread(text, Reason("order", text, op.site.file, op.site.line))
+    return None
 
 
 def why_one_thread(

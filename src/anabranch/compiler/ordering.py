@@ -33,6 +33,7 @@ from anabranch.graph.graph import (
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Push, Traits
 from anabranch.operators.blocks import Block
+from anabranch.operators.clock import keeps_clock
 from anabranch.operators.stateless import Map, Split
 from anabranch.plan import plan
 
@@ -100,6 +101,8 @@ def order_regions(
             numbered = _at_most(shuffled).then(push)
         if name not in waiting:
             carried |= dict.fromkeys(one.operators, numbered)
+        if target.batched and not one.key and _has_clock(graph, one):
+            note = "; a clock goes on from each of them to the next"
         chosen = choose_ordering(
             one.key,
             numbered,
@@ -134,6 +137,10 @@ def order_regions(
         else region
         for region in regions
     )
+
+
+def _has_clock(graph: Graph, formed: Formed) -> bool:
+    return any(keeps_clock(graph[name]) for name in formed.operators)
 
 
 def _marks(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:

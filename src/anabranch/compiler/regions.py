@@ -34,6 +34,7 @@ from anabranch.compiler.fusion import (
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.replicable import (
     Refusal,
+    is_clock,
     is_whole_block,
     refusal_of,
     why_not_one_stream,
@@ -42,6 +43,7 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Trait, Traits
 from anabranch.operators.blocks import Block
+from anabranch.operators.clock import EventTime
 from anabranch.operators.stateless import Map, Union
 
 
@@ -50,8 +52,8 @@ class Front:
     """What must be known of a stream of a region to tell which operators may join it.
 
     `kept` are the attributes that are still as they were at the entry (None: all),
-    `by_range` holds if its source hands out ranges whatever the keys in them, and
-    `marked` if punctuations from outside reach it. While it is `paced`, there are
+    `by_range` holds if a source hands out ranges whatever the keys in them, or a clock
+    goes from one range to the next, and `marked` if punctuations from outside reach it. While it is `paced`, there are
     but maps and blocks in it; every `period` items that enter, all blocks are complete
     and `gain` items have left for each.
     """
@@ -132,7 +134,7 @@ def join_front(front: Front, op: Op, traits: Traits, *, single: bool = True) -> 
     return Front(
         join_key(front, traits),
         kept,
-        front.by_range,
+        front.by_range or isinstance(op.kind, EventTime),
         front.marked and passes_marks(traits),
         front.paced and single and isinstance(op.kind, Map | Block),
         *_join_pace(front, op),
@@ -281,6 +283,9 @@ class _Former:
         self.awaited = find_awaited(graph, traits)
         self.place = {name: place for place, name in enumerate(graph.names)}
         self.anew: set[frozenset[str]] = set()  # fused sets that begin a region
+        self.first = {  # clocks that begin a region
+            op.name for op in graph if isinstance(op.kind, EventTime) and target.batched
+        }
         refusals = {
             op.name: refusal_of(graph, op, traits[op.name], target, rules)
             for op in graph
@@ -296,6 +301,11 @@ class _Former:
             torn = self._torn_sets(drafts)
             if torn.keys() - self.anew:
                 self.anew |= torn.keys()
+                self.refused = lasting
+                continue
+            inner = self._inner_clocks(drafts)
+            if inner:
+                self.first |= inner
                 self.refused = lasting
                 continue
             culprits = self._refuse_torn(torn) | self._leaking_marks(drafts)
@@ -371,6 +381,8 @@ class _Former:
         ]
         outside = [out.operator for out in op.inputs if out.operator not in inside]
         key, why = _common_key(drafts)
+        if drafts and op.name in self.first:
+            why = why or "its clock goes on from the ranges before, which others read"
         why = why or self._why_not_whole(drafts, op) or self._why_apart(drafts)
         if why is not None:
             return why
@@ -506,6 +518,20 @@ class _Former:
                     missing = ties.difference(draft.operators)
                     torn.setdefault(ties, min(missing, key=self.place.__getitem__))
         return torn
+
+    def _inner_clocks(self, drafts: Sequence[_Growing]) -> set[str]:
+        """Return what keeps clocks inside a region that has ranges of the stream.
+
+        What the ranges before have decided is told where items enter a region.
+        """
+        return {
+            name
+            for draft in drafts
+            if self.target.batched and not draft.key
+            for name in draft.operators
+            if is_clock(self.graph[name], self.traits[name])
+            if not set(draft.operators).isdisjoint(self.graph.producers(name))
+        }
 
     def _refuse_torn(self, torn: Mapping[frozenset[str], str]) -> dict[str, Refusal]:
         return {

@@ -13,6 +13,7 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Evidence, Trait, Traits
 from anabranch.operators.blocks import Block
+from anabranch.operators.clock import keeps_clock
 
 ONE_THREAD = "runs once: the sequential engine has one thread"
 
@@ -45,13 +46,22 @@ def refusal_of(
     in_groups = target.aligned and is_whole_block(op, traits)
     if target.aligned and (why := why_not_ahead(op, traits)) is not None:
         return Refusal(why, "rate")
-    if not in_groups and (why := why_not_by_state(traits)) is not None:
+    by_ranges = target.batched and not rules.chains and is_clock(op, traits)
+    if not (in_groups or by_ranges) and (why := why_not_by_state(traits)) is not None:
         return Refusal(why, "state")
     if (rules.chains or in_groups) and (why := why_not_one_stream(graph, op)):
         return Refusal(why)
     if not in_groups and (why := why_not_one_item(op, traits)) is not None:
         return Refusal(why, "rate")
     return None
+
+
+def is_clock(op: Op, traits: Traits) -> bool:
+    """Tell whether all that an operator keeps is where clocks stand.
+
+    Replicas that have ranges of a stream can begin with the clock of those before theirs.
+    """
+    return keeps_clock(op) and not traits.effects
 
 
 def is_whole_block(op: Op, traits: Traits) -> bool:

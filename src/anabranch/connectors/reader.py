@@ -12,6 +12,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import operator
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
@@ -30,7 +31,8 @@ from anabranch.connectors.files.rows import BadRow, Position, Unreadable
 from anabranch.connectors.files.splits import layout_of
 from anabranch.connectors.storage import Location
 from anabranch.errors import InputError
-from anabranch.graph.graph import Op
+from anabranch.graph.graph import Graph, Op
+from anabranch.operators.clock import IdlePorts, find_idle_ports
 from anabranch.operators.sources import Generate, ReadFiles
 from anabranch.runtime.births import Births, births_of, on_this_clock
 from anabranch.runtime.failures import Failure, OnError, failure_of
@@ -243,6 +245,7 @@ def damage_of(op: Op, path: Location, error: InputError) -> Failure:
 
 
 POLL_ITEMS = 10_000
+SILENT_S = 0.02  # what is shorter is no silence
 POLL_S = 0.05
 
 
@@ -303,3 +306,30 @@ class Feed:
         """Let go of connections."""
         if isinstance(self._reader, LiveReader):
             self._reader.close()
+
+
+class Silence:
+    """For how long live sources have given nothing, by the clock on the wall."""
+
+    def __init__(self, graph: Graph, live: Iterable[str]) -> None:
+        self._graph = graph
+        self._last_s = dict.fromkeys(live, time.monotonic())
+        self._looked_s = 0.0
+        self._idle: IdlePorts = {}
+
+    def note(self, source: str) -> None:
+        """Take note that a source has given something."""
+        if source in self._last_s:
+            now_s = time.monotonic()
+            if now_s - self._last_s[source] > SILENT_S:
+                self._looked_s = 0.0
+            self._last_s[source] = now_s
+
+    def find_idle_ports(self) -> IdlePorts:
+        """Return the inputs that hold no clock back, as of now or a moment ago."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s > SILENT_S:
+            self._looked_s = now_s
+            silent_s = {name: now_s - last for name, last in self._last_s.items()}
+            self._idle = find_idle_ports(self._graph, silent_s)
+        return self._idle

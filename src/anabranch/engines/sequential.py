@@ -15,12 +15,13 @@ from operator import itemgetter
 from typing import Any
 
 from anabranch.connectors.open import open_reader
-from anabranch.connectors.reader import POLL_S, Feed, LiveReader, Reader
+from anabranch.connectors.reader import POLL_S, Feed, LiveReader, Reader, Silence
 from anabranch.engines.engine import Options, Places, operators_of
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
 from anabranch.metrics.job_metrics import Metrics
+from anabranch.operators.clock import has_idle
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import Failure
 from anabranch.runtime.interpreter import Interpreter
@@ -43,6 +44,7 @@ class SequentialRun(RunningThread):
         self._options = options
         self._sinks = Sinks(graph, options.on_error)
         self._read = {op.name: 0 for op in graph.sources}
+        self._silence: Silence | None = None
 
     def _run(self) -> bool:
         interpreter = Interpreter(self._graph, self._sinks.deliver, self._on_error)
@@ -50,6 +52,9 @@ class SequentialRun(RunningThread):
             for number, _, source, item in self._turns():
                 if self._stopping.is_set():
                     break
+                if self._silence is not None:
+                    self._silence.note(source)
+                    interpreter.set_idle(self._silence.find_idle_ports())
                 interpreter.push(source, item, f"item {number} of {source}")
                 self._read[source] += 1
             complete = self._goes_on() and interpreter.finish(self._goes_on)
@@ -91,6 +96,10 @@ class SequentialRun(RunningThread):
     ) -> Iterator[tuple[int, int, str, Any]]:
         """Return the rows of all sources in turn, as they arrive."""
         feeds = [Feed(reader) for reader in readers]
+        if has_idle(self._graph):
+            named = zip(names, readers, strict=True)
+            live = [name for name, one in named if isinstance(one, LiveReader)]
+            self._silence = Silence(self._graph, live)
         try:
             while not self._stopping.is_set():
                 arrived = False

@@ -24,6 +24,7 @@ from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.restore import local_directory
 from anabranch.epochs.state.store import EMPTY, Stamp
 from anabranch.metrics.load import ThreadSamples
+from anabranch.operators.clock import IdlePorts
 from anabranch.runtime.ambient import AmbientSettings
 from anabranch.runtime.births import Births
 from anabranch.runtime.failures import Failure
@@ -271,7 +272,8 @@ class EpochTask:
     """The same for all tasks of one stage of an epoch.
 
     When `profiling`, the workers watch themselves and report what they have seen.
-    `shared` is what all replicas of an operator see alike, as of the epoch before.
+    `shared` is what all replicas of an operator see alike, as of the epoch before. Inputs
+    in `idle` do not hold clocks back in this epoch.
     """
 
     stage: TaskStage
@@ -280,6 +282,7 @@ class EpochTask:
     shares: Mapping[tuple[int, int], Share] = field(default_factory=dict)
     profiling: bool = False
     shared: Mapping[str, Any] = field(default_factory=dict)  # by operator
+    idle: IdlePorts = field(default_factory=dict)
 
     @property
     def rows(self) -> range:

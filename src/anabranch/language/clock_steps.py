@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import Kind
-from anabranch.operators.clock import EventTime
+from anabranch.operators.clock import EventTime, has_idle
 from anabranch.operators.stateless import Union
 from anabranch.operators.timescale import Duration
 from anabranch.operators.windows import Aggregate
@@ -22,8 +22,8 @@ def tell_steps(graph: Graph, op: Op) -> Kind:
     >>> build_graph([windows])["clock"].kind.steps
     (10,)
     """
-    if not isinstance(op.kind, EventTime):
-        return op.kind
+    if not isinstance(op.kind, EventTime) or has_idle(graph):
+        return op.kind  # a clock that meets an idle one may move at any advance
     steps: dict[Duration, None] = {}
     seen: set[str] = set()
     waiting = list(graph.consumers(op.name))

@@ -410,6 +410,7 @@ class Stream(Endings):
         lateness: Duration | str = 0,
         late: LateEvent = "drop",
         unit: str | None = None,
+        idle: dt.timedelta | str | None = None,
         name: str | None = None,
     ) -> Stream:
         """Give the stream a clock: the highest `on` so far, less the `lateness`.
@@ -419,6 +420,10 @@ class Stream(Endings):
         `forget_after` follow it too. `late` says what becomes of an item whose time is
         below the clock: dropped, an error, a dead letter, or taken as of now. `unit`
         is that of times which are numbers, so that durations may have units.
+
+        Where streams with clocks meet, the least of their clocks counts. With `idle`, a
+        live stream that has been silent for so long, by the wall clock, does not hold
+        the others back until it gives something again.
 
         >>> import anabranch as ab
         >>> from typing import NamedTuple
@@ -434,7 +439,8 @@ class Stream(Endings):
         Row(end=10, user='bob', n=1)
         Row(end=20, user='ada', n=1)
         """
-        kind = EventTime(on, duration_of(lateness), late, unit)
+        silence: Any = idle if idle is None else duration_of(idle)
+        kind = EventTime(on, duration_of(lateness), late, unit, idle=silence)
         made = self._then(kind, self.type, name)
         return replace(made, clock=StreamClock(on, unit, late))
 

@@ -6,17 +6,19 @@ does, and goes where punctuations go. What it closes is said in docs/semantics.m
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from anabranch.errors import LateItemError
-from anabranch.graph.graph import Op
+from anabranch.graph.graph import Graph, Op, ancestors
 from anabranch.graph.kind import Kind
 from anabranch.graph.traits import Push, Traits, keep_one_state
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
-from anabranch.operators.stateless import WINDOW
+from anabranch.operators.stateless import WINDOW, Union
 from anabranch.operators.timescale import (
     Duration,
     Scale,
@@ -100,7 +102,8 @@ class EventTime(Kind):
 
     If all that follow the clock are windows by time, `steps` are the lengths between
     their ends: then an advance that stays between two multiples of each of them does
-    nothing, and is left out.
+    nothing, and is left out. Once all its sources have been silent for `idle`, it does not
+    hold back others that it meets.
     """
 
     on: str
@@ -108,6 +111,7 @@ class EventTime(Kind):
     late: LateEvent = "drop"
     unit: str | None = None
     steps: tuple[Duration, ...] = ()
+    idle: dt.timedelta | None = None
     label: ClassVar[str] = "event_time"
 
     def traits(self, op: Op) -> Traits:
@@ -133,6 +137,51 @@ def _passes(told: Any, now: int, steps: tuple[int, ...]) -> bool:
     return any(told // step != now // step for step in steps)
 
 
+IdlePorts: TypeAlias = Mapping[str, frozenset[int]]  # operator -> inputs
+
+
+def has_idle(graph: Graph) -> bool:
+    """Tell whether a clock of a program may be idle."""
+    return any(isinstance(op.kind, EventTime) and op.kind.idle for op in graph)
+
+
+def find_idle_ports(graph: Graph, silent_s: Mapping[str, float]) -> IdlePorts:
+    """Return the inputs that do not count where clocks meet, by operator.
+
+    `silent_s` says for how long live sources have been silent. A stream is idle if its
+    clock is; where streams meet, if all of them are.
+    """
+    idle: set[str] = set()
+    found: dict[str, frozenset[int]] = {}
+    for op in graph:
+        ports = {n for n, out in enumerate(op.inputs) if out.operator in idle}
+        if isinstance(op.kind, EventTime):
+            before = ancestors(graph, op.name)
+            given = [
+                silent_s.get(one.name) for one in graph.sources if one.name in before
+            ]
+            least_s = min((0.0 if s is None else s for s in given), default=0.0)
+            if op.kind.idle and least_s >= op.kind.idle.total_seconds():
+                idle.add(op.name)
+        elif len(op.inputs) == 1 and ports:
+            idle.add(op.name)
+        elif op.timing is not None and ports:
+            found[op.name] = frozenset(ports)
+            if len(ports) == len(op.inputs):
+                idle.add(op.name)
+    return found
+
+
+def keeps_clock(op: Op) -> bool:
+    """Tell whether an operator keeps nothing but where clocks stand.
+
+    Then replicas may have ranges of the stream: a few items of the ranges before its own
+    tell each of them where to begin (`Kernel.find_deciding`).
+    """
+    following = op.timing is not None and isinstance(op.kind, Union)
+    return following or isinstance(op.kind, EventTime)
+
+
 class EventTimeKernel(Kernel):
     """The state is [scale, clock, told]: where the clock stands, and where it is told to."""
 
@@ -143,7 +192,7 @@ class EventTimeKernel(Kernel):
     def __init__(self, kind: EventTime) -> None:
         self.kind = kind
         self.get = attribute_getter(kind.on)
-
+        self.decides_on = kind.on
         self.spans = lru_cache(maxsize=8)(self._find_spans)
 
     def _find_spans(self, scale: Scale) -> tuple[Any, tuple[int, ...]]:
@@ -167,7 +216,7 @@ class EventTimeKernel(Kernel):
             scale = scale_of(value)
         time = value
         if type(value) is not int or scale != "number":
-            time = measure(value, scale, self.kind.on)
+            time = self._measure(value, scale)
         lateness, steps = self.spans(scale)
         now = time - lateness
         if clock is not None:
@@ -180,6 +229,39 @@ class EventTimeKernel(Kernel):
                 return (item,)
         state[:] = scale, now, now
         return (item, Advance(now, scale))
+
+    def find_shared(self, state: State) -> Any:
+        scale, clock, _ = state
+        return scale, [clock]
+
+    def share(self, state: State, shared: Any) -> None:
+        # Where it has been told to lies between the same steps as where it stands.
+        scale, (clock,) = shared
+        state[:] = scale, clock, clock
+
+    def find_deciding(self, values: Iterable[Any]) -> list[int]:
+        """Return, of each scale, the first item and the one that brings the clock furthest.
+
+        >>> EventTimeKernel(EventTime("ts")).find_deciding([3, None, 7, 5, 7])
+        [0, 2]
+        """
+        found: list[list[Any]] = []  # scale, first, clock, and the item that moved it
+        for index, value in enumerate(values):
+            try:
+                scale = "number" if type(value) is int else scale_of(value)
+                time = value if type(value) is int else self._measure(value, scale)
+                now = time - self.spans(scale)[0]
+                known = next((one for one in found if one[0] == scale), None)
+                if known is None:
+                    found.append([scale, index, now, index])
+                elif now > known[2]:
+                    known[2:] = now, index
+            except Exception:  # noqa: BLE001, S112 - the operator fails on it, and moves nothing
+                continue
+        return sorted({one[place] for one in found for place in (1, 3)})
+
+    def _measure(self, value: Any, scale: Scale) -> Any:
+        return measure(value, scale, self.kind.on)
 
     def _take_late(self, item: Any, value: Any, clock: Any) -> Outputs:
         if self.kind.late == "drop":

@@ -8,7 +8,7 @@ hands in, and may store away between two items.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -39,6 +39,7 @@ class Kernel(ABC):
     `forwards_clock`: an advance of the clock goes on where a punctuation would.
     `handles_clock`: `advance(state, sign, port)` is asked at each of them.
     `makes_clock`: there are advances among the outputs.
+    `decides_on`: the attribute by which `find_deciding` judges items; None: by themselves.
     """
 
     stateful: ClassVar[bool] = False
@@ -49,6 +50,7 @@ class Kernel(ABC):
     forwards_clock: bool = True
     handles_clock: bool = False
     makes_clock: bool = False
+    decides_on: str | None = None
 
     def open(self) -> State:
         """Return the state before the first item."""
@@ -76,6 +78,18 @@ class Kernel(ABC):
     def share(self, state: State, shared: Any) -> None:
         """Put into a state what all replicas see alike."""
         msg = f"replicas of {type(self).__name__} see nothing alike; got {shared!r}"
+        raise TypeError(msg)
+
+    def set_idle(self, state: State, ports: frozenset[int]) -> None:  # noqa: B027 - most meet nobody
+        """Say which inputs do not hold the clock back for now, because they are silent."""
+
+    def find_deciding(self, values: Iterable[Any]) -> list[int]:
+        """Return which items of a range decide what state the next range begins with.
+
+        It is the same behind these alone, in their order, as behind all of the range.
+        Asked where `keeps_clock` holds, with what `decides_on` names of each item.
+        """
+        msg = f"what {type(self).__name__} keeps depends on all items"
         raise TypeError(msg)
 
     def advance(self, state: State, sign: Any, port: int) -> Iterator[Turn]:

@@ -96,7 +96,7 @@ def measure(value: Any, scale: Scale, on: str) -> Any:
 
 def _number(value: Any, on: str) -> Any:
     try:
-        finite = value - value == 0
+        finite = value - value == 0 and not isinstance(value, complex)
     except TypeError:
         finite = False
     if finite:

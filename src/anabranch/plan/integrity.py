@@ -11,6 +11,7 @@ from anabranch.graph.graph import Graph, Op, name_stream, streams_into, streams_
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Push
 from anabranch.operators.blocks import Block
+from anabranch.operators.clock import EventTime, keeps_clock
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.stateless import Map
@@ -180,7 +181,8 @@ def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
                 continue
             reaches = ways.reaches(name)
             in_groups = isinstance(look.graph[name].kind, Block)
-            if known.state == "global" and not in_groups:
+            by_range = isinstance(look.graph[name].kind, EventTime)
+            if known.state == "global" and not in_groups and not by_range:
                 yield f"operator {name} of {region.name} has one state for all items"
             if known.state == "keyed" and not (key and key <= set(known.key)):
                 yield f"the key of {region.name} is not a part of the key of {name}"
@@ -394,6 +396,21 @@ def _parts_are_of_ranges(look: _Look) -> Iterator[str]:
             yield f"{op.name} takes parts of windows, but not from contiguous ranges"
 
 
+def _clocks_begin_ranges(look: _Look) -> Iterator[str]:
+    """Check that replicas with ranges are told the clocks of the ranges before."""
+    for region in look.plan.regions:
+        for name in region.operators:
+            op = look.graph[name]
+            if not keeps_clock(op):
+                continue
+            if isinstance(op.kind, EventTime) and region.ordering != "contiguous":
+                yield f"{name} of {region.name} has a clock, but no contiguous ranges"
+            inside = set(region.operators).intersection(look.graph.producers(name))
+            if region.ordering == "contiguous" and inside:
+                listed = ", ".join(sorted(inside))
+                yield f"{name} has the clock of {listed}, which is in its region too"
+
+
 RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
     _operators_have_one_element,
     _operators_are_those_of_the_program,
@@ -409,4 +426,5 @@ RULES: tuple[Callable[[_Look], Iterator[str]], ...] = (
     _orderings_are_safe,
     _bodies_are_those_of_rounds,
     _parts_are_of_ranges,
+    _clocks_begin_ranges,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -46,8 +46,8 @@ TURN, FORGET = 0, 1  # at one time a key has its turn before it is forgotten
 class ClockedKernel(Kernel):
     """The state is a dictionary of plain values, told apart by name.
 
-    `scale` and `clocks` (one of each input) say where the clock stands: all replicas see
-    the same. `keys` has the states by key, and `last` the highest time of each key that
+    `scale`, `clocks` (one of each input) and `reached` say where the clock stands: all
+    replicas see the same. Inputs in `idle` do not hold it back. `keys` has the states by key, and `last` the highest time of each key that
     may be forgotten. `queue` is the index: a heap of (time, turn or forgetting, rank of
     the key, key). `due` and `ends` have the times at which each key stands in it for its
     turn and to be forgotten: an entry for another time is out of date, and one that comes
@@ -78,15 +78,15 @@ class ClockedKernel(Kernel):
     def open(self) -> State:
         keys = {} if self.keyed else {(): self.timed.open()}
         clocks = [None] * self.inputs
-        names: dict[str, Any] = {"scale": None, "clocks": clocks, "keys": keys}
+        names: dict[str, Any] = {"scale": None, "clocks": clocks, "reached": None}
+        names |= {"idle": frozenset(), "keys": keys}
         return {**names, "last": {}, "due": {}, "ends": {}, "queue": []}
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
         scale = state["scale"]
         if scale is None:
             scale = self._find_scale(state, item)
-        clocks = state["clocks"]
-        clock = clocks[0] if len(clocks) == 1 else _clock(state)
+        clock = state["reached"]
         key = self.key_of(item)
         try:
             own = state["keys"][key]
@@ -149,11 +149,25 @@ class ClockedKernel(Kernel):
         return due
 
     def find_shared(self, state: State) -> Any:
-        return state["scale"], [*state["clocks"]]
+        return state["scale"], [*state["clocks"], state["reached"]]
 
     def share(self, state: State, shared: Any) -> None:
-        state["scale"], clocks = shared
-        state["clocks"] = [*clocks]
+        state["scale"], (*state["clocks"], state["reached"]) = shared
+
+    def set_idle(self, state: State, ports: frozenset[int]) -> None:
+        state["idle"] = ports
+
+    def find_deciding(self, values: Iterable[Any]) -> list[int]:
+        """Return, of each scale, the first advance and the last."""
+        found: list[list[Any]] = []
+        for index, sign in enumerate(values):
+            if type(sign) is Advance:
+                known = next((one for one in found if one[0] == sign.scale), None)
+                if known is None:
+                    found.append([sign.scale, index, index])
+                else:
+                    known[2] = index
+        return sorted({one[place] for one in found for place in (1, 2)})
 
     def _let_go(self, state: State, key: Any) -> None:
         del state["keys"][key]
@@ -165,11 +179,11 @@ class ClockedKernel(Kernel):
         elif state["scale"] != sign.scale:
             yield Turn(None, (), partial(_refuse_scale, sign.scale, state["scale"]))
             return
-        before = _clock(state)
         state["clocks"][port] = sign.time
-        clock = _clock(state)
-        if clock is None or clock == before:
+        clock = _find_clock(state)
+        if clock is None or clock == state["reached"]:
             return
+        state["reached"] = clock
         yield from self._turns(state, clock)
         yield Turn(None, (), lambda: (Advance(clock, sign.scale),))
 
@@ -302,10 +316,18 @@ def join_states(states: Sequence[State]) -> State:
 _BY_KEY = ("keys", "last", "due", "ends")
 
 
-def _clock(state: State) -> Any | None:
-    """Return the clock: the least of the inputs' clocks, once each of them has one."""
-    clocks = state["clocks"]
-    return None if None in clocks else min(clocks)
+def _find_clock(state: State) -> Any | None:
+    """Return the clock: the least of the inputs' clocks, once each of them has one.
+
+    Idle ones do not count, and when they come back the clock stays where it is.
+    """
+    clocks, idle, reached = state["clocks"], state["idle"], state["reached"]
+    if idle:
+        clocks = [clock for port, clock in enumerate(clocks) if port not in idle]
+    if not clocks or None in clocks:
+        return reached
+    clock = min(clocks)
+    return clock if reached is None or clock > reached else reached
 
 
 def _make_timed(op: Op, timing: Timing, kernel: Callable[[], Kernel]) -> Timed:

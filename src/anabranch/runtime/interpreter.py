@@ -12,7 +12,7 @@ from typing import Any
 
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.operators.clock import Advance, forward_advance, is_sign
+from anabranch.operators.clock import Advance, IdlePorts, forward_advance, is_sign
 from anabranch.operators.getters import key_getter
 from anabranch.operators.kernel import Kernel, State
 from anabranch.operators.make import make_kernel
@@ -49,6 +49,12 @@ class Interpreter:
         """Send an item of a source through the graph, as far as it leads."""
         self._where = where
         self._flow(self._cells[source], [item])
+
+    def set_idle(self, ports: IdlePorts) -> None:
+        """Say which inputs do not hold clocks back for now."""
+        for name, cell in self._cells.items():
+            if cell.kernel is not None and cell.op.timing is not None:
+                cell.kernel.set_idle(cell.states[()], ports.get(name, frozenset()))
 
     def finish(self, go_on: Callable[[], bool] = lambda: True) -> bool:
         """End the stream: operators finish one by one, producers first.

@@ -5,7 +5,9 @@ On an imitation of Spark (see `imitation`), where replicas and epochs cost littl
 
 from __future__ import annotations
 
+import datetime as dt
 from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -87,3 +89,109 @@ def test_a_job_that_goes_on_from_its_checkpoint_gives_the_rest(
             two.draft.kind.items[:0] = one.draft.kind.items
 
     assert_same(generated, run)
+
+
+class Tick(NamedTuple):
+    ts: Any
+    key: str
+
+
+def make_ticks(seed, count=90):
+    """Times that stand still for a while, jump, and fall behind now and then."""
+    rng, now, found = Random(seed), 0, []
+    for _ in range(count):
+        now += rng.choice([0, 0, 0, 1, 40])
+        found.append(Tick(now - rng.choice([0, 0, 2, 9]), rng.choice("abcd")))
+    return found
+
+
+def run_imitated(sink, monkeypatch, tmp_path, **options):
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+        ab.run(sink, on="spark", **options)
+    return sink.items
+
+
+def of_regions(sink):
+    return [name for one in ab.compile(sink).plan.regions for name in one.operators]
+
+
+@pytest.mark.parametrize("late", ["drop", "current"])
+@pytest.mark.parametrize("degree", [2, 5])
+def test_each_range_begins_with_the_clock_of_the_ranges_before_it(
+    late, degree, monkeypatch, tmp_path
+):
+    ticks = make_ticks(degree)
+    clock, expected = float("-inf"), []
+    for tick in ticks:
+        if tick.ts >= clock or late == "current":
+            expected.append(tick)
+        clock = max(clock, tick.ts - 3)
+    source = ab.from_iterable(ticks, Tick).map(lambda t: t)
+    sink = source.event_time("ts", lateness=3, late=late).to_list()
+
+    assert len(ticks) > len(expected) or late == "current"
+    assert "event_time" in of_regions(sink)
+    assert expected == run_imitated(
+        sink, monkeypatch, tmp_path, degree=degree, epoch_items=40
+    )
+
+
+def test_an_item_that_is_late_for_an_earlier_range_fails_by_itself(
+    monkeypatch, tmp_path
+):
+    times = [1, 50, "x", 2, 60, 3, None, 70, 4, 5]
+    ticks = [Tick(time, "a") for time in times]
+    failed = []
+    made = ab.from_iterable(ticks, Tick).event_time("ts", late="dead_letter").to_list()
+
+    kept = run_imitated(
+        made,
+        monkeypatch,
+        tmp_path,
+        degree=4,
+        on_error=ab.dead_letter(lambda failure: failed.append(failure.item.ts)),
+    )
+
+    assert [1, 50, 60, 70] == [tick.ts for tick in kept]
+    assert sorted(["x", 2, 3, None, 4, 5], key=str) == sorted(failed, key=str)
+
+
+def test_what_times_are_is_told_by_the_first_of_all_ranges(monkeypatch, tmp_path):
+    day, later = dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 2)  # noqa: DTZ001
+    times = [day, day, 7, 8, later, 9, day, later, 10, 11]
+    failed = []
+    made = ab.from_iterable([Tick(t, "a") for t in times], Tick).event_time("ts")
+
+    kept = run_imitated(
+        made.to_list(),
+        monkeypatch,
+        tmp_path,
+        degree=5,
+        on_error=ab.dead_letter(lambda failure: failed.append(failure.item.ts)),
+    )
+
+    assert [day, day, later, later] == [tick.ts for tick in kept]
+    assert [7, 8, 9, 10, 11] == sorted(failed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_union_of_clocks_goes_on_where_the_ranges_before_have_left_it(
+    seed, monkeypatch, tmp_path
+):
+    def build():
+        one, two = (
+            ab.from_iterable(make_ticks(seed + n, 60), Tick).event_time("ts")
+            for n in (0, 100)
+        )
+        both = ab.union(one, two).map(lambda t: Tick(t.ts, t.key + "x"))
+        sizes = both.key_by("key").window(time=10, on="ts").aggregate(len)
+        return ab.union(sizes, both).to_list()
+
+    expected = build()
+    ab.run(expected, on="sequential")
+
+    found = build()
+    assert "union" in of_regions(found)
+    assert expected.items == run_imitated(
+        found, monkeypatch, tmp_path, degree=3, epoch_items=30
+    )

@@ -22,6 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch.connectors.reader import Silence
 from anabranch.engines.engine import Options, Places, operators_of
 from anabranch.engines.spark.control import SparkActuator, SparkLatencyActuator
 from anabranch.engines.spark.dataframes import intake_of
@@ -65,6 +66,7 @@ from anabranch.errors import AnabranchError, RefutedError
 from anabranch.graph.graph import Graph
 from anabranch.metrics.job_metrics import Metrics
 from anabranch.metrics.latency import count_by_ms, recent_summary, summary
+from anabranch.operators.clock import has_idle
 from anabranch.operators.lifted import Lifted, restore
 from anabranch.operators.sources import FromSpark
 from anabranch.plan.plan import Plan, Reason
@@ -146,6 +148,7 @@ class SparkRun(RunningThread):
         self._pace_s = PACE_S
         self._overlaps = True  # epochs may begin before those before are over
         self._arrivals = Arrivals()
+        self._silence: Silence | None = None
         self._backlog: int | None = None
         self._warm_s = 0.0
         self._scratch: Path | None = None
@@ -424,6 +427,11 @@ class SparkRun(RunningThread):
         self._backlog = taken.waiting
         self._arrivals.note_intake(intakes, taken.pieces, epoch.degree, epoch.at_s)
         rows = self._epoch_rows = taken.rows
+        if self._silence is not None:
+            for name, pieces in taken.pieces.items():
+                if any(piece.rows for piece in pieces):
+                    self._silence.note(name)
+            epochs.idle = self._silence.find_idle_ports()
         epochs = self._run_epoch(epochs, epoch)
         self._epoch_rows = 0
         self._channels = epochs.channels
@@ -447,6 +455,9 @@ class SparkRun(RunningThread):
     def _all_epochs(
         self, epochs: Epochs, intakes: dict[str, Intake], taking: Taking
     ) -> bool:
+        if has_idle(self._graph):
+            live = (name for name, intake in intakes.items() if intake.live)
+            self._silence = Silence(self._graph, live)
         self._books.not_read.clear()  # the run that first came by has told about them
         waiting: deque[NextEpoch] = deque()
         while not self._stopping.is_set() and not epochs.finishing:

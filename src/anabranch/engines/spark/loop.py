@@ -64,6 +64,7 @@ from anabranch.epochs.task import (
 from anabranch.epochs.wire import decode, in_order
 from anabranch.errors import AnabranchError, EngineError, RefutedError
 from anabranch.graph.graph import ancestors
+from anabranch.operators.clock import IdlePorts
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import END
 from anabranch.runtime.verify.verifier import Refutation, Verifier
@@ -130,6 +131,7 @@ class Epochs:
         self._buckets = FEWEST_BUCKETS
         self._begun: Mapping[str, Begun] = {}
         self._shared: Mapping[str, Any] = {}  # by operator
+        self.idle: IdlePorts = {}  # in the epoch that runs
         self._last_division: Division | None = None
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
         self._key_tables = KeyTables(self._layout)
@@ -186,7 +188,7 @@ class Epochs:
         self._base, self._turn, self._ended = other._base, other._turn, other._ended
         self._buckets, self.tell = other._buckets, other.tell
         self.rounds = other.rounds
-        self._shared = other._shared
+        self._shared, self.idle = other._shared, other.idle
 
     def begin_anew(self) -> None:
         """Forget all states: what follows is another run of the program."""
@@ -572,6 +574,7 @@ class Epochs:
             mode,
             profiling=self.profiling,
             shared=self._shared,
+            idle=self.idle,
         )
 
     def _tables(self) -> dict[int, tuple[int, ...]]:

@@ -20,6 +20,7 @@ from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.types import fields_of
+from anabranch.operators.clock import EventTime
 from anabranch.plan.plan import Plan
 from anabranch.runtime.interpreter import kernel_of
 
@@ -51,7 +52,7 @@ def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
         "regions": CHAINS if chains else GRAPHS,
         "operators": {op.name: _describe_operator(layout.graph, op) for op in kept},
         "states": {
-            name: _place(unit, number)
+            name: _place(layout.graph, unit, name, number)
             for unit in layout.units
             for number, name in enumerate(stateful_operators(layout, unit.operators))
         },
@@ -59,9 +60,14 @@ def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
     }
 
 
-def _place(unit: Unit, number: int) -> dict[str, Any]:
-    """Return where the state of an operator is; what groups leave is in the records."""
+def _place(graph: Graph, unit: Unit, name: str, number: int) -> dict[str, Any]:
+    """Return where the state of an operator is.
+
+    What groups leave is in the records, and so is a clock that is kept by ranges.
+    """
     place = {"unit": unit.name, "number": number, "region_key": list(unit.key)}
+    if unit.replicated and isinstance(graph[name].kind, EventTime):
+        place["by_ranges"] = True
     return place if unit.period == 1 else {**place, "period": unit.period}
 
 

@@ -29,6 +29,7 @@ from anabranch.connectors.files.writer import output_error
 from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint.files import sync
 from anabranch.epochs.checkpoint.record import PartSum
+from anabranch.epochs.clock_ranges import deciding_before
 from anabranch.epochs.faults import reach
 from anabranch.epochs.groups import in_groups
 from anabranch.epochs.layout import UnitRoute
@@ -38,7 +39,7 @@ from anabranch.epochs.task import TO_DRIVER, EpochTask, ProcessRows, WorkerJob
 from anabranch.epochs.wire import WireBatch, end_to_end
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Edge, Op
-from anabranch.operators.clock import is_sign
+from anabranch.operators.clock import is_sign, keeps_clock
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.window_parts import MergedAggregate
 from anabranch.runtime.failures import (
@@ -48,6 +49,7 @@ from anabranch.runtime.failures import (
     failure_of,
     name_place,
 )
+from anabranch.runtime.interpreter import kernel_of
 
 
 def name_staged_part(epoch: int, channel: int, form: str, attempt: int) -> str:
@@ -189,6 +191,13 @@ class Exits:
             )
         }
 
+        self._clocks = {
+            edge: kernel_of(op)
+            for edge, route in self._layout.routes.items()
+            if route.how == "range" and route.unit >= 0
+            if keeps_clock(op := self._layout.graph[edge.consumer.operator])
+        }
+
     def take_sums(self) -> tuple[PartSum, ...]:
         """Return the sums of the parts that were written since it was last asked."""
         sums, self._sums = tuple(self._sums), []
@@ -249,6 +258,11 @@ class Exits:
             for channel in range(task.stage.channels[unit.number]):
                 rows.add(unit.number, channel, route.entry, counts)
         else:
+            kernel = self._clocks.get(edge)
+            if kernel is not None:
+                found = deciding_before(batch, task, unit.number, kernel, pickler)
+                for channel, deciding in found:
+                    rows.add(unit.number, channel, route.entry, deciding)
             divided = by_range(batch, task, unit.number)
         for channel, part in divided:
             rows.add_batch(route.unit, channel, route.entry, part, pickler)

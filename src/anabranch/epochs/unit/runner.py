@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import form_of
+from anabranch.epochs.clock_ranges import pass_over, take_deciding
 from anabranch.epochs.faults import reach
 from anabranch.epochs.groups import UnitGroups, without_counts
 from anabranch.epochs.layout import CutPart, SparkLayout, Unit, parts_of
@@ -48,6 +50,7 @@ from anabranch.epochs.unit.states import Changes, UnitStates
 from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Edge, Op, has_turns
+from anabranch.operators.clock import has_idle
 from anabranch.plan.segments import ElementSegment, divide_into_segments
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.columns.placed import column_of
@@ -353,6 +356,11 @@ class UnitRunner:
             if not unit.in_driver and (unit.replicated or has_turns(graph[name]))
             if kernels[name].find_shared(kernels[name].open()) is not None
         }
+        self._meeting = {
+            name: kernels[name]
+            for name in stateful
+            if has_idle(graph) and graph[name].timing and len(graph[name].inputs) > 1
+        }
         self._groups = None
         if unit.period > 1:
             self._groups = UnitGroups(unit, graph, self._states)
@@ -364,6 +372,9 @@ class UnitRunner:
         self._shortcut: Shortcut | None = None
         self._in_columns: InColumns | InSegments | None = None
         self._begun: tuple[EpochTask, int, list[WireBatch]] | None = None
+        self._deciding: list[
+            WireBatch
+        ] = []  # of the ranges before that of this replica
         # What fails on a shortcut runs twice; in the driver, others would notice.
         if not job.spec.resilient and not unit.in_driver:
             self._shortcut = shortcut_of(
@@ -438,6 +449,19 @@ class UnitRunner:
                 self._states[name][()] = kernel.open()
             if name in task.shared:
                 kernel.share(self._states[name][()], task.shared[name])
+        for name, kernel in self._meeting.items():
+            ports = task.idle.get(name, frozenset())
+            kernel.set_idle(self._states[name][()], ports)
+
+    def _begin_range(self) -> None:
+        """Bring clocks to where the ranges before that of this replica leave them."""
+        for items, _, entries in self._inputs.read_chunks(self._deciding):
+            for item, entry in zip(items, entries or repeat(0), strict=False):
+                edge = self._unit.entries[entry]
+                assert isinstance(edge, Edge)  # noqa: S101 - sources have no clock
+                name, port = edge.consumer
+                state = self._states[name][()]
+                pass_over(self._sharing[name], state, item, port)
 
     def _find_shared(self, operators: Container[str]) -> dict[str, Any]:
         """Return the state that all replicas of some operators share, by now."""
@@ -511,7 +535,7 @@ class UnitRunner:
         part = self.parts(task)[0]
         self._open(task, channel)
         try:
-            read, streams = self._inputs.streams(task, share, received)
+            read, streams = self._receive(task, channel, share, received)
             program = self.programs.part(part.operators, self._unit.entries)
             left: dict[Edge, list[WireBatch]] = {}
             for items, positions, entries in in_chunks(
@@ -656,6 +680,11 @@ class UnitRunner:
     ) -> tuple[dict[str, int], list[WireBatch]]:
         """Return the input of this replica."""
         if self._groups is None:
+            received, deciding = take_deciding(received)
+            self._deciding = []
+            if any(deciding):
+                self._deciding = self._inputs.streams(task, Share(), deciding)[1]
+            self._begin_range()
             return self._inputs.streams(task, share, received)
         channels = task.stage.channels[self._unit.number]
         (blobs,) = received
@@ -707,6 +736,7 @@ class UnitRunner:
         pickler = self._job.pickler
         if self._groups is None:
             self._open(task, channel)
+            self._begin_range()
         else:
             self._groups.again(pickler)
         yield from self._run_streams(streams)

@@ -53,6 +53,14 @@ def _event_time(op: Op, kind: EventTime, item: Any) -> Iterator[Fault]:
             f"unit must be one of {', '.join(UNITS)}; got {kind.unit!r}",
             "give one of these, or leave it out",
         )
+    if kind.idle is not None and not (
+        isinstance(kind.idle, dt.timedelta) and is_positive(kind.idle)
+    ):
+        yield fault(
+            op,
+            f"idle must be a timedelta or a text like '30 s', above 0; got {kind.idle!r}",
+            "give the time of silence by the wall clock, or leave it out",
+        )
     given = isinstance(kind.lateness, numbers.Real | dt.timedelta)
     if not given or not (
         kind.lateness == type(kind.lateness)(0) or is_positive(kind.lateness)
