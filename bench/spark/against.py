@@ -26,6 +26,7 @@ from bench.harness.trades import JOBS, make_trades
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_LEAST = 0.97  # no change may cost more than 3%
+AT_LEAST_OF_MIXED = 1.0  # columns around an operator in Python cost nothing
 WARM_UPS = 3
 HERE, THERE = "this tree", "the other commit"
 
@@ -93,8 +94,9 @@ def main() -> None:
             }
             results |= {f"{job}, tuples/s, {name}": r for name, r in rates.items()}
             found = ratio(times[THERE], times[HERE])
+            least = AT_LEAST_OF_MIXED if job == "mixed" else AT_LEAST
             claims.append(
-                claim(f"{job}: over {arguments.commit}", found, at_least=AT_LEAST)
+                claim(f"{job}: over {arguments.commit}", found, at_least=least)
             )
     report("against", results, claims=claims)
 

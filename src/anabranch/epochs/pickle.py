@@ -457,7 +457,7 @@ class _Held:
         self._kind = kind
 
     def __reduce__(self) -> Any:
-        return _held_of, (self._kind, ())
+        return _restore_items, (self._kind, ())
 
 
 def is_rows(state: Any) -> bool:
@@ -774,7 +774,7 @@ def _rows_of(cls: type, columns: tuple[tuple[Any, ...], ...]) -> list[Any]:
 
 
 @name_function("held")
-def _held_of(cls: type, columns: tuple[tuple[str, Any, int], ...]) -> list[Any]:
+def _restore_items(cls: type, columns: tuple[tuple[str, Any, int], ...]) -> list[Any]:
     return HeldItems(cls, tuple(starmap(HeldColumn, columns))).list_items()
 
 
