@@ -177,14 +177,14 @@ class Arithmetic:
             parts = {k: value.part(k) for k in kinds if k != "none"}
         return [tag, *(parts.get(k, ZERO[k]) for k in shape.kinds if k != "none")]
 
-    def _declare(self, shape: Shape) -> Value:
+    def declare_variables(self, shape: Shape) -> Value:
         """Return new variables of a shape."""
         scalars = [
             Scalar(s.kinds, self.module.new("v"), type=s.type) for s in shape.scalars()
         ]
         return rebuild(shape, iter(scalars))
 
-    def _assign(self, target: Value, value: Value, shape: Shape) -> None:
+    def assign(self, target: Value, value: Value, shape: Shape) -> None:
         to = list(leaves(target, shape))
         given = list(leaves(value, shape))
         names, texts = [], []

@@ -19,6 +19,7 @@ from anabranch.compiler.columns.arithmetic import (
     only_kind,
 )
 from anabranch.compiler.columns.exact_helpers import ROUND_DIGITS
+from anabranch.compiler.columns.loops import find_element_shape, go_through
 from anabranch.compiler.columns.times import time_kind
 from anabranch.compiler.columns.values import (
     KIND_OF,
@@ -94,7 +95,7 @@ def call_math(this: FunctionText, name: str, args: list[Value]) -> Value:  # noq
 def _sum(this: FunctionText, args: list[Value]) -> Value:
     if len(args) != 1:
         this.refuse("gives sum a start")
-    shape = this.try_out(args[0])
+    shape = find_element_shape(this, args[0])
     kinds = tuple(kind for kind in shape.kinds if kind != "none")
     if kinds not in (("int",), ("float",), ("bool",)):
         this.refuse("adds up other values than numbers of one kind")
@@ -115,7 +116,7 @@ def _sum(this: FunctionText, args: list[Value]) -> Value:
             this.emit(f"{total} = {made.text}")  # type: ignore[union-attr]
         this.emit(f"{some} = True")
 
-    certain = this.each(args[0], add)
+    certain = go_through(this, args[0], add)
     if floats and not certain:
         this.lines.insert(mark, (this.depth, f"{some} = False"))
         this.check(f"not {some}")  # the sum of nothing is a whole number
@@ -133,7 +134,7 @@ def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
         values: Value = args[0] if len(args) == 1 else Group(tuple(args))
         if not isinstance(values, Items | GeneratorValue | Group):
             this.refuse(f"takes the least or greatest of a {describe(values)}")
-        shape = this.try_out(values)
+        shape = find_element_shape(this, values)
         if len(shape.kinds) != 1 or shape.kinds[0] in ("none", "enum"):
             this.refuse("compares values that are not all of one kind")
         found, some = this.module.new("v"), this.module.new("v")
@@ -149,7 +150,7 @@ def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
             this.lines.append((this.depth + 1, f"{best} = {rank}"))
             this.emit(f"{some} = True")
 
-        if not this.each(values, take):
+        if not go_through(this, values, take):
             this.check(f"not {some}")
         return Scalar(shape.kinds, found)
 
@@ -262,7 +263,7 @@ def _truth_of_all(wanted: bool) -> Callable[[FunctionText, list[Value]], Value]:
             text = this.truth_text(this.truth(one))
             this.emit(f"{found} = {found} {'and' if wanted else 'or'} {text}")
 
-        this.each(args[0], take)
+        go_through(this, args[0], take)
         return Scalar(("bool",), found)
 
     return truth

@@ -13,7 +13,7 @@ import datetime as dt
 import enum
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, get_args, get_origin
 
@@ -394,3 +394,29 @@ def is_record_type(found: Any) -> bool:
 
 
 _GENERATED = frozenset({"__new__", "_replace"})  # namedtuple itself writes these
+
+
+def flatten(value: Value) -> Iterator[Scalar]:
+    """Yield the scalars of an argument."""
+    match value:
+        case Scalar():
+            yield value
+        case RecordValue(values=values) | Group(values=values):
+            for one in values:
+                yield from flatten(one)
+
+
+def flatten_all(args: Sequence[Value]) -> Iterator[Scalar]:
+    """Yield the scalars of arguments, which are the parameters of a translation."""
+    for value in args:
+        yield from flatten(value)
+
+
+@dataclass
+class Frame:
+    """The names of a function, or of a generator in it."""
+
+    names: dict[str, Value]
+    scope: dict[str, Any]
+    cells: dict[str, Value]
+    on_yield: Callable[[Value], None] | None = None

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anabranch.compiler.columns.arithmetic import Module
+from anabranch.compiler.columns.results import Translated
 from anabranch.compiler.columns.translate import (
-    Translated,
-    flatten_all,
     translate,
     translate_columns,
     translate_outputs,
@@ -29,6 +28,7 @@ from anabranch.compiler.columns.values import (
     Scalar,
     Value,
     describe_shape,
+    flatten_all,
     join,
     kind_of_known,
     rebuild,

@@ -1,0 +1,298 @@
+"""Branches in the text of a kernel: `if`, and `try` around a division.
+
+Behind them a name has the values of all branches. Where these have different types, what
+follows is translated in each branch.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.compiler.columns.arithmetic import (
+    DeadError,
+    ReturnLine,
+    YieldLine,
+)
+from anabranch.compiler.columns.values import (
+    Frame,
+    Known,
+    NoColumnsError,
+    Scalar,
+    Value,
+    join,
+    shape_of,
+)
+from anabranch.plan.column_kernels import ColumnShape as Shape
+from anabranch.python import ir
+
+if TYPE_CHECKING:
+    from anabranch.compiler.columns.translate import FunctionText
+
+_MOST_SPLITS = 6
+
+
+class _BreakLine(str):
+    """A line that is found again, wherever it is moved to."""
+
+    __slots__ = ()
+
+
+@dataclass
+class _End:
+    """A place at which a `try` is left, with the names there."""
+
+    line: _BreakLine
+    depth: int
+    names: dict[str, Value]
+
+
+@dataclass
+class Catching:
+    """A `try` at work, with what is done about a division by zero, and its ends."""
+
+    handler: ir.Block
+    loops: int
+    frame: Frame
+    ends: list[_End] = field(default_factory=list)
+
+
+def translate_if(this: FunctionText, one: ir.If, rest: ir.Block) -> bool:
+    """Translate both branches; tell whether what follows is in them as well.
+
+    It has to be where a name that is read later has values of different types.
+    """
+    test = this.truth(this.get(one.test))
+    if isinstance(test, Known):
+        this.block(one.then if test.value else one.orelse)
+        return False
+    before, start = dict(this.frame.names), len(this.lines)
+    this.emit(f"if {this.text(test)}:")
+    mark = len(this.lines)
+    then = _translate_branch(this, one.then, before)
+    middle = len(this.lines)
+    this.emit("else:")
+    orelse = _translate_branch(this, one.orelse, before)
+    if then is None and orelse is None:
+        raise DeadError
+    if then is None or orelse is None:
+        this.frame.names = then if then is not None else orelse  # type: ignore[assignment]
+    else:
+        lost = _merge_names(this, then, orelse, middle)
+        again = this.catching is None and this.splits < _MOST_SPLITS
+        if again and lost & _names_in(rest):
+            this.splits += 1
+            del this.lines[start:]
+            this.frame.names = before
+            both = ir.If(one.at, one.test, one.then + rest, one.orelse + rest)
+            translate_if(this, both, ())
+            return True
+    fill_branches(this, mark)
+    return False
+
+
+def fill_branches(this: FunctionText, mark: int) -> None:
+    """Put `pass` where a branch is empty."""
+    made: list[tuple[int, str | ReturnLine | YieldLine]] = []
+    for number, (depth, text) in enumerate(this.lines[mark - 1 :], mark - 1):
+        made.append((depth, text))
+        if isinstance(text, str) and text.endswith(":"):
+            following = this.lines[number + 1 : number + 2]
+            if not following or following[0][0] <= depth:
+                made.append((depth + 1, "pass"))
+    this.lines[mark - 1 :] = made
+
+
+def _translate_branch(
+    this: FunctionText, block: ir.Block, before: dict[str, Value]
+) -> dict[str, Value] | None:
+    """Translate a branch; return the names behind it, None if it is left."""
+    this.frame.names = dict(before)
+    with this.deeper():
+        try:
+            this.block(block)
+        except DeadError:
+            return None
+    return this.frame.names
+
+
+def _merge_names(
+    this: FunctionText,
+    then: dict[str, Value],
+    orelse: dict[str, Value],
+    middle: int,
+) -> set[str]:
+    """Bring the names of two branches together; return those that do not fit."""
+    merged: dict[str, Value] = {}
+    lost: set[str] = set()
+    tails: tuple[list[Any], list[Any]] = ([], [])
+    for name in sorted(then.keys() & orelse.keys()):  # the same text in every process
+        one, two = then[name], orelse[name]
+        if one is two or _same(one, two):
+            merged[name] = one
+            continue
+        try:
+            shape = join(shape_of(one), shape_of(two))
+        except NoColumnsError:
+            lost.add(name)  # refused if somebody reads it
+            continue
+        target = this.declare_variables(shape)
+        for value, tail in ((one, tails[0]), (two, tails[1])):
+            kept, this.lines = this.lines, []
+            with this.deeper():
+                this.assign(target, value, shape)
+            tail.extend(this.lines)
+            this.lines = kept
+        merged[name] = target
+    this.lines[middle:middle] = tails[0]
+    this.lines += tails[1]
+    this.frame.names = merged
+    return lost
+
+
+def translate_try(this: FunctionText, one: ir.Try) -> None:
+    """Run the body. Where Python raises, the handler runs, or the text gives up.
+
+    A handler is put where a division may fail, if it takes that error. Both ways end
+    with a `break` out of a loop that is gone through once.
+    """
+    if one.final or one.groups:
+        this.refuse("has a finally or an except*")
+    handler = _find_handler(this, one)
+    if handler is None:
+        this.block(one.body)
+        this.block(one.orelse)
+        return
+    outer = this.catching
+    caught = Catching(handler, len(this.loops), this.frame)
+    this.emit("while True:")
+    head = len(this.lines)
+    this.catching = caught
+    with this.deeper():
+        try:
+            this.block(one.body)
+            this.catching = outer
+            this.block(one.orelse)
+            _leave_try(this, caught)
+        except DeadError:
+            pass
+        finally:
+            this.catching = outer
+    if not caught.ends:
+        raise DeadError
+    _join_ends(this, caught.ends)
+    fill_branches(this, head)
+
+
+def _find_handler(this: FunctionText, one: ir.Try) -> ir.Block | None:
+    """Return the handler of a division by zero, if it is known."""
+    inside = (one.body, *(h.body for h in one.handlers), one.orelse)
+    if any(
+        isinstance(i, ir.Break | ir.Continue | ir.Raise)
+        for block in inside
+        for i in ir.walk(block)
+    ):
+        return None
+    first = one.handlers[0]
+    if first.name is not None or len(first.head) > 1:
+        return None
+    if first.type is None:
+        return first.body
+    match first.head:
+        case (ir.LoadName(name=name, scope="global"),):
+            found = this.frame.scope.get(name, getattr(builtins, name, None))
+            if found in (ZeroDivisionError, ArithmeticError, Exception):
+                return first.body
+    return None
+
+
+def go_on_in_handler(this: FunctionText, wrong: str) -> bool:
+    """Go on in the handler of a `try` if something holds; tell whether there is one."""
+    caught = this.catching
+    usable = caught is not None and caught.frame is this.frame
+    if caught is None or not usable or len(this.loops) != caught.loops:
+        return False
+    this.emit(f"if {wrong}:")
+    names, this.catching = this.frame.names, None
+    this.frame.names = dict(names)
+    try:
+        with this.deeper():
+            this.block(caught.handler)
+            _leave_try(this, caught)
+    except DeadError:
+        pass
+    finally:
+        this.frame.names, this.catching = names, caught
+    return True
+
+
+def _leave_try(this: FunctionText, caught: Catching) -> None:
+    """Leave a `try` here, with the names as they are."""
+    line = _BreakLine("break")
+    caught.ends.append(_End(line, this.depth, dict(this.frame.names)))
+    this.emit(line)
+
+
+def _join_ends(this: FunctionText, ends: list[_End]) -> None:
+    """Bring the names of all ends of a `try` together."""
+    merged: dict[str, Value] = {}
+    common = set.intersection(*(set(end.names) for end in ends))
+    for name in sorted(common):
+        values = [end.names[name] for end in ends]
+        if all(v is values[0] or _same(v, values[0]) for v in values):
+            merged[name] = values[0]
+            continue
+        try:
+            shape = shape_of(values[0])
+            for value in values[1:]:
+                shape = join(shape, shape_of(value))
+        except NoColumnsError:
+            continue  # refused if somebody reads it
+        target = merged[name] = this.declare_variables(shape)
+        for value, end in zip(values, ends, strict=True):
+            _assign_at(this, end, target, value, shape)
+    this.frame.names = merged
+
+
+def _assign_at(
+    this: FunctionText, end: _End, target: Value, value: Value, shape: Shape
+) -> None:
+    kept, this.lines = this.lines, []
+    depth, this.depth = this.depth, end.depth
+    this.assign(target, value, shape)
+    made, this.lines, this.depth = this.lines, kept, depth
+    place = next(n for n, (_, line) in enumerate(kept) if line is end.line)
+    kept[place:place] = made
+
+
+def _names_in(block: ir.Block) -> set[str]:
+    """Return all names that instructions mention."""
+    found: set[str] = set()
+    for one in ir.walk(block):
+        for own in vars(one).values():
+            found.update(_texts_in(own))
+    return found
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case ir.Argument(value=name):
+            yield name
+        case tuple():
+            for one in value:
+                if not isinstance(one, ir.Instruction):
+                    yield from _texts_in(one)
+
+
+def _same(one: Value, two: Value) -> bool:
+    """Tell whether two values are one and the same, wherever they stand."""
+    match one, two:
+        case Known(value=a), Known(value=b):
+            return type(a) is type(b) and a is b
+        case Scalar(), Scalar():
+            return one.kinds == two.kinds and one.texts == two.texts
+    return False

@@ -1,0 +1,211 @@
+"""Attributes and elements of values, in the text of a kernel."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+import types
+from typing import TYPE_CHECKING, Any
+
+from anabranch.compiler.columns import times
+from anabranch.compiler.columns.arithmetic import (
+    kinds_in,
+)
+from anabranch.compiler.columns.values import (
+    Bound,
+    Group,
+    Items,
+    Known,
+    RecordValue,
+    Scalar,
+    Value,
+    describe,
+    is_enum_type,
+    is_record_type,
+    kind_of_known,
+    parts_of,
+    rebuild,
+)
+from anabranch.plan.column_kernels import TIMES
+
+if TYPE_CHECKING:
+    from anabranch.compiler.columns.translate import FunctionText
+
+_MOST_LOOKED_UP = 32
+
+
+def read_attribute(this: FunctionText, value: Value, name: str) -> Value:  # noqa: C901, PLR0911, PLR0912 - a table
+    match value:
+        case RecordValue(type=kind, values=values):
+            if name in kind._fields:
+                place: int = kind._fields.index(name)
+                return values[place]
+            found = vars(kind).get(name)
+            if isinstance(found, property) and found.fget is not None:
+                return this.call(Known(found.fget), [value], {})
+            if name == "_replace" or isinstance(found, types.FunctionType):
+                return Bound(value, name)
+            if kind_of_known(found) is not None:
+                return Known(found)
+            this.refuse(f"reads .{name} of {kind.__name__}")
+        case Known(value=types.ModuleType() as module):
+            if not hasattr(module, name):
+                this.refuse(f"reads .{name} of {module.__name__}")
+            return Known(getattr(module, name))
+        case Known(value=known) if is_record_type(type(known)):
+            if name in known._fields:
+                return Known(getattr(known, name))
+        case Known(value=known) if type(known) is dict:
+            return Bound(value, name)
+        case Group(is_list=True) if name == "append":
+            return Bound(value, name)
+        case Known(value=types.FunctionType() | type() as known):
+            return _read_member(this, known, name)
+        case Scalar(kinds=("enum",), type=kind):
+            return _read_enum_attribute(this, value, kind, name)
+        case Known(value=known) if is_enum_type(type(known)):
+            return this.fold_any(getattr, known, name)
+        case Scalar() | Known() if {*kinds_in(value)} & {*TIMES}:
+            if isinstance(value, Known):
+                found = getattr(value.value, name, None)
+                if kind_of_known(found) is not None:
+                    return Known(found)
+            read = times.read(this, value, name)
+            return Bound(value, name) if read is None else read
+        case Scalar() | Known() if this.string_kind(value) or isinstance(value, Scalar):
+            return Bound(value, name)
+    return this.refuse(f"reads .{name} of a {describe(value)}")
+
+
+def _read_member(this: FunctionText, known: Any, name: str) -> Value:
+    """Return an attribute of a class: a member of an Enum, or a constant."""
+    found = getattr(known, name, None)
+    if isinstance(known, type) and kind_of_known(found) is not None:
+        return Known(found)
+    if known in (dt.datetime, dt.date, dt.timedelta) and found is not None:
+        return Known(found)
+    return this.refuse(f"reads .{name} of {known.__name__}")
+
+
+def _read_enum_attribute(
+    this: FunctionText, value: Value, kind: Any, name: str
+) -> Value:
+    """Return the name or the value of a member of an Enum."""
+    if name not in ("name", "value"):
+        this.refuse(f"reads .{name} of {kind.__name__}")
+    gives = {kind_of_known(getattr(member, name)) for member in kind}
+    if len(gives) != 1 or None in gives or "none" in gives:
+        this.refuse(f"reads values of several types of {kind.__name__}")
+    (found,) = gives
+    assert found is not None  # noqa: S101 - see above
+    return this.look_up(f"s.{name}", found, value)
+
+
+def read_element(this: FunctionText, value: Value, index: Value) -> Value:  # noqa: C901, PLR0911 - a table
+    match value, index:
+        case Items(), _:
+            return read_item_at(this, value, index)
+        case (Scalar(), Known(value=int() as at)) if this.string_kind(value) == "str":
+            return this.look_up(f"s[{at}]", "str", value)
+        case (Scalar(), Known(value=int() as at)) if this.string_kind(value):
+            return this.look_up(f"s[{at}]", "int", value)
+        case (Scalar(), Known(value=slice() as cut)) if kind := this.string_kind(value):
+            bounds = (cut.start, cut.stop, cut.step)
+            if all(type(bound) in (int, type(None)) for bound in bounds):
+                texts = ["" if bound is None else repr(bound) for bound in bounds]
+                return this.look_up(f"s[{':'.join(texts)}]", kind, value)
+        case (Known(value=str() | bytes() as known), Known(value=at)):
+            return this.fold_any(operator.getitem, known, at)
+        case (Known(value=known), _) if type(known) in (dict, list, tuple):
+            return _read_table(this, known, index)
+        case Group(values=parts), Scalar():
+            known = [part.value for part in parts if isinstance(part, Known)]
+            if len(known) == len(parts):
+                return _read_table(this, known, index)
+        case _, Known(value=int() as at):
+            values = parts_of(value)
+            if not -len(values) <= at < len(values):
+                this.give_up()
+            return values[at]
+    return this.refuse(f"reads an element of a {describe(value)}")
+
+
+def _read_table(this: FunctionText, table: Any, index: Value) -> Value:
+    """Return an element of a table of the program."""
+    if isinstance(index, Known):
+        return this.fold_any(operator.getitem, table, index.value)
+    kinds = kinds_in(index)
+    pairs = table.items() if type(table) is dict else enumerate(table)
+    found = [(key, value) for key, value in pairs]
+    gives = {kind_of_known(value) for _, value in found}
+    if len(gives) != 1 or None in gives or "none" in gives:
+        this.refuse("reads a table with values of several types")
+    (kind,) = gives
+    assert kind is not None  # noqa: S101 - see above
+    if type(table) is dict and kinds == ("str",):
+        return this.look_up("d[s]", kind, index, tuple(found))
+    if type(table) is not dict:
+        found += [(n - len(table), value) for n, value in found]
+    if kinds != ("int",) or any(type(key) is not int for key, _ in found):
+        this.refuse(f"looks up a {describe(index)} in a table")
+    if len(found) > _MOST_LOOKED_UP:
+        this.refuse(f"looks up a number in a table of {len(found)}")
+    made = this.module.new("v")
+    for number, (key, value) in enumerate(found):
+        this.emit(f"{'el' * bool(number)}if {this.text(index)} == {key}:")
+        this.lines.append((this.depth + 1, f"{made} = {this.text(Known(value))}"))
+    this.emit("else:")
+    this.lines.append((this.depth + 1, "FAIL"))
+    return Scalar((kind,), made)
+
+
+def call_table_method(
+    this: FunctionText, table: dict[Any, Any], name: str, args: list[Value]
+) -> Value:
+    """Translate a call of a method of a dict of the program."""
+    if name in ("keys", "values", "items") and not args:
+        return Known(tuple(getattr(table, name)()))
+    if name != "get" or not 1 <= len(args) <= 2:  # noqa: PLR2004
+        this.refuse(f"calls .{name} of a dict")
+    key, default = args[0], (args[1] if len(args) > 1 else Known(None))
+    if isinstance(key, Known) and isinstance(default, Known):
+        return this.fold_any(table.get, key.value, default.value)
+    gives = {kind_of_known(value) for value in table.values()}
+    if kinds_in(key) != ("str",) or len(gives) != 1 or None in gives:
+        this.refuse(f"looks up a {describe(key)} in a table")
+    (kind,) = gives
+    assert kind is not None  # noqa: S101 - see above
+    if kinds_in(default) != (kind,) or not isinstance(default, Known):
+        this.refuse("looks something up with a default of another type")
+    return this.look_up(f"d.get(s, {default.value!r})", kind, key, tuple(table.items()))
+
+
+def read_item_at(this: FunctionText, items: Items, index: Value) -> Value:
+    if isinstance(index, Known) and type(index.value) is int:
+        at = index.value
+        if at >= 0:
+            this.check(f"{items.count} <= {at}")
+            return read_item(items, str(at))
+        this.check(f"{items.count} < {-at}")
+        return read_item(items, f"({items.count} - {-at})")
+    if not isinstance(index, Scalar):
+        this.refuse("takes a part of a window")
+    whole = this.text(this.whole(index))
+    this.check(f"({whole} >= {items.count}) or ({whole} < -{items.count})")
+    at_text = this.variable(
+        "int", f"({whole} if {whole} >= 0 else {whole} + {items.count})"
+    )
+    return read_item(items, at_text.text)
+
+
+def read_item(items: Items, at: str) -> Value:
+    place = f"({items.first} + {at})"
+    columns = [_at(column, place) for column in items.columns]
+    return rebuild(items.shape, iter(columns))
+
+
+def _at(column: Scalar, place: str) -> Scalar:
+    """Return the value of a column at a place."""
+    text = column.text.replace("{at}", place)
+    parts = tuple(part.replace("{at}", place) for part in column.parts)
+    return Scalar(column.kinds, text, None, parts, column.type)
