@@ -10,7 +10,7 @@ PACKAGES := chromium postgresql prometheus
 # Without compiled modules, each process of the tests would compile hundreds anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all packages lint bench docs java clean
+.PHONY: help demo test tests test-all packages lint bench docs java clean
 
 help:  ## Show what can be typed here
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -20,7 +20,10 @@ demo: $(READY) java  ## Explain the finance program, run it on Spark, show the r
 	$(BIN)/anabranch explain apps/finance.py
 	$(BIN)/anabranch run apps/finance.py
 
-test: $(READY) java lint  ## Check everything, as CI does
+test: $(READY) java  ## Check everything, as CI does
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint tests
+
+tests: $(READY)
 	$(BIN)/pytest -n 3 --durations=10 --durations-min=2
 
 test-all: $(READY) java lint packages  ## Check everything and leave nothing out: long tests, browser, servers

@@ -34,8 +34,9 @@ os.environ.setdefault("AWS_ACCESS_KEY_ID", "testing")
 os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "testing")
 
 # A busy machine is slow; how long a test takes says nothing about what it tests.
-settings.register_profile("anabranch", deadline=None)
-settings.load_profile("anabranch")
+# Quick runs take a share of what is generated, `--all` takes as much as Hypothesis does.
+settings.register_profile("anabranch", deadline=None, max_examples=30)
+settings.register_profile("all", deadline=None)
 
 
 def pytest_addoption(parser):
@@ -48,6 +49,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     needs.configure(config)
+    settings.load_profile("all" if config.getoption("--all") else "anabranch")
 
 
 @pytest.hookimpl(wrapper=True)

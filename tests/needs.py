@@ -80,6 +80,14 @@ def quick(count: int, cases: Iterable[Any]) -> list[Any]:
     ]
 
 
+def quick_rows(count: int, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Return rows of values of which only the first so many run without `--all`."""
+    return [
+        pytest.param(*row, marks=() if number < count else pytest.mark.long)
+        for number, row in enumerate(rows)
+    ]
+
+
 def count_examples(quick: int, everything: int) -> int:
     """Return how many examples a generated test has: more of them with `--all`."""
     return everything if _run.everything else quick

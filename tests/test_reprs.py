@@ -58,8 +58,8 @@ def test_a_compilation_and_a_job_are_shown_by_what_is_parallel():
     assert "<Job finished, 3 operators, 0 of them parallel>" == repr(job)
 
 
-def test_what_holds_a_million_numbers_is_shown_in_a_line():
-    numbers = ab.from_iterable(list(range(1_000_000)))
+def test_what_holds_many_numbers_is_shown_in_a_line():
+    numbers = ab.from_iterable(list(range(100_000)))
     sink = numbers.map(abs).to_list()
     ab.run(numbers.to_list(), on="sequential")
     compilation = ab.compile(sink)

@@ -78,6 +78,7 @@ def test_real_authors_with_five_in_a_row_are_the_known_two(event_patterns, data)
     assert [("kaitlynrosati", 5), ("rossj987", 6)] == found
 
 
+@pytest.mark.long
 def test_real_authors_with_five_alike_are_those_by_author(event_patterns, data):
     path = data / "tweets" / "airline_stream.csv"
     rows = rows_of(path)

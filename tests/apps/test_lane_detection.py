@@ -51,6 +51,7 @@ def test_frames_are_worked_on_at_once(lane_detection):
     assert [("detect",)] == [region.operators for region in plan.regions]
 
 
+@pytest.mark.long
 def test_lanes_of_a_film_are_those_that_people_saw(lane_detection, data):
     """
     Within twice the spread of most people, on 95% of the frames, for every place.

@@ -114,6 +114,7 @@ def test_there_are_22_operators_with_three_barriers(lois, sample):
     )
 
 
+@pytest.mark.long
 def test_real_showers_are_those_of_obspy(lois, data):
     folder = data / "multichannel"
     wanted = json.loads((folder / "expected.json").read_text())["plain3"]
@@ -127,6 +128,7 @@ def test_real_showers_are_those_of_obspy(lois, data):
     )
 
 
+@pytest.mark.long
 def test_real_ratios_of_a_station_are_those_of_obspy(lois, data):
     folder = data / "multichannel"
     wanted = signal(folder / "expected_recstalta_UH1.csv")[1]

@@ -102,6 +102,7 @@ def test_there_are_58_operators_of_the_kinds_in_the_paper(vwap, sample):
     )
 
 
+@pytest.mark.long
 def test_real_bargains_of_100_trades_are_those_of_duckdb(vwap, data):
     folder = data / "trades_quotes"
     (sink,) = vwap.program(folder / "trades.csv", folder / "quotes.csv", [100])

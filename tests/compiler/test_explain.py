@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from anabranch.compiler.explain import explain
 from anabranch.compiler.make_plan import make_plan
 from anabranch.graph.traits import Evidence
+from tests import needs
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
 
@@ -57,7 +58,7 @@ def test_fixed_rates_are_told_where_they_matter():
     assert "a, b, c: runs as python (not numeric: a: " in " ".join(text.split())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=needs.count_examples(20, 60), deadline=None)
 @given(programs())
 def test_every_operator_is_told_of_and_no_line_is_too_long(made):
     graph, traits = made

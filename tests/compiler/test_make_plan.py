@@ -9,13 +9,16 @@ from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import order_regions
 from anabranch.compiler.regions import Formed, find_regions
 from anabranch.plan.integrity import check
+from tests import needs
 from tests.compiler.brute import unchained, violations
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
 
 TARGETS = st.builds(Target, batched=st.booleans(), parallel_ends=st.booleans())
 THOROUGH = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=needs.count_examples(60, 300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 

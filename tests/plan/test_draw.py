@@ -10,6 +10,7 @@ import anabranch as ab
 from anabranch.compiler.make_plan import make_plan
 from anabranch.graph.graph import Graph
 from anabranch.plan.draw import draw_svg, lay_out
+from tests import needs
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
 from tests.programs.generate import program as whole_program
@@ -47,7 +48,7 @@ def test_names_are_escaped():
     assert "<&>" in words(draw_svg(Graph(tuple(ops)), plan))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=needs.count_examples(20, 60), deadline=None)
 @given(programs())
 def test_no_two_boxes_overlap_and_all_are_on_the_paper(made):
     graph, traits = made
@@ -84,7 +85,7 @@ def test_a_source_stands_next_to_its_consumer():
     assert 2 == lay_out(graph, {}, {None: 60.0}).layer_of["two"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=needs.count_examples(20, 50), deadline=None)
 @given(programs())
 def test_no_operator_lies_in_the_area_of_a_region_that_it_is_not_in(made):
     graph, traits = made

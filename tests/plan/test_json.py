@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from anabranch.compiler.make_plan import make_plan
 from anabranch.errors import PlanError
 from anabranch.plan.json import from_dict, from_json, to_dict, to_json
+from tests import needs
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=needs.count_examples(20, 50), deadline=None)
 @given(programs())
 def test_a_plan_survives_the_way_through_json(made):
     plan = make_plan(*made)

@@ -15,6 +15,7 @@ from anabranch.language.drafts import build_graph
 from anabranch.runtime.compiled.program import TieredProgram, choice_of, make_program
 from anabranch.runtime.positions import positions_of
 from anabranch.runtime.program import Program
+from tests import needs
 from tests.programs import numeric
 
 
@@ -66,7 +67,7 @@ def run(program, values, start):
     return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=needs.count_examples(50, 150), deadline=None)
 @given(numeric.steps, numeric.items, st.lists(st.integers(0, 60), max_size=5))
 def test_items_order_states_and_errors_are_the_same(names, values, cuts):
     plain, tiered = both(names)
@@ -84,7 +85,7 @@ def test_items_order_states_and_errors_are_the_same(names, values, cuts):
         assert states_of(plain) == states_of(tiered)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=needs.count_examples(20, 60), deadline=None)
 @given(numeric.steps, numeric.items, st.lists(st.integers(0, 60), max_size=3))
 def test_items_that_fail_are_the_same(names, values, cuts):
     lost, ours_lost = [], []
@@ -99,7 +100,7 @@ def test_items_that_fail_are_the_same(names, values, cuts):
         assert sorted(told) == sorted((f.operator, repr(f.item)) for f in ours_lost)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=needs.count_examples(30, 100), deadline=None)
 @given(
     st.lists(st.sampled_from(["double", "filter", "in Python", "pairs"]), max_size=3),
     st.lists(st.sampled_from([0.0, 1.0, 4.0]), min_size=8, max_size=40),

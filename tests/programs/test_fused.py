@@ -19,6 +19,7 @@ from anabranch.operators.windows import Aggregate
 from anabranch.runtime import program as fused
 from anabranch.runtime.failures import policy
 from anabranch.runtime.positions import positions_of
+from tests import needs
 from tests.programs.generate import (
     Program,
     first_difference,
@@ -70,7 +71,7 @@ def run_fused(generated: Program) -> list[list[Any]]:
 
 @pytest.mark.parametrize("failing", [False, True], ids=["", "failing"])
 def test_a_fused_program_gives_what_the_interpreter_gives(failing):
-    for seed in range(100):
+    for seed in range(needs.count_examples(35, 100)):
         generated = program(seed, failing=failing)
         expected, actual = run_sequential(generated), run_fused(generated)
 
@@ -84,7 +85,7 @@ def test_what_leaves_a_fused_program_has_ascending_positions():
     Even with all the numbers left out that cannot make a difference.
     """
     compared = 0
-    for seed in range(100):
+    for seed in range(needs.count_examples(35, 100)):
         graph = build_graph(program(seed).build())
         prolific = {op.name for op in graph if may_give_several(op.kind)}
         positions = positions_of(graph, frozenset(prolific))

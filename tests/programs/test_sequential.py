@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from anabranch.language.drafts import build_graph
+from tests import needs
 from tests.programs.breadth_first import run_breadth_first
 from tests.programs.generate import (
     Program,
@@ -30,19 +31,23 @@ def assert_both_agree(generated: Program) -> None:
         assert difference is None, f"{name}: {difference}\n\n{generated}"
 
 
-@pytest.mark.parametrize("start", range(0, 400, 50))
+@pytest.mark.parametrize("start", needs.quick(3, range(0, 400, 50)))
 def test_position_order_is_depth_first_order(start):
     for seed in range(start, start + 50):
         assert_both_agree(program(seed))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=needs.count_examples(20, 60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(programs())
 def test_position_order_is_depth_first_order_on_shrinkable_programs(generated):
     assert_both_agree(generated)
 
 
-@pytest.mark.parametrize("start", range(0, 300, 100))
+@pytest.mark.parametrize("start", needs.quick(2, range(0, 300, 50)))
 def test_what_follows_a_clock_is_in_the_order_of_time_and_key(start):
-    for seed in range(start, start + 100):
+    for seed in range(start, start + 50):
         assert_both_agree(program(seed, timed=True))

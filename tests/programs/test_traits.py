@@ -14,6 +14,7 @@ from anabranch.operators.blocks import Block
 from anabranch.operators.sources import FromIterable
 from anabranch.python.analyze import analyze
 from anabranch.runtime.interpreter import Interpreter
+from tests import needs
 from tests.programs.generate import program
 
 
@@ -47,7 +48,7 @@ def counted(graph: Graph) -> Counting:
 
 
 def test_no_operator_gives_more_or_less_than_its_push_range():
-    for seed in range(60):
+    for seed in range(needs.count_examples(20, 60)):
         generated = program(seed)
         graph = build_graph(generated.build())
         traits = analyze(graph)

@@ -567,7 +567,7 @@ def wrapped(touch, wrappings):
 
 
 @settings(
-    max_examples=needs.count_examples(60, 200),
+    max_examples=needs.count_examples(25, 200),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

@@ -15,6 +15,7 @@ from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import FromIterable, Generate, ReadFiles
 from anabranch.runtime.failures import stop
+from tests import needs
 from tests.connectors.files.kinds import Point, Trade
 
 T = TypeVar("T")
@@ -292,7 +293,7 @@ fields = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=needs.count_examples(50, 150), deadline=None)
 @given(st.lists(st.lists(fields, min_size=3, max_size=3), max_size=6), st.booleans())
 def test_any_text_is_read_alike(tmp_path_factory, rows, ended):
     path = tmp_path_factory.mktemp("any") / "t.csv"

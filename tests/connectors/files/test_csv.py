@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from anabranch.connectors.files.csv import CsvParser, Header, header_of
 from anabranch.connectors.files.rows import Position
 from anabranch.errors import InputError
+from tests import needs
 from tests.connectors.files.kinds import Point, Trade
 
 
@@ -261,7 +262,7 @@ def test_the_next_position_counts_rows_and_lines():
     assert [Position(12, 24)] == ends
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=needs.count_examples(30, 100), deadline=None)
 @given(
     rows=st.lists(
         st.tuples(
@@ -301,7 +302,7 @@ def fields_by_arrow(data, width):
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=needs.count_examples(50, 200), deadline=None)
 @given(
     rows=st.lists(
         st.tuples(st.text('ab" \n', max_size=4), st.text('ab"', max_size=4)),

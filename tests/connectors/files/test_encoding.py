@@ -16,6 +16,7 @@ from anabranch.connectors.files.writer import open_writer
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteFiles
+from tests import needs
 
 
 class Record(NamedTuple):
@@ -41,7 +42,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=needs.count_examples(50, 150), deadline=None)
 @given(records=RECORDS)
 def test_csv_reads_back_as_it_was(records):
     """
@@ -55,7 +56,7 @@ def test_csv_reads_back_as_it_was(records):
     assert list(map(repr, records)) == list(map(repr, back))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=needs.count_examples(30, 100), deadline=None)
 @given(records=RECORDS)
 def test_jsonl_reads_back_as_it_was(records):
     parser = JsonParser(Record, "f.jsonl")
@@ -74,7 +75,7 @@ def test_parquet_reads_back_as_it_was():
     assert [record._asdict() for record in records] == rows
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=needs.count_examples(20, 50), deadline=None)
 @given(records=RECORDS)
 def test_parts_are_the_bytes_of_a_writer(tmp_path_factory, records):
     """

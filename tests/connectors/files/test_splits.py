@@ -16,6 +16,7 @@ from anabranch.connectors.files.splits import (
     split_points,
 )
 from anabranch.operators.sources import ReadFiles
+from tests import needs
 
 CSV = RowFormat(quoted=True)
 
@@ -124,7 +125,7 @@ WELL_FORMED = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=needs.count_examples(100, 300), deadline=None)
 @given(data=CONTENT, size=st.integers(1, 20))
 def test_pieces_of_any_content_hold_the_rows_of_the_whole(data, size):
     """
@@ -138,7 +139,7 @@ def test_pieces_of_any_content_hold_the_rows_of_the_whole(data, size):
     assert len(rows_by_hand(data)) == sum(count_rows(p, CSV) for p in cut)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=needs.count_examples(30, 100), deadline=None)
 @given(
     rows=WELL_FORMED,
     end=st.sampled_from(["\n", "\r\n"]),

@@ -13,6 +13,7 @@ from anabranch.connectors.files import chunks
 from anabranch.errors import OperatorError
 from anabranch.runtime.batch import TableItems
 from anabranch.runtime.columns import column_part
+from tests import needs
 from tests.engines.trades import (
     Trade,
     ever_larger,
@@ -127,7 +128,7 @@ def make_trades(count, volume=None):
     ]
 
 
-@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("degree", needs.quick(1, [2, 1]))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_items_are_those_of_one_thread(name, degree):
     trades = make_trades(20_000)
@@ -166,7 +167,7 @@ class WatchedItems(TableItems):
         return super().__iter__()
 
 
-@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("degree", needs.quick(1, [2, 1]))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_from_file_to_file_the_bytes_are_those_of_one_thread(name, degree, tmp_path):
     source = tmp_path / "trades.csv"
@@ -240,7 +241,7 @@ def test_a_table_is_written_as_its_items_would_be(tmp_path):
     assert [t._asdict() for t in trades if t.volume > 3] == found
 
 
-@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("degree", needs.quick(1, [2, 1]))
 @pytest.mark.parametrize("name", GRAPHS)
 def test_streams_that_part_and_meet_run_in_columns(name, degree):
     trades = make_trades(12_000)

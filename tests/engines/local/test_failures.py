@@ -249,7 +249,7 @@ def one_thread(program):
     return None, [sink.items for sink in sinks]
 
 
-@pytest.mark.parametrize("seed", needs.quick(20, range(60)))
+@pytest.mark.parametrize("seed", needs.quick(8, range(60)))
 def test_any_program_fails_as_one_thread_does(seed, monkeypatch):
     """
     Sinks that the failed operator does not lead to may be ahead of it, never behind.

@@ -11,6 +11,13 @@ from anabranch.engines.local import interpreter_settings as garbage
 from anabranch.engines.local.interpreter_settings import RARER, GarbageWatch
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _a_small_heap():
+    """Keep what other tests have left out of every look: it takes most of the time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def as_before():
     before, callbacks = gc.get_threshold(), list(gc.callbacks)

@@ -12,6 +12,7 @@ from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
 from anabranch.engines.local.state import count_begun_items, first_states
 from anabranch.job import compile_sinks
+from tests import needs
 from tests.engines.blocks import add, pairs, spread, triples
 
 STEPS = {
@@ -41,7 +42,7 @@ def expected(names, items):
     return sink.items
 
 
-@settings(max_examples=60)
+@settings(max_examples=needs.count_examples(20, 60))
 @given(steps, st.integers(0, 200), st.integers(1, 4))
 def test_any_degree_gives_the_sequential_result(names, count, degree):
     sink = program(names, range(count))
@@ -51,7 +52,7 @@ def test_any_degree_gives_the_sequential_result(names, count, degree):
     assert expected(names, range(count)) == sink.items
 
 
-@settings(max_examples=25)
+@settings(max_examples=needs.count_examples(8, 25))
 @given(steps, st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_a_begun_group_survives_changes_of_degree(names, degrees):
     gates = [threading.Event() for _ in degrees]

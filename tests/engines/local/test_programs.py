@@ -18,7 +18,7 @@ from tests.engines.local.shaking import (
 from tests.programs.generate import assert_same, program
 
 
-@pytest.mark.parametrize("seed", needs.quick(20, range(60)))
+@pytest.mark.parametrize("seed", needs.quick(8, range(60)))
 def test_any_ports_and_degrees_give_the_sequential_result(seed):
     rng = random.Random(seed)
 
@@ -28,7 +28,7 @@ def test_any_ports_and_degrees_give_the_sequential_result(seed):
     assert_same(program(seed), run)
 
 
-@pytest.mark.parametrize("seed", needs.quick(12, range(1000, 1030)))
+@pytest.mark.parametrize("seed", needs.quick(5, range(1000, 1030)))
 def test_threads_that_stumble_give_the_sequential_result(seed, monkeypatch):
     rng = random.Random(seed)
     stumble(monkeypatch, seed)
@@ -39,7 +39,7 @@ def test_threads_that_stumble_give_the_sequential_result(seed, monkeypatch):
     assert_same(program(seed), run)
 
 
-@pytest.mark.parametrize("seed", needs.quick(12, range(2000, 2030)))
+@pytest.mark.parametrize("seed", needs.quick(5, range(2000, 2030)))
 def test_changes_while_it_runs_give_the_sequential_result(seed, monkeypatch):
     rng = random.Random(seed)
     stumble(monkeypatch, seed)
@@ -52,7 +52,7 @@ def test_changes_while_it_runs_give_the_sequential_result(seed, monkeypatch):
     assert_same(program(seed), run)
 
 
-@pytest.mark.parametrize("seed", needs.quick(15, range(3000, 3040)))
+@pytest.mark.parametrize("seed", needs.quick(6, range(3000, 3040)))
 def test_what_follows_a_clock_gives_the_sequential_result(seed, monkeypatch):
     rng = random.Random(seed)
     if seed % 2:

@@ -16,6 +16,7 @@ import anabranch as ab
 from anabranch.epochs.checkpoint import directory as upkeep
 from anabranch.epochs.state.store import close_buckets
 from anabranch.errors import CheckpointError
+from tests import needs
 from tests.engines.spark.imitation import Cluster, Killed, imitated
 from tests.engines.spark.test_attempts import won
 
@@ -85,7 +86,7 @@ def flip(path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["committed", "half-published", "delivered"])
-@pytest.mark.parametrize("forget", [False, True])
+@pytest.mark.parametrize("forget", needs.quick(1, [True, False]))
 def test_a_damaged_record_sends_the_job_back_one_epoch(job, place, forget):
     """
     Its states may be on this host, or have to be restored.
@@ -124,7 +125,7 @@ def test_a_damaged_list_of_parts_is_named(job):
         job.run()
 
 
-@pytest.mark.parametrize("epoch", [1, 3])
+@pytest.mark.parametrize("epoch", needs.quick(1, [3, 1]))
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_damaged_part_is_named(job, epoch, cut):
     job.run(kill=("delivered", 3))

@@ -13,6 +13,7 @@ import anabranch as ab
 from anabranch.engines.spark.loop import Epochs
 from anabranch.epochs.checkpoint import directory
 from anabranch.epochs.checkpoint.contents import Contents
+from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated
 
 ROWS, EPOCH_ITEMS = 180, 30
@@ -92,7 +93,7 @@ def test_without_a_checkpoint_the_parts_come_from_the_host(
     assert FITTING == buckets
 
 
-@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("hosts", needs.quick(1, [3, 1]))
 def test_with_a_checkpoint_they_come_from_its_files(
     monkeypatch, tmp_path, buckets, hosts
 ):

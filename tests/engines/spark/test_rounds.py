@@ -11,6 +11,7 @@ import anabranch as ab
 from anabranch.engines.spark import rounds
 from anabranch.engines.spark.loop import Epochs
 from anabranch.errors import OperatorError
+from tests import needs
 from tests.engines.local.test_rounds import BODIES, halve, of_stream
 from tests.engines.spark.imitation import Cluster, Killed, imitated
 from tests.engines.spark.test_clocks import undisturbed
@@ -34,7 +35,7 @@ def imitation(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("epoch_items", "degree"),
-    [(7, 2), pytest.param(1000, 3, marks=pytest.mark.long), (50, 1)],
+    needs.quick_rows(1, [(7, 2), (1000, 3), (50, 1)]),
 )
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_rounds_give_what_one_thread_gives(body, epoch_items, degree, imitation):
@@ -105,7 +106,7 @@ def test_a_failure_in_a_round_is_that_of_one_thread(on, resilient, imitation):
             ab.run(out.to_list(), on=on, **degree)
 
 
-@pytest.mark.parametrize("round_", [1, 2, 3])
+@pytest.mark.parametrize("round_", needs.quick(1, [2, 1, 3]))
 def test_a_job_that_is_killed_in_its_rounds_runs_them_again(
     round_, monkeypatch, tmp_path
 ):

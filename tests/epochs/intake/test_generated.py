@@ -65,7 +65,7 @@ def test_a_range_behind_the_end_is_empty_and_tells_that_it_is_over():
     assert [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]] == given
 
 
-@pytest.mark.parametrize("n", needs.quick(2, [0, 21, 1, 19, 20]))
+@pytest.mark.parametrize("n", needs.quick(1, [21, 0, 1, 19, 20]))
 @pytest.mark.parametrize("degree", needs.quick(1, [3, 1]))
 def test_a_generator_ends_anywhere_within_an_epoch(n, degree):
     out = ab.generate(lambda: iter(range(n)), int).map(lambda i: i * i).to_list()

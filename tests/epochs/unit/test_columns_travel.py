@@ -13,6 +13,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.runtime.compiled.program import WHEN_VARIABLE
+from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated
 
 
@@ -107,7 +108,7 @@ def compare(monkeypatch, tmp_path):
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(
     ("degree", "epoch"),
-    [(1, 400), pytest.param(2, 97, marks=pytest.mark.long), (4, 250)],
+    needs.quick_rows(1, [(4, 250), (1, 400), (2, 97)]),
 )
 def test_rows_are_those_of_one_thread(program, degree, epoch, compare, tmp_path):
     source = write_rows(tmp_path / "rows.csv", 500, PLAIN, [])
@@ -116,7 +117,7 @@ def test_rows_are_those_of_one_thread(program, degree, epoch, compare, tmp_path)
 
 
 @pytest.mark.parametrize("program", ["filter", "scan", "window"])
-@pytest.mark.parametrize("epoch", [1, 7])
+@pytest.mark.parametrize("epoch", needs.quick(1, [7, 1]))
 def test_epochs_of_few_rows_give_the_same(program, epoch, compare, tmp_path):
     source = write_rows(tmp_path / "rows.csv", 25, PLAIN, [])
 

@@ -84,12 +84,12 @@ def test_a_diamond_is_no_cycle():
 
 def test_a_long_chain_is_no_trouble():
     """
-    Thousands of operators one behind the other, without recursion.
+    More operators than Python calls within each other, one behind the other, without recursion.
     """
 
     def program():
         stream = from_iterable([1])
-        for _ in range(3_000):
+        for _ in range(1_500):
             stream = stream.map(abs)
         return stream.to_list()
 
