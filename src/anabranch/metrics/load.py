@@ -285,7 +285,7 @@ class Observed:
     `arrivals` are items a second that came to the sources, in equal parts of the step;
     `backlog` is how many have arrived and wait. A `closed` program has sources that are
     read as fast as it can: then arrivals are what it could do. A step that was `alarmed`
-    ended early, since the load rose beyond what the program can do. `others_busy` is how many
+    ended early, since too many waited; its arrivals are those of all of it and of its end. `others_busy` is how many
     threads' time goes into what is not replicated, `others_s` what that is for an item.
     `stages` tells the latter for each thread, by the names of its operators. `on_core` is
     the share of the time at work that needs a core.

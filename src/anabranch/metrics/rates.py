@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,53 @@ def gain(before: Series, after: Series, sureness: float = 2.0) -> Gain:
         variance(series) / len(series) for series in (before, after) if len(series) > 1
     )
     return Gain(fmean(after) / base, sureness * error**0.5 / base)
+
+
+LOOKS = 20  # at what has arrived, in a control step
+FEW_LOOKS = 2  # that are no alarm, and tell no load
+STEP_PARTS = 4  # in which the load of a step is told
+
+
+class StepArrivals:
+    """Looks at what arrives within a control step, until it is over or too many wait.
+
+    The load comes in equal parts of the step. A step that was alarmed tells the load of
+    all of it, and that of its end: the highest from any look on, of two looks at least.
+
+    >>> step = StepArrivals(most_waiting=9)
+    >>> [step.look(*one) for one in ((0.0, 0, 0), (0.5, 5, 0), (1.0, 30, 0))]
+    [True, True, True]
+    >>> step.rates()
+    (10.0, 10.0, 50.0, 50.0)
+    >>> step.look(1.1, 45, waiting=12), step.alarmed, step.rates()
+    (False, True, (40.9, 66.7))
+    """
+
+    def __init__(self, most_waiting: float = math.inf) -> None:
+        self.alarmed = False
+        self._most = most_waiting
+        self._looks: list[tuple[float, int]] = []
+
+    def look(self, at_s: float, arrived: int, waiting: float) -> bool:
+        """Add a look; tell whether to go on."""
+        self._looks.append((at_s, arrived))
+        self.alarmed = len(self._looks) > FEW_LOOKS and waiting > self._most
+        return len(self._looks) <= LOOKS and not self.alarmed
+
+    def rates(self) -> tuple[float, ...]:
+        """Return the load in items a second."""
+        (first_s, first), (last_s, last) = self._looks[0], self._looks[-1]
+        if last_s <= first_s:
+            return (0.0,)
+        if self.alarmed:
+            early = self._looks[:-FEW_LOOKS]
+            of_late = max((last - count) / (last_s - at_s) for at_s, count in early)
+            return round((last - first) / (last_s - first_s), 1), round(of_late, 1)
+        ends_s = np.linspace(first_s, last_s, STEP_PARTS + 1)
+        at_s, counts = zip(*self._looks, strict=True)
+        known = np.interp(ends_s, at_s, counts).tolist()
+        part_s = (last_s - first_s) / STEP_PARTS
+        return tuple((b - a) / part_s for a, b in pairwise(known))
 
 
 RECENT_S = 2.0  # over which a load is measured

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from anabranch.control.goals import Latency
@@ -37,12 +39,48 @@ def test_the_degree_is_chosen_in_one_step():
 
 def test_a_backlog_needs_replicas_too():
     """
-    2,000 items in 5 s are work for 4 more.
+    All that wait are late: 150 items in half a second are work for 3 more than 6.
     """
-    (found,) = decide(step(600, backlog=2000, latency_s=0.5))
+    (found,) = decide(step(600, backlog=150, latency_s=0.5))
 
-    assert {"r0": 10} == found.degrees
-    assert "600 items a second of 10 ms each, and 2000 wait" in found.why
+    assert {"r0": 9} == found.degrees
+    assert "600 items a second of 10 ms each, and 150 wait" in found.why
+
+
+def test_many_that_wait_are_met_at_once_even_if_one_more_is_enough():
+    calm = step(260, degree=3)
+
+    assert [{"r0": 4}] == [d and d.degrees for d in decide(replace(calm, alarmed=True))]
+
+
+def test_a_load_of_the_last_30_seconds_keeps_its_replicas():
+    """300 items a second of 10 ms each need 4; then come 50, step by step."""
+    high = step(300, degree=4)
+    low = [step(50, degree=4)] * 36
+
+    found = decide(high, *low)
+
+    given = [(n, d.degrees) for n, d in enumerate(found) if d is not None]
+    assert [(30 + PATIENCE, {"r0": 1})] == given
+
+
+def test_what_gathers_before_a_region_does_not_count_as_fewer_items_for_it():
+    """Half of the items of a burst have not come to the region yet."""
+    calm = step(60, degree=1)
+    load = RegionLoad(1, 0.01, 100, per_item=0.5, operators=("work",))
+    burst = Observed(0.2, (100, 300), 40, latencies(0.05), {"r0": load}, alarmed=True)
+
+    *_, found = decide(calm, calm, burst)
+
+    assert "300 items a second" in found.why
+
+
+def test_a_region_behind_a_filter_gets_what_its_own_items_need():
+    """1 item in 100 of 3,000 a second comes to it: 30 of 10 ms are no work for two."""
+    load = RegionLoad(1, 0.01, 30, per_item=0.01)
+    seen = Observed(1.0, (3000.0,) * 4, 0, latencies(0.01), {"r0": load})
+
+    assert [None] * 3 == decide(seen, seen, seen)
 
 
 def test_a_load_that_rose_within_the_step_counts_as_it_is_now():
@@ -72,7 +110,7 @@ def test_replicas_are_given_back_when_they_have_not_been_needed_for_a_while():
 
 
 def test_a_backlog_is_caught_up_with_before_replicas_are_given_back():
-    late = step(100, degree=6, backlog=400, latency_s=0.6)
+    late = step(100, degree=6, backlog=150, latency_s=0.6)
 
     found = decide(*[late] * 10, *[step(100, degree=6)] * PATIENCE)
 
@@ -189,7 +227,7 @@ def test_every_region_gets_what_it_needs():
         "a": RegionLoad(1, 0.02, 50),
         "b": RegionLoad(1, 0.005, 50, per_item=2.0),
     }
-    seen = Observed(1.0, (200.0,) * 4, 300, latencies(0.5), loads)
+    seen = Observed(1.0, (200.0,) * 4, 50, latencies(0.5), loads)
 
     (found,) = decide(seen)
 

@@ -17,7 +17,9 @@ from anabranch.control.latency.reactive import regulate, why_unmet
 from anabranch.metrics.job_metrics import Adaptation, Journal, LatencyStep
 from anabranch.metrics.load import Observed
 
-ALARM = 1.3  # times what the program can do
+ALARM = 0.5  # of the bound: a wait that is not to be looked at until the step is over
+GROWN = 1.5  # times what waited already
+YOUNG = 10  # control steps at the start, each by a tenth longer than the one before
 UNHURRIED = 10  # control steps between two looks, where nothing can be changed
 
 
@@ -47,8 +49,8 @@ class LatencyActuator(Protocol):
     def epoch_items(self) -> int | None:
         """How many items an epoch admits; None where there are no epochs."""
 
-    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
-        """Watch the program for a control step, or until so many items arrive."""
+    def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
+        """Watch the program for a control step, or until more items wait."""
 
     def resize(self, degrees: Degrees, epoch_items: int | None) -> str | None:
         """Give regions so many replicas; return how that went, in words."""
@@ -87,7 +89,7 @@ class LatencyController:
         self._word = Word()  # of the regulator
         self._epochs = EpochMemory()
         self._closed = ClosedMemory()
-        self._alarm_per_s = math.inf
+        self._most_waiting = math.inf
         self._pending: PendingEffect | None = None
 
     @property
@@ -105,12 +107,11 @@ class LatencyController:
 
     def advance(self) -> bool:
         """Do one control step; tell whether the program still runs."""
-        step_s = self._goal.step_s * (UNHURRIED if self._without_choice() else 1)
-        seen = self._actuator.watch(step_s, self._alarm_per_s)
+        seen = self._actuator.watch(self._step_s(), self._most_waiting)
         self._tell_effect(seen)
         if seen is None:
             return False
-        self._alarm_per_s = _alarm_per_s(seen, self._goal)
+        self._most_waiting = _most_waiting(seen, self._goal)
         degrees = dict(self._actuator.degrees)
         self.looks += 1
         self._steps.append(self._describe(seen, degrees))
@@ -130,6 +131,15 @@ class LatencyController:
         noted = self.history.note(change)
         self._pending = PendingEffect(noted, self._describe_latency(seen), skip)
         return True
+
+    def _step_s(self) -> float:
+        """Return how long the next step is: short ones at first, when nothing is known."""
+        step_s = self._goal.step_s
+        if self._goal.policy == "reactive":
+            return step_s
+        if self._without_choice():
+            return UNHURRIED * step_s
+        return step_s * min(1.0, (self.looks + 1) / YOUNG)
 
     def _without_choice(self) -> bool:
         """Tell whether there is nothing to change: looking takes the core from items."""
@@ -201,10 +211,14 @@ class LatencyController:
         )
 
 
-def _alarm_per_s(seen: Observed, goal: Latency) -> float:
-    """Return the load that is not to be looked at until the step is over."""
+def _most_waiting(seen: Observed, goal: Latency) -> float:
+    """Return how many items may wait until that is looked at.
+
+    While a program catches up, only if there are even more than before.
+    """
     if goal.policy == "reactive" or seen.closed or not seen.regions:
         return math.inf
-    return ALARM * min(
+    capacity_per_s = min(
         load.capacity_per_s / max(load.per_item, 1e-9) for load in seen.regions.values()
     )
+    return max(ALARM * goal.bound_s * capacity_per_s, GROWN * seen.backlog)

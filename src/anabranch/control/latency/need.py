@@ -54,8 +54,19 @@ VARIABILITY = 0.5  # of arrivals and services, until it is known; 1 if all is ch
 MARGIN = 0.9  # of the bound, for what the model leaves out
 ENOUGH = 30  # items, to tell how variable a load is
 EVEN = 1.3
+RISEN = 1.25
 TELLING = 0.9
-CATCH_UP_S = 5.0  # how soon a backlog should be gone
+CATCH_UP_S = 5.0  # how soon a backlog should be gone, at the latest
+LEAST_CATCH_UP_S = 0.5  # and as soon as it can be
+
+
+def catch_up_s(goal: Latency) -> float:
+    """Return how soon a backlog should be gone: all that wait in it are late.
+
+    >>> catch_up_s(Latency(0.05)), catch_up_s(Latency(1.0))
+    (0.5, 2.0)
+    """
+    return min(CATCH_UP_S, max(LEAST_CATCH_UP_S, 2 * goal.bound_s))
 
 
 @dataclass(frozen=True)
@@ -174,7 +185,7 @@ def need_of(  # noqa: PLR0917 - a model has its inputs
     queue_s = seen.backlog * load.per_item * load.service_s / load.degree
     if queue_s > max(0.0, free_s) / 2:
         soon = math.ceil(
-            (rate + seen.backlog * load.per_item / CATCH_UP_S) * load.service_s
+            (rate + seen.backlog * load.per_item / catch_up_s(goal)) * load.service_s
         )
         if soon > degree:
             degree = min(max(degree, soon), max(helpful, degree))
@@ -189,10 +200,13 @@ def rate_of(load: RegionLoad, seen: Observed) -> float:
     >>> rate_of(load, Observed(1.0, (10, 10, 30, 30), backlog=0))
     30.0
     """
-    rate = seen.arrived_per_s
-    if seen.latest_per_s > 1.25 * rate:
-        rate = seen.latest_per_s
-    return rate * load.per_item
+    return load_of(seen) * load.per_item
+
+
+def load_of(seen: Observed) -> float:
+    """Return the load of a step: as of late, if it has clearly risen within it."""
+    latest = seen.latest_per_s
+    return latest if latest > RISEN * seen.arrived_per_s else seen.arrived_per_s
 
 
 def trim(degrees: Degrees, found: Mapping[str, Need]) -> dict[str, int]:

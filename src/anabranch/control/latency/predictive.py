@@ -4,9 +4,8 @@ Replicas are added as soon as the load or a backlog needs them. They are removed
 backlog is gone and fewer would have sufficed for several steps in a row. A replica that
 does not help is removed again, and not tried again until the cost of items changes.
 
-A burst is a load of more than twice the usual one that ends within a few control steps;
-one that stays becomes the usual load. For a stated time after a burst, the replicas that
-it would need are kept, since it may come again.
+For a stated time after a load, the replicas that it needs are kept, since it may come
+again: bursts and waves find what they needed the last time.
 
 The policy is a pure function: its memory goes in and comes out with each step.
 """
@@ -32,6 +31,7 @@ from anabranch.control.latency.need import (
     Need,
     Shares,
     Stance,
+    load_of,
     need_of,
     needs,
     trim,
@@ -39,54 +39,31 @@ from anabranch.control.latency.need import (
 )
 from anabranch.metrics.load import Observed
 
-HIGH = 2.0  # times the usual load
-BRIEF = 6  # control steps that a burst lasts at most
-KEPT = 30  # control steps for which room is kept for another one
-LEARNT = 0.3  # how much a step counts for the usual load
+KEPT_S = 30.0  # for which room is kept for a load that there was
+LEARNT = 0.3  # how much a step counts for what is known about a load
 
 
 @dataclass(frozen=True)
-class Bursts:
-    """The usual load; since when it is high, and how high; the last burst."""
+class Highs:
+    """The highest loads of late, each with its age: what came before may come again."""
 
-    usual: float | None = None
-    lasting: int = 0
-    high: float = 0.0
-    burst: float = 0.0
-    since: int = KEPT + 1  # control steps since the last burst
+    loads: tuple[tuple[float, float], ...] = ()  # seconds ago, and items a second
 
     @property
-    def expected(self) -> float:
-        """The load that there should be room for; 0: no burst of late."""
-        return self.burst if self.since <= KEPT else 0.0
+    def highest(self) -> float:
+        """The load that there should be room for."""
+        return max((rate for _, rate in self.loads), default=0.0)
 
+    def after(self, seconds: float, rate: float) -> Highs:
+        """Return what is known after a control step with a load.
 
-def learn_bursts(before: Bursts, rate: float) -> Bursts:
-    """Learn from the load of a control step.
-
-    >>> known = Bursts()
-    >>> for rate in (10, 10, 100, 100, 10):
-    ...     known = learn_bursts(known, rate)
-    >>> known.expected
-    100
-    >>> for rate in [10] * 29:
-    ...     known = learn_bursts(known, rate)
-    >>> known.expected, learn_bursts(known, 10).expected
-    (100, 0.0)
-    """
-    known = replace(before, since=before.since + 1)
-    if known.usual is None:
-        return replace(known, usual=rate)
-    if rate > HIGH * known.usual:
-        lasting, high = known.lasting + 1, max(known.high, rate)
-        if lasting > BRIEF:  # it has come to stay
-            return replace(known, usual=rate, lasting=0, high=0.0)
-        return replace(known, lasting=lasting, high=high)
-    if known.lasting:
-        burst = max(known.high, known.expected)
-        known = replace(known, lasting=0, high=0.0, burst=burst, since=1)
-    usual = known.usual or 0.0
-    return replace(known, usual=usual + LEARNT * (rate - usual))
+        >>> highs = Highs().after(1, 100).after(1, 20).after(28, 10)
+        >>> highs.highest, highs.after(1, 10).highest, highs.after(2, 10).highest
+        (100, 100, 20)
+        """
+        older = [(age + seconds, one) for age, one in self.loads if one > rate]
+        kept = [pair for pair in older if pair[0] <= KEPT_S]
+        return Highs((*kept, (0.0, rate)))
 
 
 ROOMY = 0.82  # how busy replicas may be where some are added: no second time soon
@@ -98,6 +75,7 @@ LEAST_GAIN = 0.05
 SHIFT = 0.25
 NEAR = 0.8  # of the bound
 FULL = 0.97  # of its time: a stage without replicas that has so much to do is too slow
+GATHERED = 0.05  # seconds of the load that may wait where nothing has gathered
 TELLS = 50  # items in a step, to tell how evenly they are divided
 
 
@@ -131,21 +109,26 @@ class Memory:
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
     variability: float = VARIABILITY
     word: Word = field(default_factory=Word)
-    bursts: Bursts = field(default_factory=Bursts)
+    highs: Highs = field(default_factory=Highs)
     shares: Mapping[str, Shares] = field(default_factory=dict)  # of keyed regions
+    gains: Mapping[str, float] = field(
+        default_factory=dict
+    )  # items for each of a source
 
 
 def predict(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: Memory
 ) -> tuple[Decision | None, Memory]:
-    """Choose a change after a control step, if any, and what to remember."""
+    """Return what to change after a control step, if anything, and what to remember."""
+    memory, seen = _learn_gains(memory, seen)
     memory = _lift_ceilings(replace(memory, step=memory.step + 1), seen)
     if not degrees:  # nothing to change, but perhaps something to say
         said, word = speak(
             seen, goal, memory.word, lambda: _why_unmet(seen, goal, {}, 0, memory)
         )
         return said, replace(memory, word=word)
-    memory = replace(memory, bursts=learn_bursts(memory.bursts, seen.latest_per_s))
+    high = seen.arrived_per_s if seen.alarmed else load_of(seen)
+    memory = replace(memory, highs=memory.highs.after(seen.seconds, high))
     memory = _learn_shares(memory, seen)
     useless = _useless(seen, degrees, memory)
     if useless is not None:
@@ -174,8 +157,11 @@ def predict(
     memory = replace(memory, word=word)
     if said is not None:
         return said, memory
-    again = _as_in_bursts(reached, memory.bursts)
-    enough = needs(again, goal, most, ceilings, replace(stance, full=SPARE), known)
+    enough = needs(reached, goal, most, ceilings, replace(stance, full=SPARE), known)
+    again = replace(reached, arrivals=(memory.highs.highest,), backlog=0)
+    if full is None:
+        at_most = needs(again, goal, most, ceilings, stance, known)
+        enough = {n: max(enough[n], at_most[n], key=_degree) for n in enough}
     fewer = {n: d for n, d in trim(degrees, enough).items() if d < degrees[n]}
     return _spare(fewer, seen, goal, memory)
 
@@ -198,11 +184,27 @@ def _as_let_through(seen: Observed, full: tuple[str, float]) -> Observed:
     return replace(seen, arrivals=arrivals, backlog=0)
 
 
-def _as_in_bursts(seen: Observed, bursts: Bursts) -> Observed:
-    """Return a step with the load of the bursts of late, where there were some."""
-    if bursts.expected <= seen.latest_per_s:
-        return seen
-    return replace(seen, arrivals=(bursts.expected,))
+def _degree(need: Need) -> int:
+    return need.degree
+
+
+def _learn_gains(memory: Memory, seen: Observed) -> tuple[Memory, Observed]:
+    """Take note of how many items come to a region for each item of the sources.
+
+    A step tells that if nothing has gathered before the region in it.
+    """
+    gathered = seen.alarmed or seen.backlog > GATHERED * seen.arrived_per_s
+    known = dict(memory.gains)
+    for name, load in seen.regions.items():
+        before = known.get(name, load.per_item)
+        if not gathered and load.items_per_s:
+            before += LEARNT * (load.per_item - before)
+            known[name] = before
+    regions = {
+        name: replace(load, per_item=known.get(name, load.per_item))
+        for name, load in seen.regions.items()
+    }
+    return replace(memory, gains=known), replace(seen, regions=regions)
 
 
 def _learn_shares(memory: Memory, seen: Observed) -> Memory:
@@ -273,9 +275,9 @@ def _give_back(
 
 
 def _urgent(seen: Observed, degrees: Degrees, more: Degrees, goal: Latency) -> bool:
-    """Tell whether more are needed at once: latency is near, or it takes several."""
+    """Tell whether more are needed at once: many wait, latency is near, or it takes several."""
     late = seen.sojourns.quantile_s(goal.quantile) > NEAR * goal.bound_s
-    return late or any(more[name] > degrees[name] + 1 for name in more)
+    return seen.alarmed or late or any(more[name] > degrees[name] + 1 for name in more)
 
 
 def _add(

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from anabranch.control.simulate.queue import SLICES, Machine
+from anabranch.control.simulate.queue import Machine
 from anabranch.metrics.latency import Latencies, sojourns
 from anabranch.metrics.load import Observed, RegionLoad
+from anabranch.metrics.rates import LOOKS, StepArrivals
 
 ROOM = 4  # items that may wait in front of a replica
 
@@ -123,17 +124,19 @@ class SimulatedPipeline:
         self.widths.append((self.now_s, self._width))
         return "simulated"
 
-    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+    def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
         """Let time pass."""
         if self._over:
             return None
-        arrivals, seconds = self._arrivals(seconds, alarm_per_s)
-        before, read = sojourns([self.latencies]), self._read
+        before, read, began_s = sojourns([self.latencies]), self._read, self.now_s
         marks = [
             (sum(line.busy_s), list(line.busy_s), line.served) for line in self._lines
         ]
-        self.now_s += seconds
-        self._pass()
+        step = StepArrivals(most_waiting)
+        while step.look(self.now_s, self._count_arrivals(), self._count_waiting()):
+            self.now_s += seconds / LOOKS
+            self._pass()
+        seconds = self.now_s - began_s
         done = max(1, self._read - read)
         regions, stages, others_s = {}, {}, 0.0
         for line, (busy_s, each, served) in zip(self._lines, marks, strict=True):
@@ -153,19 +156,15 @@ class SimulatedPipeline:
                 operators=(line.stage.name,),
                 keyed=bool(line.stage.keys),
             )
-        waiting = sum(
-            sum(came_s <= self.now_s for came_s, *_ in line.arrived)
-            for line in self._lines[1:]
-        )
         return Observed(
             seconds,
-            arrivals,
-            backlog=self._count_arrivals(self.now_s) - self._read + waiting,
+            step.rates(),
+            backlog=self._count_waiting(),
             sojourns=sojourns([self.latencies]).since(before),
             regions=regions,
             others_busy=others_s / seconds,
             others_s=others_s / done,
-            alarmed=max(arrivals[:-1], default=0.0) > alarm_per_s,
+            alarmed=step.alarmed,
             stages=stages,
             on_core=self._on_core(marks),
         )
@@ -186,19 +185,15 @@ class SimulatedPipeline:
             and not any(line.arrived for line in self._lines)
         )
 
-    def _arrivals(
-        self, seconds: float, alarm_per_s: float
-    ) -> tuple[tuple[float, ...], float]:
-        part_s = seconds / SLICES
-        found: list[float] = []
-        while len(found) < SLICES and max(found[-2:-1], default=0.0) <= alarm_per_s:
-            at_s = self.now_s + part_s * len(found)
-            came = self._count_arrivals(at_s + part_s) - self._count_arrivals(at_s)
-            found.append(came / part_s)
-        return tuple(found), part_s * len(found)
+    def _count_arrivals(self) -> int:
+        return bisect_right(self.due_s, self.now_s)
 
-    def _count_arrivals(self, by_s: float) -> int:
-        return bisect_right(self.due_s, by_s)
+    def _count_waiting(self) -> int:
+        inside = sum(
+            sum(came_s <= self.now_s for came_s, *_ in line.arrived)
+            for line in self._lines[1:]
+        )
+        return self._count_arrivals() - self._read + inside
 
     def _pass(self) -> None:
         """Serve what can begin by now, stage by stage."""

@@ -25,9 +25,8 @@ from dataclasses import dataclass, field
 from anabranch.control.latency.admission import EpochCosts
 from anabranch.metrics.latency import Latencies, sojourns
 from anabranch.metrics.load import Epoch, Observed, RegionLoad
-from anabranch.metrics.rates import RecentArrivals
+from anabranch.metrics.rates import LOOKS, RecentArrivals, StepArrivals
 
-SLICES = 4
 REGION = "r0"
 
 
@@ -108,17 +107,19 @@ class SimulatedQueue:
         self._free_s = [still_s] * self.degree
         return f"the flow stood still for {(still_s - self.now_s) * 1000:.0f} ms"
 
-    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+    def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
         """Let time pass."""
         if self._over:
             return None
-        arrivals, seconds = self._arrivals(seconds, alarm_per_s)
-        until_s = self.now_s + seconds
-        before = sojourns([self.latencies])
+        before, began_s = sojourns([self.latencies]), self.now_s
         busy_s, served, first = self._busy_s, self._served, self._next
-        self._serve(until_s)
-        self._deliver(until_s)
-        self.now_s = until_s
+        step = StepArrivals(most_waiting)
+        while self._look(step):
+            self.now_s += seconds / LOOKS
+            self._serve(self.now_s)
+            self._deliver(self.now_s)
+        arrivals, until_s = step.rates(), self.now_s
+        seconds = until_s - began_s
         items, worked_s = self._served - served, self._busy_s - busy_s
         seen = sojourns([self.latencies]).since(before)
         self.timeline.append((until_s, seen.mean_s, self.degree))
@@ -127,7 +128,7 @@ class SimulatedQueue:
         return Observed(
             seconds,
             arrivals,
-            backlog=0 if self.closed else self._count_arrivals(until_s) - self._next,
+            backlog=self._count_waiting(),
             sojourns=seen,
             regions={
                 REGION: RegionLoad(
@@ -138,7 +139,7 @@ class SimulatedQueue:
             },
             others_busy=self.others_busy,
             closed=bool(self.closed),
-            alarmed=max(arrivals[:-1], default=0.0) > alarm_per_s,
+            alarmed=step.alarmed,
         )
 
     @property
@@ -147,29 +148,15 @@ class SimulatedQueue:
             return True
         return not self.closed and self._next >= len(self.due_s) and not self._out
 
-    def _arrivals(
-        self, seconds: float, alarm_per_s: float
-    ) -> tuple[tuple[float, ...], float]:
-        """Return the arrivals in parts of a step, and the time until an alarm."""
-        part_s = seconds / SLICES
-        found: list[float] = []
-        while len(found) < SLICES and max(found[-2:-1], default=0.0) <= alarm_per_s:
-            at_s = self.now_s + part_s * len(found)
-            found.append(
-                (self._count_arrivals(at_s + part_s) - self._count_arrivals(at_s))
-                / part_s
-            )
-        return tuple(found), part_s * len(found)
+    def _look(self, step: StepArrivals) -> bool:
+        arrived = self._count_arrivals(self.now_s)
+        return step.look(self.now_s, arrived, self._count_waiting())
+
+    def _count_waiting(self) -> int:
+        return 0 if self.closed else self._count_arrivals(self.now_s) - self._next
 
     def _count_arrivals(self, by_s: float) -> int:
-        low, high = 0, len(self.due_s)
-        while low < high:
-            middle = (low + high) // 2
-            if self.due_s[middle] <= by_s:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_right(self.due_s, by_s)
 
     def _serve(self, until_s: float) -> None:
         heapq.heapify(self._free_s)
@@ -245,7 +232,7 @@ class SimulatedLatencyEpochs:
         self.epoch_items = epoch_items or self.epoch_items
         return "from the next epoch on"
 
-    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+    def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
         """Let an epoch run."""
         if self._taken >= len(self.due_s):
             return None

@@ -38,7 +38,7 @@ from anabranch.metrics.load import (
     ThreadSamples,
     profile_of,
 )
-from anabranch.metrics.rates import Rates
+from anabranch.metrics.rates import LOOKS, Rates, StepArrivals
 from anabranch.plan.plan import Arrangement
 from anabranch.runtime.profile import Sampler, cpu_clock
 
@@ -195,7 +195,6 @@ def rearrange(before: Configuration, arrangement: Arrangement) -> Configuration:
     return made
 
 
-STEP_SLICES = 4  # of a control step, to see the load change within it
 LITTLE = 0.3  # a thread on a core for less of its time says nothing about the rest
 
 
@@ -253,7 +252,7 @@ class LocalLatencyActuator:
             return None
         return effect_of(switch)
 
-    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+    def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
         network = self._flow.network
         before, seen_before = _work(network), sojourns(self._latencies)
         read_before, started_s = self._read(), perf_counter()
@@ -264,7 +263,8 @@ class LocalLatencyActuator:
         if self.cores > 1 and 1 in self.degrees.values():
             sampler = Sampler(list_watched_threads(self._flow))
             sampler.start()
-        over, arrivals = self._arrivals(seconds, alarm_per_s)
+        step = StepArrivals(most_waiting)
+        over = self._look_until_over(step, seconds)
         samples = () if sampler is None else sampler.stop()
         if over:
             return None
@@ -301,14 +301,14 @@ class LocalLatencyActuator:
         used_s = self._cpu_s(network) - cpu_before_s
         return Observed(
             took_s,
-            arrivals,
-            backlog=self._count_arrivals() - self._read() + network.count_waiting(),
+            step.rates(),
+            backlog=self._count_waiting(),
             sojourns=sojourns(self._latencies).since(seen_before),
             regions=regions,
             others_busy=others_s / took_s,
             others_s=others_s / read,
             closed=not any(source.is_live for source in self._flow.sources),
-            alarmed=max(arrivals[:-1], default=0.0) > alarm_per_s,
+            alarmed=step.alarmed,
             stages=stages,
             on_core=min(1.0, max(0.0, used_s / all_s))
             if all_s > LITTLE * took_s
@@ -358,21 +358,17 @@ class LocalLatencyActuator:
             layout.element_of(names[0]).name == own for names in self._regions.values()
         )
 
-    def _arrivals(
-        self, seconds: float, alarm_per_s: float
-    ) -> tuple[bool, tuple[float, ...]]:
-        """Wait; return whether the program has ended, and what arrived meanwhile."""
-        found: list[float] = []
-        before, before_s = self._count_arrivals(), perf_counter()
-        for _ in range(STEP_SLICES):
-            if self._run.wait_for_end(seconds / STEP_SLICES) or self._flow.ended:
-                return True, ()
-            now, now_s = self._count_arrivals(), perf_counter()
-            found.append((now - before) / (now_s - before_s))
-            before, before_s = now, now_s
-            if max(found[-2:-1], default=0.0) > alarm_per_s:  # and one whole part more
-                break
-        return False, tuple(found)
+    def _look_until_over(self, step: StepArrivals, seconds: float) -> bool:
+        """Wait until a step is over; tell whether the program has ended meanwhile."""
+        while step.look(perf_counter(), self._count_arrivals(), self._count_waiting()):
+            if self._run.wait_for_end(seconds / LOOKS) or self._flow.ended:
+                return True
+        return False
+
+    def _count_waiting(self) -> int:
+        return (
+            self._count_arrivals() - self._read() + self._flow.network.count_waiting()
+        )
 
     def _count_arrivals(self) -> int:
         return sum(source.arrivals for source in self._flow.sources)

@@ -334,7 +334,7 @@ class SparkLatencyActuator:
             self._run.epoch_items = epoch_items
         return "from the next epoch on"
 
-    def watch(self, seconds: float, alarm_per_s: float = math.inf) -> Observed | None:
+    def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
         """Watch until an epoch has ended, or for so long; there is no earlier change."""
         arrivals, started_s = self._arrivals, perf_counter()
         while True:
