@@ -382,3 +382,22 @@ def test_few_of_60_uneven_chains_end_below_the_best_placement(cores):
         low += program.items_per_s < 0.95 * best_of_all_placements(costs, cores)
 
     assert low <= {2: 3, 3: 7, 4: 0, 8: 0}[cores]
+
+
+def test_each_port_of_a_step_is_kept_by_its_own_effect():
+    """Two pipelines; only the first one limits the program, and only its port helps."""
+    at = {
+        ("one",): 0.5,
+        ("one", "a"): 0.5,
+        ("two",): 0.2,
+        ("two", "b"): 0.1,
+        ("two", "b", "c"): 0.05,
+    }
+    program = SimulatedProgram(ItemCosts(at), cores=8)
+    program.arrangement = Arrangement(frozenset({"a", "b", "c"}))
+
+    controller = settle(program)
+
+    assert frozenset({"a"}) == program.arrangement.ports
+    removed = [one.what for one in controller.history if one.what.startswith("remove")]
+    assert {f"remove the threaded port at {port}" for port in "bc"} == set(removed)

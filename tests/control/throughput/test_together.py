@@ -274,3 +274,39 @@ def test_a_port_whose_thread_has_nothing_to_do_is_removed():
     barred = Scope(4, frozenset({"a", "b"}), {}, frozenset({no_port_at("b")}))
     stay = choose_move(Profile(loads), ports, barred, ControlSettings())
     assert isinstance(stay, Stay)
+
+
+def test_a_port_without_an_effect_of_its_own_is_removed():
+    """a and b take half of a thread's time together; c is what limits the program."""
+    profile = Profile(
+        (
+            ThreadLoad("a", 0.3, {}, {"a": 0.3}),
+            ThreadLoad("b", 0.2, {}, {"b": 0.2}),
+            ThreadLoad("c", 1.0, {}, {"c": 1.0}),
+        )
+    )
+    chain = {"a": (), "b": ("a",), "c": ("b",)}
+    scope = Scope(8, frozenset("bc"), {}, producers=chain)
+
+    move = choose_move(profile, Arrangement(frozenset("bc")), scope, ControlSettings())
+
+    assert isinstance(move, Move)
+    assert frozenset("c") == move.to.ports
+    assert move.saves
+    assert "one thread would do for it and what comes before: 50%" in move.why
+
+
+def test_a_port_stays_if_the_thread_before_would_become_a_bottleneck():
+    profile = Profile(
+        (
+            ThreadLoad("a", 0.6, {}, {"a": 0.6}),
+            ThreadLoad("b", 0.4, {}, {"b": 0.4}),
+            ThreadLoad("c", 1.0, {}, {"c": 1.0}),
+        )
+    )
+    chain = {"a": (), "b": ("a",), "c": ("b",)}
+    scope = Scope(8, frozenset("bc"), {}, producers=chain)
+
+    found = choose_move(profile, Arrangement(frozenset("bc")), scope, ControlSettings())
+
+    assert isinstance(found, Stay)

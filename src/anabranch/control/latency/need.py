@@ -230,9 +230,11 @@ def variability_of(seen: Observed, goal: Latency) -> float | None:
     if max(seen.arrivals) > EVEN * min(seen.arrivals):
         return None
     (load,) = seen.regions.values()
-    work = rate_of(load, seen) * load.service_s
-    wait = wait_s(work, load.degree, load.service_s, goal.quantile)
-    if work > TELLING * load.degree or not load.service_s / 2 < wait < math.inf:
+    work, servers = rate_of(load, seen) * load.service_s, load.degree
+    if load.keyed:  # the busiest replica is a queue of its own
+        work, servers = work * max(load.share, 1 / load.degree), 1
+    wait = wait_s(work, servers, load.service_s, goal.quantile)
+    if work > TELLING * servers or not load.service_s / 2 < wait < math.inf:
         return None
     alone_s = load.service_s + seen.others_s
     waited_s = seen.sojourns.quantile_s(goal.quantile) - alone_s

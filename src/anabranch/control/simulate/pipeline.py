@@ -26,7 +26,7 @@ ROOM = 4  # items that may wait in front of a replica
 
 
 @dataclass(frozen=True)
-class Stage:
+class SimulatedStage:
     """One stage: an item takes `service_s`, of which a core is needed for `on_core`.
 
     One that is not `replicated` runs once. `keys` are those of the items, again and
@@ -44,7 +44,7 @@ class Stage:
 class _Line:
     """A stage at work: when each replica is free, and what has gone through."""
 
-    stage: Stage
+    stage: SimulatedStage
     degree: int
     free_s: list[float] = field(default_factory=list)
     begun_s: list[deque[float]] = field(
@@ -74,7 +74,7 @@ class _Line:
 class SimulatedPipeline:
     """A program of stages under a load; `due_s` says when its items arrive."""
 
-    stages: Sequence[Stage]
+    stages: Sequence[SimulatedStage]
     machine: Machine
     due_s: Sequence[float]
     degree: int = 1
@@ -189,11 +189,18 @@ class SimulatedPipeline:
         return bisect_right(self.due_s, self.now_s)
 
     def _count_waiting(self) -> int:
-        inside = sum(
-            sum(came_s <= self.now_s for came_s, *_ in line.arrived)
+        now_s = self.now_s
+        before = sum(
+            sum(came_s <= now_s for came_s, *_ in line.arrived)
             for line in self._lines[1:]
         )
-        return self._count_arrivals() - self._read + inside
+        dealt = sum(
+            start_s > now_s
+            for line in self._lines
+            for begun_s in line.begun_s
+            for start_s in begun_s
+        )
+        return self._count_arrivals() - self._read + before + dealt
 
     def _pass(self) -> None:
         """Serve what can begin by now, stage by stage."""

@@ -50,10 +50,7 @@ def find_better_placement(
     ...     find_better_placement(profile, frozenset("c"), "bc", chain, cores=2)]
     [(1.67, 'c', 'b')]
     """
-    work: dict[str, float] = {}
-    for load in profile.threads:
-        for operator, use in load.own.items():
-            work[operator] = work.get(operator, 0.0) + use
+    work = _work_of(profile)
 
     def busiest(placed: frozenset[str]) -> float:
         loads = share_out(work, placed, producers)
@@ -73,6 +70,15 @@ def find_better_placement(
         ]
     better = [one for one in found if one[0] > 1]
     return iter(sorted(better, key=lambda one: (-one[0], one[1], one[2] or "")))
+
+
+def _work_of(profile: Profile) -> dict[str, float]:
+    """Return which share of a thread's time each operator takes."""
+    work: dict[str, float] = {}
+    for load in profile.threads:
+        for operator, use in load.own.items():
+            work[operator] = work.get(operator, 0.0) + use
+    return work
 
 
 def share_out(
@@ -366,31 +372,62 @@ def no_port_at(port: str) -> str:
 def _one_port_less(
     profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
 ) -> Move | None:
-    """Return a port whose thread has hardly anything to do, if there is one.
+    """Return a port that has no effect of its own, if there is one.
 
     Of several ports that were inserted at once, some may have helped and some not; and
-    the work may have moved on.
+    the work may have moved on. A thread with hardly anything to do is not worth its
+    port, nor is one that could be run by the thread before it without making that a
+    bottleneck.
     """
     busy = {load.thread: load.wanted * load.replicas for load in profile.threads}
     most = max(busy.values(), default=0.0)
-    idle = sorted(
-        (busy[port], port)
+    after = _find_loads_without(profile, arrangement, scope)
+    reasons = {
+        port: (
+            f"its thread is at work {busy[port]:.0%} of the time, the busiest {most:.0%}"
+            if busy[port] <= settings.most_risk * most
+            else f"one thread would do for it and what comes before: {after[port]:.0%} of "
+            "its time"
+        )
         for port in arrangement.ports & busy.keys()
         if no_port_at(port) not in scope.barred
-        and busy[port] <= settings.most_risk * most
-    )
-    if not idle:
+        and (
+            busy[port] <= settings.most_risk * most
+            or after.get(port, most) < settings.beta * most
+        )
+    }
+    if not reasons:
         return None
-    use, port = idle[0]
+    port = min(reasons, key=lambda one: (busy[one], one))
     return Move(
         what=f"remove the threaded port at {port}",
-        why=f"its thread is at work {use:.0%} of the time, the busiest {most:.0%}",
+        why=reasons[port],
         to=arrangement.without_ports({port}),
         at={no_port_at(port): port},
         promise=1.0,
         threads=-1,
         saves=True,
     )
+
+
+def _find_loads_without(
+    profile: Profile, arrangement: Arrangement, scope: Scope
+) -> dict[str, float]:
+    """Return for each port how busy the thread would be that ran its operators too.
+
+    Nothing where that is not known: what waits for the world, or is a replica's.
+    """
+    if not scope.producers or arrangement.degrees:
+        return {}
+    if any(load.blocked or load.replicas > 1 for load in profile.threads):
+        return {}
+    work, found = _work_of(profile), {}
+    now = share_out(work, arrangement.ports, scope.producers)
+    for port in arrangement.ports:
+        without = share_out(work, arrangement.ports - {port}, scope.producers)
+        more = [load for name, load in without.items() if load > now.get(name, 0.0)]
+        found[port] = max(more, default=0.0)
+    return found
 
 
 def _one_port_elsewhere(

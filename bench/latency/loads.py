@@ -1,0 +1,297 @@
+"""Every load on every shape of program: the latency policy against every fixed degree.
+
+Loads: constant, doubling, sinus, bursts of ten times the load, recorded (made once, by
+chance). Shapes: plain, two stages, keyed, keyed with one hot key, behind a stage that
+runs once. Work that needs a core and lets go of the lock, and work that waits.
+
+Bars for each cell, all items counted from the first one on: inside the bound at least as
+often as the best fixed degree less 2 points, with at most one replica more on average, and
+at most 40% of the changes of the paper's regulator.
+
+Words choose parts: simulated (all cells, on 12 cores; two minutes), local (on this machine,
+work that waits; 12 minutes); none: simulated. `--full`: local with work that needs a core
+too, and loads of 60 s (two hours).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import anabranch as ab
+from anabranch.control.latency.hold import LatencyController
+from anabranch.control.simulate.pipeline import SimulatedPipeline, SimulatedStage
+from anabranch.control.simulate.queue import Machine
+from bench.latency.report import asked, keep, table
+
+BOUND_S = 0.1
+MOST = 12  # replicas in all
+SERVICE_S = 0.01
+BEFORE_S = 0.002  # of the stage that runs once
+KEYS = tuple(range(64))
+HOT = (0, 0, 0, 0, 1, 2, 3, 4, 5, 6)
+POINTS, MORE, CHANGES = 2.0, 1.0, 0.4  # the bars
+SECONDS = 60.0
+HEAD = [
+    *("work", "shape", "load", "inside %", "replicas", "changes"),
+    *("reactive: inside %", "replicas", "changes"),
+    *("best fixed", "inside %", "replicas", "bars"),
+]
+
+
+def make_loads(seconds: float) -> dict[str, Any]:
+    """Return the loads by name, all of one length."""
+    testing, periods = ab.testing, max(1, round(seconds / 10))
+    return {
+        "constant": testing.constant(180, seconds),
+        "doubling": testing.steps((90, seconds / 2), (180, seconds / 2)),
+        "sinus": testing.periodic(20, 350, period=seconds / 3, seconds=seconds),
+        "bursts": testing.steps(*[(30, 9), (300, 1)] * periods),
+        "recorded": testing.recorded(make_times(seconds)),
+    }
+
+
+def make_times(seconds: float) -> list[float]:
+    """Return when items come whose rate changes by chance, from 30 to 300 a second."""
+    chance, at_s, rate, times = random.Random(7), 0.0, 60.0, []
+    while at_s < seconds:
+        if chance.random() < 0.01:
+            rate = min(300.0, max(30.0, rate * chance.choice((0.5, 0.7, 1.5, 2.0))))
+        at_s += chance.expovariate(rate)
+        times.append(at_s)
+    return times
+
+
+def make_shapes(on_core: float) -> dict[str, tuple[SimulatedStage, ...]]:
+    """Return the shapes by name, of work that needs a core for a share of its time."""
+    stage = partial(SimulatedStage, on_core=on_core)
+    return {
+        "plain": (stage("r0", SERVICE_S),),
+        "two stages": (stage("r0", SERVICE_S / 2), stage("r1", SERVICE_S)),
+        "keyed": (stage("r0", SERVICE_S, keys=KEYS),),
+        "hot key": (stage("r0", SERVICE_S / 2, keys=HOT),),
+        "behind one": (
+            stage("once", BEFORE_S, replicated=False),
+            stage("r0", SERVICE_S),
+        ),
+    }
+
+
+class Outcome(NamedTuple):
+    """What became of a run: percent inside the bound, replicas on average, changes."""
+
+    inside: float
+    replicas: float
+    changes: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One load on one shape: ours, the paper's regulator, and every fixed degree."""
+
+    names: tuple[str, str, str]
+    ours: Outcome
+    reactive: Outcome
+    fixed: dict[int, Outcome]
+
+    @property
+    def best(self) -> int:
+        """The fewest replicas of those that are inside the bound most often."""
+        most = max(one.inside for one in self.fixed.values())
+        return min(n for n, one in self.fixed.items() if one.inside >= most - 0.01)
+
+    def missed(self) -> list[str]:
+        """Return the bars that are not met."""
+        best = self.fixed[self.best]
+        found = []
+        if self.ours.inside < best.inside - POINTS:
+            found.append("inside")
+        if self.ours.replicas > best.replicas + MORE:
+            found.append("replicas")
+        if self.ours.changes > CHANGES * self.reactive.changes:
+            found.append("changes")
+        return found
+
+    def row(self) -> list[Any]:
+        """Return a line of the table."""
+        best = self.fixed[self.best]
+        missed = self.missed()
+        bars = f"missed: {', '.join(missed)}" if missed else "met"
+        ends = [best.inside, best.replicas, bars]
+        return [*self.names, *self.ours, *self.reactive, self.best, *ends]
+
+
+def measure(run: Callable[..., Outcome], names: tuple[str, str, str]) -> Cell:
+    """Return a cell from a function that runs a policy or a fixed degree."""
+    fixed = {degree: run(degree=degree) for degree in range(1, MOST + 1)}
+    return Cell(names, run(policy="predictive"), run(policy="reactive"), fixed)
+
+
+def run_simulated(
+    stages: Sequence[SimulatedStage],
+    load: Any,
+    policy: str | None = None,
+    degree: int = 1,
+) -> Outcome:
+    """Run a load on simulated stages, with a policy or as they are."""
+    pipeline = SimulatedPipeline(stages, Machine(MOST), load.due_s, degree=degree)
+    if policy is None:
+        while pipeline.watch(1.0) is not None:
+            pass
+    else:
+        goal = ab.latency(BOUND_S, policy=policy, replicas=MOST)
+        LatencyController(pipeline, goal).run()
+    inside = sum(late_s <= BOUND_S for _, late_s in pipeline.each)
+    return Outcome(
+        100 * inside / len(pipeline.each),
+        pipeline.mean_replicas(),
+        len(pipeline.widths) - 1,
+    )
+
+
+WORK = {"needs a core": 1.0, "waits": 0.05}
+
+
+def find_simulated(work: str, shape: str, load: str, seconds: float = SECONDS) -> Cell:
+    """Return one cell of the simulated table."""
+    stages = make_shapes(WORK[work])[shape]
+    run = partial(run_simulated, stages, make_loads(seconds)[load])
+    return measure(run, (work, shape, load))
+
+
+class Numbered(NamedTuple):
+    """An item with its key and its number."""
+
+    key: int
+    n: int
+
+
+def spend(seconds: float, work: str) -> None:
+    """Take so long, on a core without the lock, or waiting."""
+    if work == "waits":
+        time.sleep(seconds)
+    else:  # about 1.2 MB in a millisecond; less than a core for the highest load
+        hashlib.sha256(bytes(int(0.4 * seconds * 1.2e9))).digest()
+
+
+def make_program(
+    work: str, shape: str, load: Any, done: list[tuple[int, float]]
+) -> Any:
+    """Return the sink of a program of a shape; `done` gets numbers and moments."""
+    keys = HOT if shape == "hot key" else KEYS
+    items = [Numbered(keys[n % len(keys)], n) for n in range(len(load))]
+
+    @ab.declare(state="stateless")
+    def serve(item: Numbered) -> Numbered:
+        spend(SERVICE_S, work)
+        return item
+
+    @ab.declare(state="stateless")
+    def half(item: Numbered) -> Numbered:
+        spend(SERVICE_S / 2, work)
+        return item
+
+    @ab.declare(state="global")
+    def once(item: Numbered) -> Numbered:
+        spend(BEFORE_S, work)
+        return item
+
+    @ab.declare(state="stateless")
+    def count(seen: int, item: Numbered) -> tuple[int, Numbered]:
+        spend(SERVICE_S / 2 if shape == "hot key" else SERVICE_S, work)
+        return seen + 1, item
+
+    stream = ab.testing.offered(load, items, Numbered)
+    if shape == "plain":
+        stream = stream.map(serve)
+    elif shape == "behind one":
+        stream = stream.map(once).map(serve)
+    else:
+        if shape == "two stages":
+            stream = stream.map(half)
+        stream = stream.key_by("key").scan(count, 0)
+    return stream.for_each(lambda item: done.append((item.n, time.perf_counter())))
+
+
+def run_here(
+    work: str, shape: str, name: str, seconds: float, setting: str | int
+) -> Outcome:
+    """Run a cell on the local engine; latency by the clock of the sink.
+
+    It counts from when items were due, on the clock on which the fastest item took as
+    long as its work does.
+    """
+    load, done = make_loads(seconds)[name], []
+    sink = make_program(work, shape, load, done)
+    if isinstance(setting, int):
+        job = ab.run(sink, on="local", degree=setting)
+    else:
+        goal = ab.latency(BOUND_S, policy=setting, replicas=MOST)
+        job = ab.run(sink, on="local", goal=goal)
+    came_s = [at_s - load.due_s[n] for n, at_s in done]
+    zero_s = min(came_s) - SERVICE_S / 2
+    inside = sum(late_s - zero_s <= BOUND_S for late_s in came_s)
+    regions = len(job.plan.regions)
+    steps = job.metrics().steps
+    widths = [(one.at_s, sum(one.replicas.values())) for one in steps]
+    spans = [(b[0] - a[0], a[1]) for a, b in pairwise(widths)]
+    mean = sum(s * w for s, w in spans) / max(1e-9, sum(s for s, _ in spans))
+    if isinstance(setting, int):
+        mean = setting * regions
+    changes = sum("replica" in step.what for step in job.history)
+    return Outcome(100 * inside / len(came_s), mean, changes)
+
+
+def find_here(work: str, shape: str, name: str, seconds: float) -> Cell:
+    """Return one cell on this machine; settings that only wait run side by side."""
+    degrees = range(1, 7) if work == "waits" else range(1, 4)
+    settings = ["predictive", "reactive", *degrees]
+    with ProcessPoolExecutor(4 if work == "waits" else 1) as pool:
+        found = list(pool.map(partial(run_here, work, shape, name, seconds), settings))
+    ours, theirs, *fixed = found
+    return Cell(
+        (work, shape, name), ours, theirs, dict(zip(degrees, fixed, strict=True))
+    )
+
+
+def fill(title: str, works: Sequence[str], seconds: float, find: Any) -> dict[str, Any]:
+    """Measure all cells, and print the table."""
+    cells = [
+        find(work, shape, load, seconds)
+        for work in works
+        for shape in make_shapes(1.0)
+        for load in make_loads(1.0)
+    ]
+    rows = [cell.row() for cell in cells]
+    table(title, HEAD, rows)
+    met = sum(not cell.missed() for cell in cells)
+    print(f"{met} of {len(cells)} cells meet all bars\n")
+    return {"rows": rows, "met": met, "of": len(cells)}
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    full = asked("--full")
+    parts = [name for name in ("simulated", "local") if asked(name)] or ["simulated"]
+    results = {}
+    for part in parts:
+        if part == "simulated":
+            results[part] = fill(
+                f"simulated, {MOST} cores", tuple(WORK), SECONDS, find_simulated
+            )
+        else:
+            works = tuple(WORK) if full else ("waits",)
+            seconds = SECONDS if full else 20.0
+            results[part] = fill("local, this machine", works, seconds, find_here)
+    keep("latency_loads", results)
+
+
+if __name__ == "__main__":
+    main()
