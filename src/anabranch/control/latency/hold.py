@@ -133,7 +133,7 @@ class LatencyController:
         return True
 
     def _step_s(self) -> float:
-        """Return how long the next step is: short ones at first, when nothing is known."""
+        """Return the length of the next step: short ones at first, when nothing is known."""
         step_s = self._goal.step_s
         if self._goal.policy == "reactive":
             return step_s
@@ -212,7 +212,7 @@ class LatencyController:
 
 
 def _most_waiting(seen: Observed, goal: Latency) -> float:
-    """Return how many items may wait until that is looked at.
+    """Return the number of items that may wait until that is looked at.
 
     While a program catches up, only if there are even more than before.
     """

@@ -61,7 +61,7 @@ LEAST_CATCH_UP_S = 0.5  # and as soon as it can be
 
 
 def catch_up_s(goal: Latency) -> float:
-    """Return how soon a backlog should be gone: all that wait in it are late.
+    """Return the time in which a backlog should be gone: all that wait in it are late.
 
     >>> catch_up_s(Latency(0.05)), catch_up_s(Latency(1.0))
     (0.5, 2.0)

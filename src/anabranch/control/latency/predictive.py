@@ -55,7 +55,7 @@ class Highs:
         return max((rate for _, rate in self.loads), default=0.0)
 
     def after(self, seconds: float, rate: float) -> Highs:
-        """Return what is known after a control step with a load.
+        """Add the load of a control step.
 
         >>> highs = Highs().after(1, 100).after(1, 20).after(28, 10)
         >>> highs.highest, highs.after(1, 10).highest, highs.after(2, 10).highest
@@ -119,7 +119,7 @@ class Memory:
 def predict(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: Memory
 ) -> tuple[Decision | None, Memory]:
-    """Return what to change after a control step, if anything, and what to remember."""
+    """Choose a change after a control step, if any, and what to remember."""
     memory, seen = _learn_gains(memory, seen)
     memory = _lift_ceilings(replace(memory, step=memory.step + 1), seen)
     if not degrees:  # nothing to change, but perhaps something to say

@@ -108,7 +108,7 @@ class SimulatedPipeline:
         return sum(self.degrees.values())
 
     def mean_replicas(self) -> float:
-        """Return how many replicas there were on average over time."""
+        """Return the number of replicas on average over time."""
         ends = [*self.widths, (max(self.now_s, self.widths[-1][0]), 0)]
         spans = [(b[0] - a[0]) * a[1] for a, b in pairwise(ends)]
         return sum(spans) / max(ends[-1][0], 1e-9)
@@ -234,7 +234,7 @@ class SimulatedPipeline:
     def _serve(
         self, line: _Line, came_s: float, number: int, until_s: float
     ) -> float | None:
-        """Return when an item leaves a stage; None if it is not dealt out by then."""
+        """Return the time at which an item leaves a stage; None: it is not dealt out yet."""
         keys = line.stage.keys
         channel = keys[number % len(keys)] % line.degree if keys else line.turn
         begun_s = line.begun_s[channel]
@@ -254,7 +254,7 @@ class SimulatedPipeline:
         return line.last_s
 
     def _slowdown(self, line: _Line, at_s: float) -> float:
-        """Return how much longer the part of the work takes that needs a core."""
+        """Return the factor by which work that needs a core takes longer."""
         share = line.stage.on_core
         busy = share + sum(
             one.stage.on_core * sum(free_s > at_s for free_s in one.free_s)

@@ -73,7 +73,7 @@ def find_better_placement(
 
 
 def _work_of(profile: Profile) -> dict[str, float]:
-    """Return which share of a thread's time each operator takes."""
+    """Return the share of a thread's time that each operator takes."""
     work: dict[str, float] = {}
     for load in profile.threads:
         for operator, use in load.own.items():
@@ -413,7 +413,7 @@ def _one_port_less(
 def _find_loads_without(
     profile: Profile, arrangement: Arrangement, scope: Scope
 ) -> dict[str, float]:
-    """Return for each port how busy the thread would be that ran its operators too.
+    """Return for each port the load of the thread that would run its operators too.
 
     Nothing where that is not known: what waits for the world, or is a replica's.
     """

@@ -94,7 +94,7 @@ class Configuration:
         return replace(made, suspended={**made.suspended, region: there - degree})
 
     def count_replicas(self, region: str) -> int:
-        """Return how many replicas of a region exist, those that are suspended too."""
+        """Count the replicas of a region, those that are suspended too."""
         return self.degrees.get(region, 1) + self.suspended.get(region, 0)
 
     def why_not_wake(self, other: Configuration) -> str | None:

@@ -69,7 +69,7 @@ class NetworkBuild:
     )  # by what a region begins with
 
     def dealt_at(self, edge: Edge, region: str) -> Dealt:
-        """Return what the splitter of a stream and who merges behind it both know."""
+        """Return the dealing that a splitter and who merges behind it share."""
         degree = self.configuration.degrees.get(region, 1)
         return self.dealt.setdefault(edge, Dealt(degree))
 
@@ -212,7 +212,7 @@ def _inlet(layout: LocalLayout, element: ElementLayout, build: NetworkBuild) -> 
 def _find_dealt(
     layout: LocalLayout, element: ElementLayout, build: NetworkBuild
 ) -> Dealt | None:
-    """Return how the items were dealt out that an element takes in turn, if it does."""
+    """Return the dealing of the items that an element takes in turn, if it does."""
     if element.strategy != "round_robin":
         return None
     (edge,) = element.inputs
