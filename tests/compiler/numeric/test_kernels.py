@@ -64,7 +64,7 @@ def test_a_function_of_a_float(function):
     )
 
 
-@pytest.mark.parametrize("function", exact.SINGLE)
+@pytest.mark.parametrize("function", needs.quick(12, exact.SINGLE))
 @pytest.mark.parametrize("x", ODD)
 def test_an_odd_float_is_right_or_left_to_python(function, x):
     given = run_kernel(single(function), float, [x])
@@ -76,7 +76,7 @@ def test_an_odd_float_is_right_or_left_to_python(function, x):
         assert shown([function(x)]) == shown(given)
 
 
-@pytest.mark.parametrize("function", exact.WHOLE)
+@pytest.mark.parametrize("function", needs.quick(6, exact.WHOLE))
 def test_a_function_of_an_int(function):
     items = [*range(-2000, 2000), 2**31, -(2**31)]
 
@@ -85,7 +85,7 @@ def test_a_function_of_an_int(function):
     )
 
 
-@pytest.mark.parametrize("function", exact.RECORDS)
+@pytest.mark.parametrize("function", needs.quick(6, exact.RECORDS))
 def test_a_function_of_a_record(function):
     chance = random.Random(2)
     items = [
@@ -98,7 +98,9 @@ def test_a_function_of_a_record(function):
     )
 
 
-@pytest.mark.parametrize(("function", "pop", "push", "peek"), exact.BLOCKS)
+@pytest.mark.parametrize(
+    ("function", "pop", "push", "peek"), needs.quick_rows(6, exact.BLOCKS)
+)
 def test_a_block(function, pop, push, peek):
     items = numbers(4, 203)
     firing = Firing(

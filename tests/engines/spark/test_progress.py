@@ -10,7 +10,7 @@ ITEMS = 60
 
 
 def slow(number: int) -> int:
-    time.sleep(0.05)
+    time.sleep(0.03)
     return number
 
 
