@@ -324,13 +324,12 @@ def interpreted(monkeypatch):
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_graphs_give_the_same_bits_and_errors(tmp_path):
-    count = needs.count_examples(25, 50)
-    found = fuzz_graphs(tmp_path, range(count))
+def test_50_graphs_give_the_same_bits_and_errors(tmp_path):
+    found = fuzz_graphs(tmp_path, range(50))
 
-    assert found["refused"] < count // 5
-    assert found["columns"] > count
-    assert found["raised"] > count // 10
+    assert found["refused"] < 10
+    assert found["columns"] > 90
+    assert found["raised"] > 5
 
 
 def twice(n: int) -> list[int]:
@@ -365,13 +364,12 @@ def test_what_fails_behind_a_segment_comes_before_what_fails_in_it():
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_functions_give_the_same_bits_and_errors(tmp_path):
-    count = needs.count_examples(180, 450)
-    found = fuzz(tmp_path, range(count))
+def test_450_functions_give_the_same_bits_and_errors(tmp_path):
+    found = fuzz(tmp_path, range(450))
 
-    assert found["refused"] < count // 3
-    assert found["columns"] > 2 * count
-    assert found["raised"] > count // 9
+    assert found["refused"] < 150
+    assert found["columns"] > 900
+    assert found["raised"] > 50
 
 
 def test_compiled_functions_give_the_same_bits_and_errors(tmp_path):
