@@ -35,6 +35,8 @@ def event_time(kind: EventTime, arrivals: Arrivals) -> Iterator[Output]:
     on = attrgetter(kind.on)
     taken: list[Any] = []
     for index, _, item in arrivals:
+        if item is WINDOW:
+            yield Output(index, item)
         if is_sign(item):
             continue
         clock = max(taken, default=-math.inf) - kind.lateness

@@ -51,3 +51,7 @@ def test_position_order_is_depth_first_order_on_shrinkable_programs(generated):
 def test_what_follows_a_clock_is_in_the_order_of_time_and_key(start):
     for seed in range(start, start + 50):
         assert_both_agree(program(seed, timed=True))
+
+
+def test_a_punctuation_passes_a_clock():
+    assert_both_agree(program(10223, timed=True))

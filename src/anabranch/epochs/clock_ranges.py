@@ -30,7 +30,7 @@ from anabranch.operators.kernel import Kernel, State
 _DECIDING = b"d"  # what a blob of such items begins with
 
 
-def deciding_before(
+def find_deciding_before(
     batch: WireBatch, task: EpochTask, unit: int, kernel: Kernel, pickler: Pickler
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the replicas of a unit with what of a batch decides the ranges before theirs."""

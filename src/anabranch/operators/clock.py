@@ -128,13 +128,15 @@ class InOrder(Kind):
     label: ClassVar[str] = "in_order"
 
 
-def _passes(told: Any, now: int, steps: tuple[int, ...]) -> bool:
-    """Tell whether a clock passes a multiple of one of the steps on its way.
+def _find_bound(clock: Any, steps: tuple[int, ...]) -> Any:
+    """Return where a clock next comes to a multiple of one of the steps; None: anywhere.
 
-    >>> _passes(8, 9, (5, 10)), _passes(8, 10, (5, 10))
-    (False, True)
+    >>> _find_bound(8, (5, 10)), _find_bound(8.5, (5, 10))
+    (10, None)
     """
-    return any(told // step != now // step for step in steps)
+    if not steps or type(clock) is not int:
+        return None
+    return min((clock // step + 1) * step for step in steps)
 
 
 IdlePorts: TypeAlias = Mapping[str, frozenset[int]]  # operator -> inputs
@@ -183,7 +185,10 @@ def keeps_clock(op: Op) -> bool:
 
 
 class EventTimeKernel(Kernel):
-    """The state is [scale, clock, told]: where the clock stands, and where it is told to."""
+    """The state is [scale, clock, bound]: an advance before the bound does nothing.
+
+    Without a bound every advance is told.
+    """
 
     stateful = True
     makes_clock = True
@@ -194,6 +199,7 @@ class EventTimeKernel(Kernel):
         self.get = attribute_getter(kind.on)
         self.decides_on = kind.on
         self.spans = lru_cache(maxsize=8)(self._find_spans)
+        self.known: tuple[Any, ...] = (None, 0, ())  # a scale and its spans
 
     def _find_spans(self, scale: Scale) -> tuple[Any, tuple[int, ...]]:
         """Return the lateness on a scale, and the steps if they are whole numbers."""
@@ -211,23 +217,26 @@ class EventTimeKernel(Kernel):
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
         value = self.get(item)
-        scale, clock, told = state
+        scale, clock, bound = state
         if scale is None:
             scale = scale_of(value)
         time = value
         if type(value) is not int or scale != "number":
             time = self._measure(value, scale)
-        lateness, steps = self.spans(scale)
+        known = self.known
+        if known[0] is not scale:
+            known = self.known = scale, *self.spans(scale)
+        _, lateness, steps = known
         now = time - lateness
         if clock is not None:
             if time < clock:
                 return self._take_late(item, value, restore(clock, scale))
             if now <= clock:
                 return (item,)
-            if steps and type(now) is int and not _passes(told, now, steps):
+            if bound is not None and type(now) is int and now < bound:
                 state[1] = now
                 return (item,)
-        state[:] = scale, now, now
+        state[:] = scale, now, _find_bound(now, steps)
         return (item, Advance(now, scale))
 
     def find_shared(self, state: State) -> Any:
@@ -235,9 +244,9 @@ class EventTimeKernel(Kernel):
         return scale, [clock]
 
     def share(self, state: State, shared: Any) -> None:
-        # Where it has been told to lies between the same steps as where it stands.
         scale, (clock,) = shared
-        state[:] = scale, clock, clock
+        steps = () if clock is None else self.spans(scale)[1]
+        state[:] = scale, clock, _find_bound(clock, steps)
 
     def find_deciding(self, values: Iterable[Any]) -> list[int]:
         """Return, of each scale, the first item and the one that brings the clock furthest.

@@ -36,6 +36,9 @@ class Now(NamedTuple):
     scale: Scale
 
 
+NOTHING_NEW: Outputs = []  # no outputs, and the key is due when it was due before
+
+
 class Timed(ABC):
     """The part of an operator that knows one key."""
 
@@ -209,6 +212,7 @@ class TimedWindows(Timed):
         self.get = attribute_getter(self.on)
         self.summary = summary_of(kind)
         self.spans = spans_of(kind.window)
+        self.known: tuple[Any, Any] = (None, None)  # a scale and the length on it
 
 
 class TumblingWindows(TimedWindows):
@@ -222,7 +226,10 @@ class TumblingWindows(TimedWindows):
 
     def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
         clock, scale = now
-        size = self.spans(scale)[0]
+        known = self.known
+        if known[0] is not scale:
+            known = self.known = scale, self.spans(scale)[0]
+        size = known[1]
         time = self.get(item)
         if type(time) is not int or scale != "number":
             time = measure(time, scale, self.on)
@@ -232,10 +239,10 @@ class TumblingWindows(TimedWindows):
                 return ()
             k = clock // size + 1
         held = state.get(k)
-        if held is None:
-            state[k] = [item]
-        else:
+        if held is not None:
             held.append(item)
+            return NOTHING_NEW
+        state[k] = [item]
         return ()
 
     def find_due(self, state: State, scale: Scale) -> Any | None:

@@ -20,6 +20,7 @@ from anabranch.operators.getters import attribute_getter, key_getter
 from anabranch.operators.join import Join
 from anabranch.operators.kernel import Kernel, Outputs, State, Turn
 from anabranch.operators.timed import (
+    NOTHING_NEW,
     ItemsInOrder,
     Now,
     OperatorTimed,
@@ -73,6 +74,7 @@ class ClockedKernel(Kernel):
         self.keyed = bool(op.keyed_by)
         self.key_of = key_getter(op.keyed_by) if op.keyed_by else lambda _: ()
         self.time_of = attribute_getter(timing.on)
+        self._now = Now(None, None)
         self.forgets = timing.forget_after is not None and self.keyed
 
     def open(self) -> State:
@@ -93,7 +95,12 @@ class ClockedKernel(Kernel):
         except KeyError:
             key_bytes(key)  # refuses what cannot be a key on any engine
             own = state["keys"][key] = self.timed.open()
-        outputs = self.timed.take(own, item, port, Now(clock, scale))
+        now = self._now
+        if now.clock is not clock or now.scale is not scale:
+            now = self._now = Now(clock, scale)
+        outputs = self.timed.take(own, item, port, now)
+        if outputs is NOTHING_NEW and not self.forgets:
+            return ()
         if self.forgets:
             self._note_age(state, key, item)
         due = self._put_in_queue(state, key)

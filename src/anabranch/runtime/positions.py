@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from anabranch.graph.graph import Edge, Graph, Op, has_turns
 from anabranch.operators.custom import Scan
@@ -27,6 +28,14 @@ from anabranch.operators.windows import Aggregate
 END = 1 << 62  # the first number of what operators give when the stream has ended
 FOR_ITEM, IN_TURN, BEHIND_TURNS = 0, 1, 2  # what an operator with turns gives, and when
 _OF_TURN = 3  # numbers and bytes that such an operator appends
+
+
+def turn_of(one: Any) -> bytes:
+    """Return what stands at a place for turns: a number where a stream has none there.
+
+    Something before tells its items apart from those with turns.
+    """
+    return one if type(one) is bytes else b"%d" % one
 
 
 @dataclass(frozen=True)

@@ -359,6 +359,8 @@ class Program:
             if type(item) is Advance:
                 return _place_turns(self._find_turns(op, kernel, item, port))
             outputs = take(item, port)
+            if not outputs:
+                return []
             return [(FOR_ITEM, b"", i, output) for i, output in enumerate(outputs)]
 
         positions = self._positions

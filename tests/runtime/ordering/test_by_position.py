@@ -85,3 +85,12 @@ def test_any_arrival_gives_the_order_of_the_positions(seed):
     got += released(merge)
 
     assert [str(position) for position in positions] == got
+
+
+def test_a_number_in_the_place_of_a_turn_is_that_of_a_stream_without_turns():
+    """Streams that have been in columns have bytes there, others the number itself."""
+    merge = PositionMerge([0, 1], width=3, turns={1})
+    merge.put(0, batch([(1, b"0", 0), (2, b"0", 0)], mark_at(2, 0, 0)))
+    merge.put(1, batch([(1, 0, 1), (2, 0, 1)], mark_at(2, 0, 1)))
+
+    assert ["(1, b'0', 0)", "(1, 0, 1)", "(2, b'0', 0)"] == released(merge)

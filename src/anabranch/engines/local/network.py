@@ -202,6 +202,7 @@ def _inlet(layout: LocalLayout, element: ElementLayout, build: NetworkBuild) -> 
         element.strategy,
         entries,
         width=max(layout.positions.on(edge) for edge in element.inputs),
+        turns={p for name in producers for p in layout.positions.turns.get(name, ())},
         punctuated=not producers.isdisjoint(layout.punctuated),
         numbered=element.carried == "numbers",
         dealt=_find_dealt(layout, element, build),

@@ -29,7 +29,7 @@ from anabranch.connectors.files.writer import output_error
 from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint.files import sync
 from anabranch.epochs.checkpoint.record import PartSum
-from anabranch.epochs.clock_ranges import deciding_before
+from anabranch.epochs.clock_ranges import find_deciding_before
 from anabranch.epochs.faults import reach
 from anabranch.epochs.groups import in_groups
 from anabranch.epochs.layout import UnitRoute
@@ -260,7 +260,7 @@ class Exits:
         else:
             kernel = self._clocks.get(edge)
             if kernel is not None:
-                found = deciding_before(batch, task, unit.number, kernel, pickler)
+                found = find_deciding_before(batch, task, unit.number, kernel, pickler)
                 for channel, deciding in found:
                     rows.add(unit.number, channel, route.entry, deciding)
             divided = by_range(batch, task, unit.number)

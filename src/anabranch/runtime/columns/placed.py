@@ -20,7 +20,7 @@ from anabranch.plan.column_kernels import ColumnShape
 from anabranch.runtime.columns.chain import batch_of_items, batch_of_table
 from anabranch.runtime.columns.column import Numpy, Pools
 from anabranch.runtime.columns.held_state import ColumnBatch
-from anabranch.runtime.positions import Positions
+from anabranch.runtime.positions import Positions, turn_of
 
 Place: TypeAlias = tuple[Any, ...]  # a position: numbers, and turns
 
@@ -161,15 +161,11 @@ def pad_positions(
 
 
 def column_of(numbers: Sequence[Any], *, turns: bool) -> Numpy:
-    """Return a column of positions as an array; one that may have `turns` is of bytes.
-
-    Where streams meet of which only one has turns there, something before them tells
-    their items apart, so what stands in its place is of no account.
-    """
+    """Return a column of positions as an array; one that may have `turns` is of bytes."""
     if not turns:
         return np.array(numbers, np.int64)
     made = np.empty(len(numbers), object)
-    made[:] = [one if type(one) is bytes else b"%d" % one for one in numbers]
+    made[:] = [*map(turn_of, numbers)]
     return made
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.runtime.batch import ALL, NOTHING_YET, NOWHERE, Batch, Mark, Origin
 from anabranch.runtime.ordering.by_number import without_copies
 from anabranch.runtime.ordering.merge import QueueMerge
+from anabranch.runtime.positions import turn_of
 
 Position: TypeAlias = tuple[int, ...]
 
@@ -30,16 +31,23 @@ class PositionMerge(QueueMerge):
 
     `entries[q]` is the stream that queue q belongs to: what comes out tells of each
     item by which stream it came, if there are several. `width` is that of the widest
-    positions; the others are filled up with zeros.
+    positions; the others are filled up with zeros. At the places `turns` there are turns
+    in some streams, and numbers in others: these are bytes, too, as in columns.
     """
 
     def __init__(
-        self, entries: Sequence[int], *, width: int, punctuated: bool = False
+        self,
+        entries: Sequence[int],
+        *,
+        width: int,
+        turns: Collection[int] = (),
+        punctuated: bool = False,
     ) -> None:
         super().__init__(len(entries))
         self._entries = entries
         self._several = len(set(entries)) > 1
         self._width = width
+        self._turns = turns
         self._punctuated = punctuated
         self._queues: list[deque[_Waiting]] = [deque() for _ in entries]
         self._marks: list[Mark] = [NOTHING_YET] * len(entries)
@@ -51,12 +59,25 @@ class PositionMerge(QueueMerge):
         if batch.items:
             assert batch.columns is not None  # noqa: S101 - the layout has seen to it
             filled = [(0,) * len(batch.items)] * (self._width - len(batch.columns))
-            positions = list(zip(*batch.columns, *filled, strict=True))
+            columns: list[Any] = [*batch.columns, *filled]
+            for place in self._turns:
+                columns[place] = [*map(turn_of, columns[place])]
+            positions = list(zip(*columns, strict=True))
             waiting = _Waiting(batch.items, positions, batch.origin)
             self._queues[queue].append(waiting)
             self._held[queue] += len(batch.items)
         if batch.mark is not None:
-            self._marks[queue] = batch.mark
+            self._marks[queue] = self._even_out(batch.mark)
+
+    def _even_out(self, mark: Mark) -> Mark:
+        if not self._turns:
+            return mark
+        inside = range(len(mark) - 1)  # it ends with what is behind all numbers
+        evened: tuple[Any, ...] = tuple(
+            turn_of(one) if place in self._turns and place in inside else one
+            for place, one in enumerate(mark)
+        )
+        return evened
 
     def close(self, queue: int) -> None:
         self._marks[queue] = ALL
@@ -135,7 +156,14 @@ def in_order_of_positions(batches: Sequence[Batch]) -> Batch:
     >>> in_order_of_positions([one, two]).items
     ['a', 'b', 'c']
     """
-    merge = PositionMerge([0] * len(batches), width=len(batches[0].columns or ()))
+    width = len(batches[0].columns or ())
+    turns = {
+        place
+        for batch in batches
+        for place, column in enumerate(batch.columns or ())
+        if any(isinstance(one, bytes) for one in column)
+    }
+    merge = PositionMerge([0] * len(batches), width=width, turns=turns)
     for queue, batch in enumerate(batches):
         merge.put(queue, batch)
         merge.close(queue)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
 from anabranch.runtime.ordering.by_number import (
@@ -24,6 +24,7 @@ def make_merge(
     entries: Sequence[int],
     *,
     width: int = 1,
+    turns: Collection[int] = (),
     punctuated: bool = False,
     numbered: bool = False,
     dealt: Dealt | None = None,
@@ -48,4 +49,6 @@ def make_merge(
         case "relaxed":
             return RelaxedMerge(queues, punctuated=punctuated, numbered=numbered)
         case "position":
-            return PositionMerge(entries, width=width, punctuated=punctuated)
+            return PositionMerge(
+                entries, width=width, turns=turns, punctuated=punctuated
+            )
