@@ -41,7 +41,8 @@ RUNS = (
     Run("autopipe/by_hand", ("spark", "12")),
     Run("latency/fig2", quick=("simulated",)),
     *(Run(f"latency/fig{number}", ("here",)) for number in (4, 5, 6, 7)),
-    Run("latency/loads", ("simulated", "local")),
+    Run("latency/loads", ("simulated", "local"), ("simulated",)),
+    Run("latency/reported", ("local", "spark"), ("local",)),
     Run(
         "latency/burst",
         ("simulated", "unseen", "local", "spark", "one-core"),

@@ -7,7 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from anabranch.metrics.latency import Latencies, LatencySummary, sojourns, summary
+from anabranch.metrics.latency import (
+    Latencies,
+    LatencySummary,
+    count_by_ms,
+    recent_summary,
+    sojourns,
+    summary,
+)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -69,3 +76,16 @@ def test_what_came_out_since_an_earlier_look():
     assert 0.200 == pytest.approx(seen.quantile_s(0.99), rel=0.05)
     assert 0.9 == seen.within(0.1)
     assert 1.0 == seen.within(0.3)
+
+
+def test_what_is_kept_does_not_grow_with_the_hours():
+    """24 hours of latencies that vary, a look every ten seconds."""
+    latencies = Latencies()
+    for second in range(0, 24 * 3600, 10):
+        latencies.record(0.001 * (1 + second % 977), 100, at_s=float(second))
+
+    assert 864_000 == summary([latencies]).items
+    assert 600 == recent_summary([latencies], now_s=86_399.0).items
+    assert len(latencies.counts) == len(Latencies().counts)
+    assert len(latencies._slices) <= 13
+    assert len(count_by_ms([latencies])) <= len(latencies.counts)

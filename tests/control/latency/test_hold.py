@@ -238,7 +238,10 @@ class Endless:
         return ""
 
 
-def test_a_long_run_keeps_no_more_than_a_short_one():
+@pytest.mark.parametrize(
+    "steps", [3000, pytest.param(24 * 3600, marks=pytest.mark.long)]
+)
+def test_a_long_run_keeps_no_more_than_a_short_one(steps):
     def kept(steps):
         tracemalloc.start()
         controller = LatencyController(Endless(steps), latency("50 ms"))
@@ -247,10 +250,10 @@ def test_a_long_run_keeps_no_more_than_a_short_one():
         tracemalloc.stop()
         return memory, len(controller.steps()), controller.looks
 
-    short, long = kept(1000), kept(3000)
+    short, long = kept(1000), kept(steps)
 
     assert (1000, 1000) == (short[1], long[1])
-    assert (1000, 3000) == (short[2], long[2])
+    assert (1000, steps) == (short[2], long[2])
     assert long[0] < 1.1 * short[0]
 
 
