@@ -200,9 +200,11 @@ class FileReader(Reader):
         begun = opening_in(kind, path, head)
         parser = ChunkParser(kind, begun.columns, path)
         at = Position(first, begun.line)
-        for data in itertools.chain((head[begun.offset :],), pieces):
-            at = yield from parser.parse(data, at, self._refuse, limit, takes_tables)
-        return at.row
+        rows = itertools.chain((head[begun.offset :],), pieces)
+        end = yield from parser.parse_pieces(
+            rows, at, self._refuse, limit, takes_tables
+        )
+        return end.row
 
     def _refuse(self, bad: BadRow) -> None:
         file = bisect.bisect_right(self._firsts, bad.at.row) - 1

@@ -146,7 +146,8 @@ def exactly(value):
     """Return a value so that equal means the same to the bit."""
     if isinstance(value, tuple | list):
         return (type(value).__name__, *map(exactly, value))
-    return type(value).__name__, repr(value)
+    digits = hex if type(value) is int else repr  # of any number of them
+    return type(value).__name__, digits(value)
 
 
 def describe_states(states):

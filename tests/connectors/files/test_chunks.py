@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import threading
 from typing import Generic, NamedTuple, TypeVar
 
 import pytest
@@ -277,6 +278,55 @@ def test_pieces_begin_small_and_grow_to_a_bound(tmp_path, reader_of, monkeypatch
     assert sizes[0] <= 1 << 16
     assert max(sizes) <= (1 << 19) + 8
     assert len(sizes) < 16
+
+
+def test_the_next_piece_alone_is_read_beside_the_work_on_a_table(
+    tmp_path, reader_of, monkeypatch
+):
+    monkeypatch.setattr(reading, "_FIRST_BYTES", 300)
+    monkeypatch.setattr(reading, "_MOST_BYTES", 300)
+    read, second = [], threading.Event()
+    original = reading.ChunkParser._table_of
+
+    def table_of(self, data, form):
+        read.append(threading.current_thread())
+        if len(read) == 2:
+            second.set()
+        return original(self, data, form)
+
+    monkeypatch.setattr(reading.ChunkParser, "_table_of", table_of)
+    rows = [("A", n + 0.5, n) for n in range(200)]
+    text = "".join(f"{s},{x},{n}\n" for s, x, n in rows)
+    (tmp_path / "t.csv").write_bytes(HEADER + text.encode())
+    chunks = reader_of(tmp_path / "t.csv", "csv", Trade).chunks(lambda: 7, lambda: True)
+
+    items, numbers = next(chunks)
+
+    assert second.wait(20)
+    assert 2 == len(read)  # so that a file is not held whole
+    assert threading.current_thread() is not read[1]
+    whole, places = list(items[:]), list(numbers)
+    for items, numbers in chunks:
+        whole += items[:]
+        places += numbers
+    assert rows == [tuple(item) for item in whole]
+    assert list(range(1, 201)) == places
+
+
+def test_a_bad_row_behind_tables_is_told_once_those_before_it_are_given(
+    tmp_path, reader_of, monkeypatch
+):
+    monkeypatch.setattr(reading, "_FIRST_BYTES", 300)
+    monkeypatch.setattr(reading, "_MOST_BYTES", 300)
+    text = "A,1.5,1\n" * 100 + "A,no number,1\n" + "A,1.5,1\n" * 100
+    (tmp_path / "t.csv").write_bytes(HEADER + text.encode())
+    chunks = reader_of(tmp_path / "t.csv", "csv", Trade).chunks(lambda: 7, lambda: True)
+    seen = []
+
+    with pytest.raises(InputError, match="row 101 "):
+        seen.extend(len(items) for items, _ in chunks)
+
+    assert 100 == sum(seen)
 
 
 def test_what_may_be_long_in_coming_is_not_read_in_chunks(tmp_path):

@@ -113,23 +113,38 @@ def test_columns_and_python_may_take_turns():
     assert both.one.states == both.two.states
 
 
-def test_windows_that_stay_in_columns_hold_what_the_interpreter_holds():
+WINDOWS = {
+    "count": {"count": 4},
+    "count that slides": {"count": 5, "every": 2},
+    "time": {"time": 40, "on": "ts", "late": "drop"},
+    "time that slides": {"time": 60, "every": 20, "on": "ts", "late": "include"},
+    "delta": {"delta": 12.5, "on": "price"},
+    "delta that slides": {"delta": 30.0, "every": 7.5, "on": "price"},
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windows_that_stay_in_columns_hold_what_the_interpreter_holds(window):
     """
     Keys come later, a batch gives up, Python takes some items: nobody sees the columns.
     """
+    options = WINDOWS[window]
     both = Both(
         ab.from_iterable([], Trade)
         .key_by("symbol")
-        .window(count=4)
+        .window(**options)
         .aggregate(lambda ts: Price(ts[0].ts, ts[0].symbol, sum(t.price for t in ts)))
     )
     (states,) = both.two.states.values()
     rng = random.Random(4)
+    clock = 0
     for number in range(60):
-        batch = [
-            Trade(n, f"S{rng.randrange(2 + number // 4)}", rng.uniform(1, 9), n)
-            for n in range(rng.randrange(1, 30))
-        ]
+        batch = []
+        for n in range(rng.randrange(1, 30)):
+            clock += rng.randrange(4)
+            name = f"S{rng.randrange(2 + number // 4)}"
+            late = 30 * (n % 13 == 5 and options.get("on") == "ts")
+            batch.append(Trade(clock - late, name, clock / 2, n))
         expected = both.python(batch)
         if number % 7 == 3:
             with pytest.raises(UnfitError):

@@ -17,7 +17,7 @@ from anabranch.compiler.columns.arithmetic import (
     YieldLine,
 )
 from anabranch.compiler.columns.values import (
-    Frame,
+    KernelFrame,
     Known,
     NoColumnsError,
     Scalar,
@@ -55,7 +55,7 @@ class Catching:
 
     handler: ir.Block
     loops: int
-    frame: Frame
+    frame: KernelFrame
     ends: list[_End] = field(default_factory=list)
 
 

@@ -12,11 +12,11 @@ from anabranch.compiler.columns.arithmetic import (
     DeadError,
 )
 from anabranch.compiler.columns.branches import fill_branches
-from anabranch.compiler.columns.elements import read_item
+from anabranch.compiler.columns.read_parts import read_item
 from anabranch.compiler.columns.values import (
-    Frame,
     GeneratorValue,
     Items,
+    KernelFrame,
     Known,
     NoColumnsError,
     Scalar,
@@ -202,7 +202,7 @@ def _pass_through(
 ) -> None:
     outer, loops = this.frame, this.loops
     names: dict[str, Value] = {"%iterable": value.iterable}
-    this.frame = Frame(names, outer.scope, value.made.names, action)
+    this.frame = KernelFrame(names, outer.scope, value.made.names, action)
     this.loops = []
     try:
         this.block(value.made.function.body)

@@ -40,17 +40,12 @@ from anabranch.compiler.columns.branches import (
     translate_try,
 )
 from anabranch.compiler.columns.builtin_functions import FUNCTIONS
-from anabranch.compiler.columns.calls import (
+from anabranch.compiler.columns.function_calls import (
     append,
     bind,
     call,
     join_strings,
     read_arguments,
-)
-from anabranch.compiler.columns.elements import (
-    read_attribute,
-    read_element,
-    read_item_at,
 )
 from anabranch.compiler.columns.loops import (
     go_through,
@@ -58,16 +53,21 @@ from anabranch.compiler.columns.loops import (
     translate_for,
     translate_while,
 )
+from anabranch.compiler.columns.read_parts import (
+    read_attribute,
+    read_element,
+    read_item_at,
+)
 from anabranch.compiler.columns.results import (
     Translated,
     finish_outputs,
     finish_results,
 )
 from anabranch.compiler.columns.values import (
-    Frame,
     GeneratorValue,
     Group,
     Items,
+    KernelFrame,
     Known,
     Made,
     NoColumnsError,
@@ -158,7 +158,7 @@ class FunctionText(Arithmetic):
         super().__init__(module)
         self.function = function
         self.args = args
-        self.loops: list[tuple[dict[str, Value], dict[str, Shape], Frame]] = []
+        self.loops: list[tuple[dict[str, Value], dict[str, Shape], KernelFrame]] = []
         self.catching: Catching | None = None
         self.wants_truth = False
         self.declare: Callable[[Shape], Shape] | None = None
@@ -191,7 +191,7 @@ class FunctionText(Arithmetic):
             except ValueError:
                 continue
         names = dict(zip(lowered.parameters, given, strict=True))
-        self.frame = Frame(names, self.function.__globals__, cells)
+        self.frame = KernelFrame(names, self.function.__globals__, cells)
         self.generates = lowered.generator
         return self._translate_block(lowered.body)
 
@@ -397,7 +397,7 @@ class ColumnsText(FunctionText):
         self.count = 0
         items, start, end = map(self.parameter, self.args)
         assert isinstance(items, Items)  # noqa: S101 - see translate_columns
-        self.frame = Frame({}, {}, {})
+        self.frame = KernelFrame({}, {}, {})
         named: dict[str, Value] = {}
         for name, column in self.kind.columns:
             match column.function:

@@ -413,7 +413,7 @@ def flatten_all(args: Sequence[Value]) -> Iterator[Scalar]:
 
 
 @dataclass
-class Frame:
+class KernelFrame:
     """The names of a function, or of a generator in it."""
 
     names: dict[str, Value]

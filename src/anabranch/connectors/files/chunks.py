@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -29,6 +30,14 @@ Limit: TypeAlias = Callable[[], int]  # how many items there should be in the ne
 TakesTables: TypeAlias = Callable[[], bool]  # whether the next chunk may be a table
 Chunk: TypeAlias = tuple[list[Any], Sequence[int]]  # items, never none; their numbers
 Chunks: TypeAlias = Generator[Chunk, None, Position]
+
+
+class _Piece(NamedTuple):
+    """Whole rows of a file, and their table if it was `tried` and is exact."""
+
+    data: bytes
+    table: pa.Table | None = None
+    tried: bool = False
 
 
 class ChunkParser:
@@ -55,25 +64,57 @@ class ChunkParser:
         self._plain = plain_tuple(kind.type)
         self._reader: ColumnReader | None = None
 
-    def parse(
+    def parse_pieces(
         self,
-        data: bytes,
+        pieces: Iterator[bytes],
         at: Position,
         refuse: Refuse,
         limit: Limit,
         takes_tables: TakesTables = lambda: False,
     ) -> Chunks:
-        """Give the items of the rows that begin at `at`; return what comes next.
+        """Give the items of pieces of rows that begin at `at`; return what comes next.
 
-        Whoever takes tables gets all of them as one.
+        Whoever takes tables gets one for each piece. While it is at work on that, the
+        next piece is read by another thread.
         """
-        if self._form is not None and self._plain and takes_tables():
-            found = self._table_of(data, self._form)
-            if found is not None and found.num_rows:
-                rows = found.num_rows
-                chunk: Any = TableItems(found, partial(_list_items, found, self._form))
-                yield chunk, range(at.row, at.row + rows)
-                return behind(data, at, rows)
+        with ThreadPoolExecutor(1) as beside:
+            ahead: Future[_Piece | None] | None = None
+            while True:
+                piece = self._next_piece(pieces) if ahead is None else ahead.result()
+                if piece is None:
+                    return at
+                ahead = None
+                if self._form is not None and self._plain and takes_tables():
+                    if not piece.tried:
+                        piece = self._read_table(piece.data)
+                    ahead = beside.submit(self._next_table, pieces)
+                    if piece.table is not None and piece.table.num_rows:
+                        at = yield from self._give_table(piece, at, self._form)
+                        continue
+                at = yield from self.parse(piece.data, at, refuse, limit)
+
+    def _next_piece(self, pieces: Iterator[bytes]) -> _Piece | None:
+        data = next(pieces, None)
+        return None if data is None else _Piece(data)
+
+    def _next_table(self, pieces: Iterator[bytes]) -> _Piece | None:
+        data = next(pieces, None)
+        return None if data is None else self._read_table(data)
+
+    def _read_table(self, data: bytes) -> _Piece:
+        assert self._form is not None  # noqa: S101 - see above
+        return _Piece(data, self._table_of(data, self._form), tried=True)
+
+    def _give_table(self, piece: _Piece, at: Position, form: Form) -> Chunks:
+        assert piece.table is not None  # noqa: S101 - see above
+        rows = piece.table.num_rows
+        make = partial(_list_items, piece.table, form)
+        chunk: Any = TableItems(piece.table, make)
+        yield chunk, range(at.row, at.row + rows)
+        return behind(piece.data, at, rows)
+
+    def parse(self, data: bytes, at: Position, refuse: Refuse, limit: Limit) -> Chunks:
+        """Give the items of the rows that begin at `at`; return what comes next."""
         items = self._in_bulk(data)
         if items is None:
             slowly = self._parser.one_by_one(data, at, refuse)

@@ -34,7 +34,13 @@ from anabranch.runtime.columns.held_state import (
 )
 from anabranch.runtime.columns.kept_state import from_arrays, to_arrays, transpose
 from anabranch.runtime.columns.tables import StringTables
-from anabranch.runtime.columns.windows import KeyRange, WindowPlan, ramps, window_plan
+from anabranch.runtime.columns.windows import (
+    ClosedWindows,
+    KeyRange,
+    WindowPlan,
+    ramps,
+    window_plan,
+)
 from anabranch.runtime.compiled.build import Fire, compile_columns
 from anabranch.runtime.state import LentStates
 
@@ -391,19 +397,9 @@ class ColumnStep:
         held = self._find_held(states, HeldWindows, batch.count)
         keys, codes = self._slots(batch)
         numbers, new = held.place(keys)
-        opened = self._open_others(new)
-        lengths = list(map(len, opened))
-        waiting = [item for items in opened for item in items]
-        parts = [] if held.batch is None else [held.batch.columns]
-        if waiting:
-            parts.append(tuple(_list_columns(waiting, batch.shape, self._pools)))
-        columns = [*parts, batch.columns]
-        joined = tuple(map(_join, zip(*columns, strict=True))) if parts else columns[0]
-        before = np.concatenate([held.counts, np.array(lengths, np.int64)])
-        slots = np.concatenate(
-            [np.repeat(np.arange(len(before)), before), numbers[codes]]
+        whole, slots, before = self._join_held(
+            batch, held, numbers[codes], self._open_others(new)
         )
-        whole = ColumnBatch(batch.shape, joined, len(slots))
         order = np.argsort(_narrow(slots, len(before)), kind="stable")
         totals = np.bincount(slots, minlength=len(before))
         closing = totals // size
@@ -428,12 +424,36 @@ class ColumnStep:
         commits.append(commit)
         return self._gather(batch, outs, triggers[closed_by] - int(before.sum()))
 
+    def _join_held(
+        self,
+        batch: ColumnBatch,
+        held: HeldWindows,
+        slots: Numpy,
+        lists: Sequence[Sequence[Any]],
+    ) -> tuple[ColumnBatch, Numpy, Numpy]:
+        """Put what windows hold in front of a batch; `lists` are what new keys have.
+
+        Return all items, the place of the key of each, and how many each key had.
+        """
+        waiting = [item for items in lists for item in items]
+        parts = [] if held.batch is None else [held.batch.columns]
+        if waiting:
+            parts.append(tuple(_list_columns(waiting, batch.shape, self._pools)))
+        columns = [*parts, batch.columns]
+        joined = tuple(map(_join, zip(*columns, strict=True))) if parts else columns[0]
+        lengths = np.array(list(map(len, lists)), np.int64)
+        before = np.concatenate([held.counts, lengths])
+        slots = np.concatenate([np.repeat(np.arange(len(before)), before), slots])
+        return ColumnBatch(batch.shape, joined, len(slots)), slots, before
+
     def _window(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
         """Run the windows that the items of a batch close, in the order they do so."""
-        states, plan, window = self._states, self._plan, self.kernel.window
-        assert states is not None and plan is not None and window is not None  # noqa: PT018, S101
-        if self._size and self._key and isinstance(states, LentStates):
-            return self._tumble(batch, commits)
+        states, plan = self._states, self._plan
+        assert states is not None and plan is not None  # noqa: PT018, S101
+        if self._key and isinstance(states, LentStates):
+            if self._size:
+                return self._tumble(batch, commits)
+            return self._window_held(batch, states, plan, commits)
         keys, slots = self._slots(batch)
         old = self._open(keys)
         whole, slots, held = self._with_held(batch, old, slots, plan)
@@ -441,6 +461,74 @@ class ColumnStep:
         ends = np.cumsum(np.bincount(slots, minlength=len(keys)))
         firsts = [0, *ends[:-1].tolist()]
         ranges = list(map(KeyRange, firsts, held, ends.tolist(), old))
+        found, outs, closing = self._close(whole, order, plan, ranges)
+        kept = whole.take(order[np.concatenate([*found.kept, _NOTHING])]).items()
+        cuts = np.cumsum([0, *map(len, found.kept)]).tolist()
+
+        def commit() -> None:
+            for k, key in enumerate(keys):
+                plan.change(old[k], kept[cuts[k] : cuts[k + 1]], found.rests[k])
+                states[key] = old[k]
+
+        commits.append(commit)
+        return self._gather(batch, outs, closing - sum(held))
+
+    def _window_held(
+        self,
+        batch: ColumnBatch,
+        states: LentStates,
+        plan: WindowPlan,
+        commits: list[Commit],
+    ) -> ColumnBatch:
+        """Run windows with keys; what they hold stays in columns."""
+        held = self._find_held(states, HeldWindows, batch.count)
+        keys, codes = self._slots(batch)
+        numbers, new = held.place(keys)
+        opened = self._open_others(new)
+        whole, slots, before = self._join_held(
+            batch, held, numbers[codes], [plan.items_of(state) for state in opened]
+        )
+        order = np.argsort(_narrow(slots, len(before)), kind="stable")
+        ends = np.cumsum(np.bincount(slots, minlength=len(before)))
+        firsts = [0, *ends[:-1].tolist()]
+        places, olds = numbers.tolist(), before.tolist()
+        rests = [*held.rests, *([None] * len(new))]
+        ranges = []
+        for place in places:
+            if place < len(held.keys):
+                state = plan.restore([None] * olds[place], rests[place])
+            else:
+                state = opened[place - len(held.keys)]
+            at = firsts[place], olds[place], int(ends[place])
+            ranges.append(KeyRange(*at, state))
+        found, outs, closing = self._close(whole, order, plan, ranges)
+        pieces = list(map(np.arange, firsts, ends))
+        for place, own, rest in zip(places, found.kept, found.rests, strict=True):
+            pieces[place], rests[place] = own, rest
+        kept = whole.take(order[np.concatenate(pieces)])
+        counts = np.array(list(map(len, pieces)), np.int64)
+
+        def commit() -> None:
+            held.take_over(states, new, numbers)
+            held.batch, held.counts = kept, counts
+            held.plan, held.rests = plan, rests
+
+        commits.append(commit)
+        return self._gather(batch, outs, closing - int(before.sum()))
+
+    def _close(
+        self,
+        whole: ColumnBatch,
+        order: Numpy,
+        plan: WindowPlan,
+        ranges: Sequence[KeyRange],
+    ) -> tuple[ClosedWindows, list[Numpy], Numpy]:
+        """Compute the windows that close, by the item that closes each.
+
+        Return them, what they give, and the places of those items.
+        """
+        window = self.kernel.window
+        assert window is not None  # noqa: S101 - it is one
         on = order
         if window.on is not None:
             on = whole.columns[window.on].arrays[0][order]
@@ -459,16 +547,7 @@ class ColumnStep:
             for array in whole.columns[n].arrays
         ]
         self._call(len(starts), head, fields, [], outs)
-        kept = whole.take(order[np.concatenate([*found.kept, _NOTHING])]).items()
-        cuts = np.cumsum([0, *map(len, found.kept)]).tolist()
-
-        def commit() -> None:
-            for k, key in enumerate(keys):
-                plan.change(old[k], kept[cuts[k] : cuts[k + 1]], found.rests[k])
-                states[key] = old[k]
-
-        commits.append(commit)
-        return self._gather(batch, outs, triggers[closed_by] - sum(held))
+        return found, outs, triggers[closed_by]
 
     def _with_held(
         self, batch: ColumnBatch, old: list[Any], slots: Numpy, plan: WindowPlan

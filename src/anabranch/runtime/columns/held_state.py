@@ -19,6 +19,7 @@ import pyarrow as pa
 from anabranch.plan.column_kernels import ColumnShape
 from anabranch.runtime.columns.column import PYTHON_TYPES, BatchColumn, Numpy, Pools
 from anabranch.runtime.columns.kept_state import from_arrays, join_columns
+from anabranch.runtime.columns.windows import WindowPlan
 from anabranch.runtime.state import PLAIN_TYPES, HeldColumn, HeldItems, LentStates
 
 _HELD_KEYS = 1 << 16  # that are held for longer than a batch needs them
@@ -157,36 +158,48 @@ class HeldScan(HeldKeys):
 
 @dataclass
 class HeldWindows(HeldKeys):
-    """What the windows of keys hold: so many items of each key in turn."""
+    """What the windows of keys hold: so many items of each key in turn.
+
+    With a `plan` of windows, `rests` has what else the state of each key is.
+    """
 
     counts: Numpy = field(default_factory=lambda: _NO_NUMBERS)
     batch: ColumnBatch | None = None
+    plan: WindowPlan | None = None
+    rests: list[Any] = field(default_factory=list)
 
     def put_back(self, states: dict[Any, Any]) -> None:
         """Make states of what is held, as the interpreter has them."""
         assert self.batch is not None  # noqa: S101 - it holds something
         items, ends = self.batch.items(), np.cumsum(self.counts).tolist()
-        for key, start, end in zip(self.keys, [0, *ends], ends, strict=False):
-            states.setdefault(key, items[start:end])
+        for place, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            state = self._state_of(place, items[start:end])
+            states.setdefault(self.keys[place], state)
+
+    def _state_of(self, place: int, items: list[Any]) -> Any:
+        if self.plan is None:
+            return items
+        return self.plan.restore(items, self.rests[place])
 
     def list_changes(self) -> Iterator[tuple[Any, Any]]:
         """Return keys with the states that have changed since it was last asked."""
         assert self.batch is not None  # noqa: S101 - as above
         shape, ends = self.batch.shape, np.cumsum(self.counts).tolist()
         flat = shape.parts is not None and all(p.parts is None for p in shape.parts)
-        if shape.type is None or not flat:
+        if shape.type is None or not flat or self.plan is not None:
             items = self.batch.items()
             for place in self.take_changed():
                 end = ends[place]
-                yield self.keys[place], items[end - int(self.counts[place]) : end]
+                own = items[end - int(self.counts[place]) : end]
+                yield self.keys[place], self._state_of(place, own)
             return
         columns = [_HeldRanges(column) for column in self.batch.columns]
         plain = all(column.plain for column in columns)
         for place in self.take_changed():
             end = ends[place]
             start = end - int(self.counts[place])
-            own = tuple(column.cut(start, end) for column in columns)
-            yield self.keys[place], HeldItems(shape.type, own, plain)
+            cut = tuple(column.cut(start, end) for column in columns)
+            yield self.keys[place], HeldItems(shape.type, cut, plain)
 
 
 class _HeldRanges:

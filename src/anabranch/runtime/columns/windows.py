@@ -86,6 +86,12 @@ class WindowPlan(ABC):
     def change(self, state: Any, items: list[Any], rest: Any) -> None:
         """Put what a key holds into its state."""
 
+    def restore(self, items: list[Any], rest: Any) -> Any:
+        """Return the state of a key that holds some items."""
+        state: list[Any] = []
+        self.change(state, items, rest)
+        return state
+
     def bounds(self, found: ClosedWindows) -> list[Numpy]:
         """Return the starts and the ends of windows, in time."""
         msg = "these windows have no bounds"

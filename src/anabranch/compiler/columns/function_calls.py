@@ -17,7 +17,7 @@ from anabranch.compiler.columns.builtin_functions import (
     STRING_METHODS,
     call_math,
 )
-from anabranch.compiler.columns.elements import call_table_method
+from anabranch.compiler.columns.read_parts import call_table_method
 from anabranch.compiler.columns.values import (
     Bound,
     GeneratorValue,
