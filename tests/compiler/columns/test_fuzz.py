@@ -365,6 +365,12 @@ def test_what_fails_behind_a_segment_comes_before_what_fails_in_it():
 
 
 @pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("seed", [10364, 10401])
+def test_graphs_that_once_differed_give_the_same(tmp_path, seed):
+    assert 1 == fuzz_graphs(tmp_path, [seed])["raised"]
+
+
+@pytest.mark.usefixtures("interpreted")
 def test_450_functions_give_the_same_bits_and_errors(tmp_path):
     found = fuzz(tmp_path, range(450))
 

@@ -208,7 +208,8 @@ class ProgramSegments:
     def _find_shared_width(self, one: str, other: str) -> int | None:
         """Return how many numbers tell the order of items of two operators; None: all.
 
-        Positions of branches that never meet agree up to where these part.
+        Positions of branches that never meet agree up to where these part, where the
+        number of the branch follows if any of them meet.
         """
         graph, form = self._graph, self._form
         if self._alike or one in {other, *ancestors(graph, other)}:
@@ -216,7 +217,13 @@ class ProgramSegments:
         if other in ancestors(graph, one):
             return form.after[other]
         both = ancestors(graph, one) & ancestors(graph, other)
-        return max((form.after[name] for name in both if name in form.after), default=1)
+        widths = [
+            form.after[name]
+            + any(edge in form.branch for edge in graph.out_edges(name))
+            for name in both
+            if name in form.after
+        ]
+        return max(widths, default=1)
 
     def _leave(self, batch: PlacedBatch, left: Exit, positions: Columns | None) -> None:
         left.items.extend(batch.items)
