@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import types
 from typing import NamedTuple
 
@@ -139,6 +141,69 @@ def test_may_not_change(changed, told):
     found = "\n".join(differences(described(base()), described(changed())))
 
     assert re.search(told, found), found
+
+
+class Visit(NamedTuple):
+    user: str
+    at: dt.datetime
+
+
+def count(total: int, visit: Visit) -> tuple[int, int]:
+    return total + 1, total
+
+
+def visits(lateness="4 s", forget_after=None):
+    timed = ab.read_jsonl("visits.jsonl", Visit).event_time("at", lateness=lateness)
+    return timed.key_by("user", forget_after=forget_after)
+
+
+DURATIONS = {
+    "the gap of a session": lambda span: visits().window(gap=span).aggregate(len),
+    "the length of a window": lambda span: visits().window(time=span).aggregate(len),
+    "the lateness of a clock": lambda span: visits(lateness=span).scan(count, 0),
+    "the age of a forgotten key": lambda span: visits(forget_after=span).scan(count, 0),
+    "the time between two that are joined": lambda span: visits().join(
+        visits(), on="user", within=span, into=lambda left, right: (left, right)
+    ),
+    "a duration in a setting of the user's": lambda span: visits().apply(
+        Waiting, dt.timedelta(seconds=int(span.split()[0]))
+    ),
+}
+
+
+class Waiting(ab.Operator):
+    def __init__(self, patience):
+        self.patience = patience
+
+    def process(self, item):
+        yield item
+
+
+@pytest.mark.parametrize("program", DURATIONS.values(), ids=DURATIONS)
+def test_a_duration_may_not_change(program, tmp_path):
+    (tmp_path / "visits.jsonl").write_text("")
+    ten, twenty = (described(program(s).write_jsonl("o")) for s in ("10 s", "20 s"))
+
+    found = "\n".join(differences(ten, twenty))
+
+    assert [] == differences(ten, ten)
+    assert "10 s" in found
+    assert "20 s" in found
+
+
+def test_a_checkpoint_without_durations_is_that_of_a_program_with_any(tmp_path):
+    """As earlier releases have left it."""
+    (tmp_path / "visits.jsonl").write_text("")
+    now = described(DURATIONS["the gap of a session"]("10 s").write_jsonl("o"))
+    was = json.loads(json.dumps(now))
+    del was["durations"]
+    for one in was["operators"].values():
+        del one["timing"]
+        one["parameters"].pop("lateness", None)
+        one["parameters"].get("window", {}).pop("gap", None)
+
+    assert was["operators"] != now["operators"]
+    assert [] == differences(was, now)
 
 
 def test_a_body_of_rounds_may_move_to_another_line():

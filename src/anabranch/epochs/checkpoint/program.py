@@ -8,7 +8,11 @@ kind, parameters, key and what feeds them), where states are kept, and the tuple
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
+import enum
+import uuid
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,7 @@ _FREE = (
     "patience_s",
     "site",
 )
+_SECONDS, _TEXT = "seconds", "text"  # how values are described that JSON does not have
 
 
 def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
@@ -57,6 +62,7 @@ def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
             for number, name in enumerate(stateful_operators(layout, unit.operators))
         },
         "types": [_type_text(one) for one in Pickler(layout.graph).classes],
+        "durations": True,  # are among the parameters
     }
 
 
@@ -97,6 +103,7 @@ def _describe_operator(graph: Graph, op: Op) -> dict[str, Any]:
         "type": _type_text(op.type),
         "fed by": [sorted(_origins(graph, out.operator)) for out in op.inputs],
         "parameters": dict(_parameters(op.kind)),
+        "timing": None if op.timing is None else dict(_parameters(op.timing)),
         "line": str(op.site),
     }
 
@@ -124,17 +131,23 @@ def _parameters(kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as plain data; None for code and whatever else it may be."""
+    """Return a parameter as plain data; None for code and whatever else it may be.
+
+    >>> _plain(dt.timedelta(minutes=2)), _plain(Decimal("0.10"))
+    ({'seconds': 120.0}, {'text': '0.10'})
+    """
     match value:
+        case enum.Enum() | bytes() | dt.date() | dt.time() | Decimal() | uuid.UUID():
+            return {_TEXT: str(value)}
         case bool() | int() | float() | str():
             return value
         case tuple() | list():
             return [_plain(one) for one in value]
         case type():
             return _type_text(value)
-    if dataclasses.is_dataclass(value):
-        return dict(_parameters(value))
-    return None
+        case dt.timedelta():
+            return {_SECONDS: value.total_seconds()}
+    return dict(_parameters(value)) if dataclasses.is_dataclass(value) else None
 
 
 def _type_text(kind: Any) -> str | None:
@@ -163,6 +176,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ['tuple types: were A(x: int); are A(x: str)']
     """
     found = []
+    knew_all = old.get("durations", False)
     was, now = old["operators"], new["operators"]
     for name in [*was, *(name for name in now if name not in was)]:
         one = now.get(name, was.get(name))
@@ -178,7 +192,11 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
                 f"is {_format_value(now[name][field])}"
                 for field in was[name]
                 if field != "line"
-                and not _is_same(_without_sites(was[name][field]), now[name].get(field))
+                and not _is_same(
+                    _without_sites(was[name][field]),
+                    now[name].get(field),
+                    knew_all=knew_all,
+                )
             ]
     if found:
         return found
@@ -194,25 +212,42 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _is_same(was: Any, now: Any) -> bool:
+def _is_same(was: Any, now: Any, *, knew_all: bool = True) -> bool:
     """Tell whether two descriptions mean the same.
 
     An option that an earlier release did not have, and that is off or says nothing,
-    changes nothing.
+    changes nothing. One that did not know all left out durations and the like.
 
     >>> _is_same({"count": 3}, {"count": 3, "clocked": False, "default": []})
     True
     >>> _is_same({"count": 3}, {"count": 3, "clocked": True})
     False
+    >>> _is_same({"gap": {"seconds": 9.0}}, {"gap": {"seconds": 8.0}})
+    False
+    >>> _is_same({}, {"gap": {"seconds": 8.0}}, knew_all=False)
+    True
     """
+    if was is None and not knew_all and _was_left_out(now):
+        return True
     if isinstance(was, dict) and isinstance(now, dict):
         new = [now[name] for name in now if name not in was]
-        return all(one is False or one == [] for one in new) and all(
-            name in now and _is_same(one, now[name]) for name, one in was.items()
+        return all(
+            one is False or one == [] or (not knew_all and _was_left_out(one))
+            for one in new
+        ) and all(
+            name in now and _is_same(one, now[name], knew_all=knew_all)
+            for name, one in was.items()
         )
     if isinstance(was, list) and isinstance(now, list):
-        return len(was) == len(now) and all(map(_is_same, was, now))
+        return len(was) == len(now) and all(
+            _is_same(*pair, knew_all=knew_all) for pair in zip(was, now, strict=True)
+        )
     return bool(was == now)
+
+
+def _was_left_out(value: Any) -> bool:
+    """Tell whether earlier releases left a parameter out of the description."""
+    return isinstance(value, dict) and value.keys() in ({_SECONDS}, {_TEXT})
 
 
 def _without_sites(value: Any) -> Any:
@@ -229,6 +264,8 @@ def _without_sites(value: Any) -> Any:
 
 
 def _format_value(value: Any) -> str:
+    if isinstance(value, dict) and value.keys() == {_SECONDS}:
+        return f"{value[_SECONDS]:g} s"
     if isinstance(value, dict):
         return ", ".join(f"{name}={_format_value(one)}" for name, one in value.items())
     if isinstance(value, list):
