@@ -5,15 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= compile/time
+PYTHONS ?= 3.11 3.12 3.13
 PACKAGES := chromium postgresql prometheus
 
 # Without compiled modules, each process of the tests would compile hundreds anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test tests test-all packages lint bench docs java clean
+.PHONY: help demo test tests test-all test-pythons packages lint bench docs java clean
 
 help:  ## Show what can be typed here
-	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 19
 
 demo: $(READY) java  ## Explain the finance program, run it on Spark, show the results
 	@rm -rf out/finance
@@ -28,6 +29,20 @@ tests: $(READY)
 
 test-all: $(READY) java lint packages  ## Check everything and leave nothing out: long tests, browser, servers
 	$(BIN)/pytest -n 3 --all
+
+test-pythons:  ## Run the tests on each Python that is supported and is found here; say which is not
+	@for version in $(PYTHONS); do \
+		found=; \
+		for python in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
+			[ -n "$$found" ] || ! $$python -c '' 2>/dev/null || found=$$python; \
+		done; \
+		[ -n "$$found" ] || { missing="$$missing $$version"; continue; }; \
+		venv=$(VENV)/python$$version; \
+		$(MAKE) --no-print-directory PYTHON=$$found VENV=$$venv $$venv/.ready && \
+		$$venv/bin/pytest -n 3 && passed="$$passed $$version" || failed="$$failed $$version"; \
+	done; \
+	echo "Passed on:$${passed:- none}; failed on:$${failed:- none}; not found:$${missing:- none}"; \
+	[ -z "$$failed" ] && [ -n "$$passed" ]
 
 packages: $(VENV)/servers/.ready  ## Install what `make test-all` needs: Debian packages, an S3 server
 	@for package in $(PACKAGES); do dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \

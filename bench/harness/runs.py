@@ -187,7 +187,7 @@ NOT_MEASURED: dict[str, tuple[Claim, ...]] = {  # group -> claims without a figu
         Claim(
             "free-threaded Python",
             None,
-            remark="neither tested nor measured",
+            remark="not supported: neither tested nor measured",
         ),
     ),
 }

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import gcd
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -139,17 +140,12 @@ def _count(held: Items) -> int:
 
 
 def _sum(each: Iterator[Held]) -> Any:
-    """Return the sum in the order of the items; behind a float, one after the other."""
-    total: Any = 0
-    for is_part, value, _ in each:
-        if not is_part:
-            total = total + value
-        elif type(total) is int:
-            total += value[0]
-        else:
-            for one in array("q", value[1]):
-                total = total + one
-    return total
+    """Return the sum; among other numbers than ints, of the items one after the other."""
+    held = list(each)
+    if all(is_part or type(value) is int for is_part, value, _ in held):
+        return sum(value[0] if is_part else value for is_part, value, _ in held)
+    ones = (array("q", value[1]) if is_part else (value,) for is_part, value, _ in held)
+    return sum(chain.from_iterable(ones))
 
 
 def _counts(each: Iterator[Held]) -> dict[Any, int]:

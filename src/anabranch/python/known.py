@@ -51,6 +51,11 @@ from anabranch.python.values import (
     join,
 )
 
+# Since Python 3.12 `sum` notes what rounding loses, and adds it at the end; since 3.14 also
+# what is lost by ints among floats.
+SUM_NOTES_LOSSES: Final = sum((1e100, 1.0, -1e100)) == 1.0
+SUM_NOTES_LOSSES_OF_INTS: Final = sum((1e100, 1, -1e100)) == 1.0
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -182,6 +187,7 @@ _PUBLIC = {
     "_json": "json",
     "_statistics": "statistics",
     "_decimal": "decimal",
+    "pathlib._local": "pathlib",
 }
 # What a function that is known to be impure depends on or does.
 IMPURE_MODULES: Mapping[str, str] = {

@@ -232,6 +232,9 @@ def methods_run_by(  # noqa: PLR0911 - one return for each kind of home
     home = function.__globals__.get("__name__")
     if home == "functools" and name in ORDER:  # as total_ordering derives it
         return tuple(own[each] for each in ORDER if each in own)
+    if home == "reprlib":  # it keeps a `__repr__` from going round in circles
+        function = function.__wrapped__  # type: ignore[attr-defined]
+        return (function,) if is_users_code(function.__code__) else ()
     if home in _HARMLESS_BASES or name in READ_HOOKS:
         return ()
     if home in ("collections", "collections.abc"):

@@ -218,10 +218,14 @@ def _list_elements_of_existing(
     if isinstance(obj, type):
         special = class_attribute(obj, "__class_getitem__")
         function = function_in(special)
-        if isinstance(function, types.FunctionType):
-            if is_users_code(function.__code__):
-                return note_unknown(run, f"{here.text} runs {text}", here)
-            return ran | {root}  # of typing.Generic: the class, with a note
+        if isinstance(function, types.FunctionType) and is_users_code(
+            function.__code__
+        ):
+            return note_unknown(run, f"{here.text} runs {text}", here)
+        if isinstance(function, types.FunctionType | types.ClassMethodDescriptorType):
+            return ran | {
+                root
+            }  # of typing.Generic or a builtin: the class, with a note
     if not isinstance(obj, CONTAINERS):
         facts = facts_of(type(obj))
         is_table = facts is not None and facts.open  # its columns are like it

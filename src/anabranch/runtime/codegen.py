@@ -13,7 +13,7 @@ chain when the nesting gets deep.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -77,7 +77,6 @@ class Text:
     line_table: Mapping[int, str]  # line -> operator
     items: Mapping[int, str]  # line -> variable that holds the item at work
     calls: Mapping[int, str]  # line that calls an operator -> whose item it hands on
-    all_at_once: bool = False  # what leaves does so only when all items are through
 
 
 def write_program(
@@ -87,15 +86,11 @@ def write_program(
     positions: Positions | None,
     *,
     resilient: bool,
-    repeatable: Collection[str] | None = None,
 ) -> Text:
-    """Return the fused program of `operators`; a `resilient` one survives errors.
-
-    Only operators that are `repeatable` (None: all) may hand on all items at once.
-    """
+    """Return the fused program of `operators`; a `resilient` one survives errors."""
     inside = tuple(operators)
     writer = _ProgramWriter(graph, inside, entries, positions, resilient)
-    return writer.write(repeatable)
+    return writer.write()
 
 
 @dataclass(frozen=True)
@@ -148,16 +143,9 @@ class _ProgramWriter:
                 ways[edge.consumer.operator] += 1
         return ways
 
-    def write(self, repeatable: Collection[str] | None = None) -> Text:
+    def write(self) -> Text:
         self._line(1, "def run(items, positions, entries):")
-        chain = self._plain_chain()
-        if chain is not None and repeatable is not None:
-            again = all(op.name in repeatable for op in chain[0])
-            chain = chain if again else None
-        if chain is None:
-            self._entry_loop()
-        else:
-            self._comprehension(chain)
+        self._entry_loop()
         while self.unwritten:
             self._function(self.unwritten.pop())
         self._line(1, "return run")
@@ -171,7 +159,6 @@ class _ProgramWriter:
             line_table={n + len(header): name for n, name in self.line_table.items()},
             items={n + len(header): name for n, name in self.items.items()},
             calls={n + len(header): name for n, name in self.calls.items()},
-            all_at_once=chain is not None,
         )
 
     def _header(self, widths: Mapping[Edge, int]) -> list[str]:
@@ -181,50 +168,7 @@ class _ProgramWriter:
         for edge, number in self.exits.items():
             outs = [f"{number}", *(f"{number}_{i}" for i in range(widths[edge]))]
             header += [f"{_INDENT}a{out} = names['out{out}'].append" for out in outs]
-            header.append(f"{_INDENT}a{number}s = names['out{number}'].extend")
         return header
-
-    def _plain_chain(self) -> tuple[list[Op], Edge] | None:
-        """Return the operators and the exit, if they are but a chain without state.
-
-        Such a chain fits a list comprehension, which is faster than a loop.
-        """
-        if self.positions is not None or self.resilient or len(self.entries) != 1:
-            return None
-        (entry,) = self.entries
-        chain = []
-        edges: tuple[Edge, ...] = (
-            (entry,) if isinstance(entry, Edge) else self.graph.out_edges(entry)
-        )
-        while len(edges) == 1 and edges[0].consumer.operator in self.inside:
-            op = self.graph[edges[0].consumer.operator]
-            if not isinstance(op.kind, Map | Filter | FlatMap) or len(op.inputs) > 1:
-                return None
-            if self.marked.intersection(self.graph.producers(op.name)):
-                return None
-            chain.append(op)
-            edges = self.graph.out_edges(op.name)
-        return (chain, edges[0]) if len(edges) == 1 else None
-
-    def _comprehension(self, plain: tuple[list[Op], Edge]) -> None:
-        chain, edge = plain
-        self.exits[edge] = 0
-        steps: list[tuple[str, Op | None, str]] = [("for x0 in items", None, "x0")]
-        item = "x0"
-        for op in chain:
-            call = f"{self._use('f', op)}({item})"
-            if isinstance(op.kind, Filter):
-                steps.append((f"if {call}", op, item))
-                continue
-            made = self._variable("x")
-            outputs = f"[{call}]" if isinstance(op.kind, Map) else f"list({call})"
-            steps.append((f"for {made} in {outputs}", op, item))
-            item = made
-        self._line(2, "a0s([")
-        self._line(3, item, edge.producer.operator)
-        for text, step, variable in steps:
-            self._line(3, text, step.name if step else "", variable)
-        self._line(2, "])")
 
     def _entry_loop(self) -> None:
         width = max(map(self._entry_width, self.entries), default=0)

@@ -11,13 +11,11 @@ user code raises, and tells the profiler where a thread is.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import linecache
 import sys
 from collections.abc import (
     Callable,
-    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -25,7 +23,6 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from functools import partial
-from operator import length_hint
 from types import FrameType
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -102,9 +99,7 @@ class Program:
     finishes. `run` takes a batch; `exits` then holds what left, by stream. Sinks are
     outside every program: the stream to a sink is an exit.
 
-    When an item fails, `exits` holds what came before it. A chain that is but a list
-    comprehension has to run again for that, so all its operators must be `repeatable`;
-    None is for callers that do not look at `exits` then.
+    When an item fails, `exits` holds what came before it.
 
     Not thread-safe; the element that owns it is its only caller.
     """
@@ -119,7 +114,6 @@ class Program:
         states: StatesOf | None = None,
         on_error: OnError = stop,
         describe: Callable[[int | None], str] = describe_position,
-        repeatable: Collection[str] | None = None,
     ) -> None:
         self.graph = graph
         self._describe = describe
@@ -145,9 +139,7 @@ class Program:
             entries,
             positions,
             resilient=resilient,
-            repeatable=repeatable,
         )
-        self._runs_again = text.all_at_once and repeatable is not None
         self.exits: dict[Edge, Exit] = {
             edge: Exit([], [[] for _ in range(width)])
             for edge, width in text.widths.items()
@@ -192,18 +184,10 @@ class Program:
 
         An error of the user's code is told to `on_error`.
         """
-        again: Any = None
-        if self._runs_again:
-            items = iter(items)  # type: ignore[assignment]
-            again = copy.copy(items)
         try:
             self._run(items, positions, entries)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            failure = self._failure(error)
-            if again is not None:
-                before = length_hint(again) - length_hint(items) - 1
-                self._run(list(itertools.islice(again, before)), positions, entries)
-            self._on_error(failure)
+            self._on_error(self._failure(error))
 
     def finish(self, operator: str) -> list[tuple[bytes, list[Any]]]:
         """Return an operator's outputs at the end of the stream.

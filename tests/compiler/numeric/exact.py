@@ -337,6 +337,16 @@ def long_fir(w: list[float]) -> list[float]:
     return [sum(x * tap for x, tap in zip(w, LONG))]
 
 
+def adds_up(w: list[float]) -> list[float]:
+    a, b, c = w
+    large = c * 1e16  # what rounding takes from the others, some Pythons give back
+    return [
+        sum([1, a, 3, large, True, b, -large, 2]),
+        sum(w, 0.5),
+        sum([large, a], True),
+    ]
+
+
 def by_index(w: list[float]) -> list[float]:
     total = 0
     for n in range(len(w)):
@@ -376,6 +386,7 @@ BLOCKS = [
     (fir, 1, 1, 4),
     (fir, 3, 1, 4),
     (long_fir, 10, 1, 200),
+    (adds_up, 1, 3, 3),
     (by_index, 4, 2, 4),
     (butterfly, 2, 2, 2),
     (yielding, 2, 2, 2),

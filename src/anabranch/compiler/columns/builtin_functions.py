@@ -7,7 +7,6 @@ routines of `math` are those of the C library, which Python calls as well.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +36,10 @@ from anabranch.compiler.columns.values import (
 )
 from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
 from anabranch.plan.column_kernels import ColumnKind as Kind
+from anabranch.python.known import SUM_NOTES_LOSSES
 
 if TYPE_CHECKING:
     from anabranch.compiler.columns.translate import FunctionText
-
-_PLAIN_SUM = sys.version_info < (3, 12)  # since then it makes up for rounding
 
 
 def call_math(this: FunctionText, name: str, args: list[Value]) -> Value:  # noqa: C901, PLR0911 - a table
@@ -99,17 +97,26 @@ def _sum(this: FunctionText, args: list[Value]) -> Value:
     kinds = tuple(kind for kind in shape.kinds if kind != "none")
     if kinds not in (("int",), ("float",), ("bool",)):
         this.refuse("adds up other values than numbers of one kind")
-    if kinds == ("float",) and not _PLAIN_SUM:
-        this.refuse("adds up floats, for which sum makes up for rounding")
     total = this.module.new("v")
     floats = kinds == ("float",)
     this.emit(f"{total} = {'0.0' if floats else '0'}")
+    lost = this.module.new("v") if floats and SUM_NOTES_LOSSES else None
+    if lost is not None:
+        this.emit(f"{lost} = 0.0")
     some = this.module.new("v")
     mark = len(this.lines)
 
     def add(one: Value) -> None:
         one = this.number(one)
-        if floats:
+        if lost is not None:
+            x = this.variable("float", this.text(one)).text
+            added = this.variable("float", f"{total} + {x}").text
+            this.emit(
+                f"{lost} = {lost} + ((({total} - {added}) + {x}) "
+                f"if abs({total}) >= abs({x}) else (({x} - {added}) + {total}))"
+            )
+            this.emit(f"{total} = {added}")
+        elif floats:
             this.emit(f"{total} = {total} + {this.text(one)}")
         else:
             made = this.of_ints("+", Scalar(("int",), total), one)
@@ -117,6 +124,9 @@ def _sum(this: FunctionText, args: list[Value]) -> Value:
         this.emit(f"{some} = True")
 
     certain = go_through(this, args[0], add)
+    if lost is not None:  # adding 0.0 would lose a sign, and what is no number all
+        this.emit(f"if {lost} != 0.0 and {lost} - {lost} == 0.0:")
+        this.lines.append((this.depth + 1, f"{total} = {total} + {lost}"))
     if floats and not certain:
         this.lines.insert(mark, (this.depth, f"{some} = False"))
         this.check(f"not {some}")  # the sum of nothing is a whole number

@@ -8,7 +8,7 @@ items instead. So the text need not know what Python would have done, only when.
 
 Floats are IEEE doubles on both sides, and the order of operations is that of the user's
 text, so that results agree to the last bit. What may differ in the last bit (powers,
-rounding to digits, `sum` of floats since Python 3.12) is refused.
+rounding to digits) is refused.
 
 A str is a code, its place in a pool. A function of one string alone becomes a table
 that Python fills once for each string.

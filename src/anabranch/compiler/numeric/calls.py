@@ -11,7 +11,6 @@ import ast
 import builtins
 import inspect
 import math
-import sys
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from anabranch.compiler.numeric.values import (
     as_int,
     binary,
     bounds,
+    check_bounds,
     compare,
     describe_value,
     either,
@@ -38,6 +38,7 @@ from anabranch.compiler.numeric.values import (
     kind_of,
     truth,
 )
+from anabranch.python.known import SUM_NOTES_LOSSES, SUM_NOTES_LOSSES_OF_INTS
 from anabranch.python.source import node_of
 
 _NOT_AT_ONCE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -91,7 +92,6 @@ def bind_parameters(
 
 
 LONGEST_LIST = 10_000
-PLAIN_SUM = sys.version_info < (3, 12)  # since then it makes up for rounding
 
 # name -> when Python raises, given the argument and the result of the C routine
 _MATH = {
@@ -248,22 +248,65 @@ def _limit_best(best: Any, op: ast.cmpop, values: Sequence[Any]) -> Any:
 
 def add_up(trace: Trace, values: Sequence[Any], start: Any) -> Any:
     """Return `sum(values, start)`."""
-    total = start
     for value in (start, *values):
         if not is_number(value):
             msg = f"adds up a {describe_value(value)}"
             raise RefusedError(msg)
-        refuse_compensated(value)
+    if kind_of(start) == "bool":  # `sum` makes up for nothing then
+        total = start
+        for value in values:
+            total = binary(trace, ast.Add(), total, value)
+        return total
+    total, lost = start, 0.0
     for value in values:
-        total = binary(trace, ast.Add(), total, value)
-    return total
+        total, lost = _add_next(trace, total, lost, value)
+    return _make_up(trace, total, lost)
 
 
-def refuse_compensated(value: Any) -> None:
-    """Refuse the sum of floats where Python adds them up in a better way than `+`."""
-    if not PLAIN_SUM and kind_of(value) == "float":
-        msg = "adds up floats with sum(), which makes up for rounding; write a loop"
+def _add_next(trace: Trace, total: Any, lost: Any, value: Any) -> tuple[Any, Any]:
+    """Return the sum with one more number, and what rounding has taken from it so far.
+
+    Behind a float this Python's `sum` may note what each addition loses (Neumaier, 1974).
+    """
+    if not is_number(value):
+        msg = f"adds up a {describe_value(value)}"
         raise RefusedError(msg)
+    if SUM_NOTES_LOSSES:
+        for number in (
+            total,
+            value,
+        ):  # it adds plainly behind one that a long cannot hold
+            if kind_of(number) != "float":
+                check_bounds(bounds(number))
+    added = binary(trace, ast.Add(), total, value)
+    if kind_of(total) != "float" or not SUM_NOTES_LOSSES:
+        return added, lost
+    if kind_of(value) != "float":
+        if not SUM_NOTES_LOSSES_OF_INTS:
+            return added, lost
+        value = _float(trace, value)
+    kept = compare(trace, ast.GtE(), _abs(trace, total), _abs(trace, value))
+    large = _choose_number(trace, kept, total, value)
+    small = _choose_number(trace, kept, value, total)
+    left = binary(trace, ast.Sub(), large, added)
+    return added, binary(trace, ast.Add(), lost, binary(trace, ast.Add(), left, small))
+
+
+def _make_up(trace: Trace, total: Any, lost: Any) -> Any:
+    """Return a sum with what rounding has taken from it, unless that is no number."""
+    if not isinstance(lost, Symbol) and lost == 0.0:
+        return total
+    known = compare(trace, ast.Eq(), binary(trace, ast.Sub(), lost, lost), 0.0)
+    some = compare(trace, ast.NotEq(), lost, 0.0)
+    whole = binary(trace, ast.Add(), total, lost)
+    whole = _choose_number(trace, known, whole, total)
+    return _choose_number(trace, some, whole, total)  # adding 0.0 would lose a sign
+
+
+def _choose_number(trace: Trace, held: Any, one: Any, two: Any) -> Any:
+    if isinstance(held, Symbol):
+        return either(trace, held, one, two)
+    return one if held else two
 
 
 def _sum(trace: Trace, values: Any, start: Any = 0) -> Any:
@@ -347,6 +390,7 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.min: lambda trace, *args: _choose(trace, ast.Lt(), args),
     builtins.max: lambda trace, *args: _choose(trace, ast.Gt(), args),
     builtins.sum: _sum,
+    _add_next: _add_next,
     builtins.all: _all,
     builtins.any: lambda trace, values: _all(trace, values, of=False),
     builtins.len: lambda _, values: len(sequence(values)),
@@ -425,6 +469,8 @@ def unpack(value: Any) -> list[Any]:
 
 
 _TOTAL = "<total>"
+_LOST = "<lost>"
+_ADD = "<add>"
 
 
 class Runs(Protocol):
@@ -470,7 +516,7 @@ class Calling(ABC):
         return self._function_call(self.value(node.func, frame), node, frame)
 
     def _function_call(self, function: Any, node: ast.Call, frame: CallFrame) -> Any:
-        if function is sum and PLAIN_SUM and len(node.args) == 1 and not node.keywords:
+        if function is sum and len(node.args) == 1 and not node.keywords:
             match node.args[0]:
                 case ast.GeneratorExp(elt=element, generators=[each]) if not each.ifs:
                     return self._sum_loop(element, each, frame)
@@ -483,7 +529,7 @@ class Calling(ABC):
             return zip_values(args, **keywords)
         if is_tuple_type(function):
             return _record(function, args, keywords)
-        if isinstance(function, types.FunctionType):
+        if isinstance(function, types.FunctionType) and not knows(function):
             return self._runs.invoke(function, args, keywords, frame)
         return self._call_known(function, args, keywords, frame)
 
@@ -505,21 +551,18 @@ class Calling(ABC):
         self, element: ast.expr, each: ast.comprehension, frame: CallFrame
     ) -> Any:
         """Return `sum(element for ...)`, as the loop that it is."""
-        inner = CallFrame(
-            frame.function, {**frame.names, _TOTAL: 0}, frame.depth, frame.own
-        )
-        total = ast.Name(_TOTAL, ast.Load())
-        added = ast.BinOp(total, ast.Add(), element)
-        body: list[ast.stmt] = [ast.Assign([ast.Name(_TOTAL, ast.Store())], added)]
+        names = {**frame.names, _TOTAL: 0, _LOST: 0.0, _ADD: _add_next}
+        inner = CallFrame(frame.function, names, frame.depth, frame.own)
+        so_far = [ast.Name(name, ast.Load()) for name in (_TOTAL, _LOST)]
+        added = ast.Call(ast.Name(_ADD, ast.Load()), [*so_far, element], [])
+        kept: list[ast.expr] = [ast.Name(name, ast.Store()) for name in (_TOTAL, _LOST)]
+        body: list[ast.stmt] = [ast.Assign([ast.Tuple(kept, ast.Store())], added)]
         self.trace.in_expression += 1
         try:
             self._runs.run([ast.For(each.target, each.iter, body, [])], inner)
         finally:
             self.trace.in_expression -= 1
-        if not is_number(inner.names[_TOTAL]):
-            msg = f"adds up a {describe_value(inner.names[_TOTAL])}"
-            raise RefusedError(msg)
-        return inner.names[_TOTAL]
+        return _make_up(self.trace, inner.names[_TOTAL], inner.names[_LOST])
 
     def _argument(self, node: ast.expr, frame: CallFrame) -> Any:
         if isinstance(node, ast.Starred):

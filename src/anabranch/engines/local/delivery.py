@@ -141,7 +141,6 @@ def finish(
         states=states,
         on_error=on_error,
         describe=lambda _: END,
-        repeatable=(),
     )
     sinks = {edge: deliver(graph[edge.consumer.operator]) for edge in program.exits}
     for entry, name in enumerate(talkers):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from dataclasses import replace
 from functools import partial
@@ -295,7 +294,9 @@ class LocalEngine:
     def start(self, graph: Graph, plan: Plan, options: Options) -> LocalRun:
         configuration = self._configuration
         if configuration is None:
-            degree = options.degree or default_degree()
+            # Threads that hold the interpreter's lock gain nothing from replicas; whether
+            # the user's code releases it is for the control layer to find out.
+            degree = options.degree or 1
             degrees = dict.fromkeys((region.name for region in plan.regions), degree)
             configuration = Configuration(
                 degrees=degrees, fission=options.degree or os.cpu_count() or 1
@@ -303,13 +304,3 @@ class LocalEngine:
         run = LocalRun(graph, plan, options, configuration)
         run.begin()
         return run
-
-
-def default_degree() -> int:
-    """Return how many replicas a region begins with.
-
-    Threads that hold the interpreter's lock gain nothing from replicas; whether user
-    code releases it is for the control layer to find out.
-    """
-    locked = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return 1 if locked else os.cpu_count() or 1

@@ -154,7 +154,6 @@ def make_program(
             states=states,
             on_error=on_error,
             describe=describe,
-            repeatable=choice.repeatable,
         )
     return TieredProgram(
         graph,
@@ -247,7 +246,6 @@ class TieredProgram(Program):
             states=states,
             on_error=on_error,
             describe=describe,
-            repeatable=choice.repeatable,
         )
         self._shape = shape
         self._choice = choice
@@ -415,7 +413,6 @@ class TieredProgram(Program):
             positions=positions,
             states=self.states,
             describe=describe,
-            repeatable=self._choice.repeatable,
         )
 
     def _make_part(self, shape: PartShape) -> CompiledPart:
