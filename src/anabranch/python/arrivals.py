@@ -21,6 +21,7 @@ from anabranch.python.objects import (
     CALLABLES,
     CONTAINERS,
     is_scalar_type,
+    is_table_type,
     is_users_class,
     list_held,
 )
@@ -143,6 +144,8 @@ def _parts(kind: type, objects: Sequence[Any]) -> Iterable[Any] | None:
             found.extend(map(list_held, objects))
         else:
             found.append(itertools.chain.from_iterable(map(plain.__iter__, objects)))
+    elif is_table_type(kind):
+        found.extend(map(_list_in_table, objects))
     if not is_users_class(kind):
         return itertools.chain.from_iterable(found) if found else None
     if kind.__dictoffset__:
@@ -153,6 +156,17 @@ def _parts(kind: type, objects: Sequence[Any]) -> Iterable[Any] | None:
             with contextlib.suppress(AttributeError):
                 found.append((slot.__get__(each),))
     return itertools.chain.from_iterable(found)
+
+
+def _list_in_table(table: Any) -> Iterable[Any]:
+    """Return what a table, a column or an index of pandas holds, and its labels."""
+    if table.ndim > 1:
+        return [table.index, table.columns, *(column for _, column in table.items())]
+    labels = [*getattr(table, "names", (table.name,)), getattr(table, "index", None)]
+    kind = table.dtype
+    if isinstance(kind, np.dtype) and not kind.hasobject:
+        return labels
+    return itertools.chain(labels, table.to_numpy(dtype=object))
 
 
 def _slots(kind: type) -> list[Any]:

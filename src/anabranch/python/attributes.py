@@ -130,6 +130,8 @@ def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
     target = owner if owner is not None else Existing(cls, cls.__name__)
     if is_users_class(cls):  # another operator may put something else there
         run.found.read(name, None, raw, here.place)
+    if _has_own_getter(raw):
+        return _run_getter(run, entry, owner, here)
     match raw:
         case types.FunctionType() | classmethod() if (
             name in _NAMED_TUPLE_METHODS and not _is_users(raw)
@@ -157,6 +159,14 @@ def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
         case property() | types.FunctionType():
             return frozenset([Existing(raw, entry.text)])
     return _read_entry(run, entry, owner, here)
+
+
+def _has_own_getter(raw: Any) -> bool:
+    """Tell whether the user wrote how an entry is read, as in a subclass of property."""
+    kind = type(raw)
+    return is_users_class(kind) and isinstance(
+        class_attribute(kind, "__get__"), types.FunctionType
+    )
 
 
 def _bind_cached(
@@ -296,6 +306,9 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
             return PLAIN.union([Method(root, name)] if known else [])
         case Lost():
             return frozenset([root])
+        case Method(owner) if (facts := facts_about(owner)) and facts.open:
+            # no method but a column, which is like its table and a part of it
+            return _read_attribute_of(run, owner, name, here)
     return note_unknown(run, f"{here.text} is an attribute of a function", here)
 
 

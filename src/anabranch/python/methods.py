@@ -497,6 +497,8 @@ def type_of(root: Root) -> type | None:
             return kind
         case Existing(obj=obj):
             return type(obj)
+        case SharedPart(kinds=kinds) if kinds is not None and len(kinds) == 1:
+            return next(iter(kinds))
     return None
 
 

@@ -17,10 +17,12 @@ import enum
 import fractions
 import functools
 import gc
+import inspect
 import ipaddress
 import operator
 import pathlib
 import re
+import sys
 import types
 import uuid
 import zoneinfo
@@ -179,6 +181,14 @@ def class_attribute(cls: type, name: str, after: type | None = None) -> Any:
     return MISSING
 
 
+def is_table_type(cls: type) -> bool:
+    """Tell whether a class is one of pandas that holds values: a table or its parts."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or is_users_class(cls):
+        return False
+    return issubclass(cls, (pandas.Series, pandas.DataFrame, pandas.Index))
+
+
 def function_in(raw: Any) -> Any:
     """Return the function inside of a property, static or class method."""
     if isinstance(raw, property):
@@ -233,8 +243,8 @@ def methods_run_by(  # noqa: PLR0911 - one return for each kind of home
     if home == "functools" and name in ORDER:  # as total_ordering derives it
         return tuple(own[each] for each in ORDER if each in own)
     if home == "reprlib":  # it keeps a `__repr__` from going round in circles
-        function = function.__wrapped__  # type: ignore[attr-defined]
-        return (function,) if is_users_code(function.__code__) else ()
+        inner = inspect.getclosurevars(function).nonlocals["user_function"]
+        return (inner,) if is_users_code(inner.__code__) else ()
     if home in _HARMLESS_BASES or name in READ_HOOKS:
         return ()
     if home in ("collections", "collections.abc"):
@@ -355,6 +365,8 @@ def parts_of_object(obj: Any) -> list[Any] | None:
         return None if obj.dtype.hasobject else []
     if isinstance(obj, CONTAINERS):
         return contents(obj)
+    if is_table_type(type(obj)):
+        return None
     return [
         held
         for name in field_names(type(obj)) or ()

@@ -42,6 +42,7 @@ from anabranch.python.objects import (
     is_instance_of_users,
     is_scalar,
     is_scalar_type,
+    is_table_type,
     is_users_class,
     is_users_code,
     list_held,
@@ -223,9 +224,7 @@ def _list_elements_of_existing(
         ):
             return note_unknown(run, f"{here.text} runs {text}", here)
         if isinstance(function, types.FunctionType | types.ClassMethodDescriptorType):
-            return ran | {
-                root
-            }  # of typing.Generic or a builtin: the class, with a note
+            return ran | {root}  # of typing.Generic or a builtin: the class itself
     if not isinstance(obj, CONTAINERS):
         facts = facts_of(type(obj))
         is_table = facts is not None and facts.open  # its columns are like it
@@ -263,7 +262,8 @@ def _look_inside_existing(run: AbstractInterpreter, obj: Any, text: str) -> Valu
     if listed is not None and all(map(is_scalar, listed)):
         return frozenset(Plain(type(each)) for each in listed)
     kinds = None
-    if isinstance(obj, CONTAINERS) or is_instance_of_users(obj):
+    closed = isinstance(obj, CONTAINERS) or is_table_type(type(obj))
+    if closed or is_instance_of_users(obj):
         kinds = run.universe.kinds_within(obj)
     return frozenset([SharedPart(text, id(obj), kinds)])
 
@@ -291,8 +291,9 @@ def find_operands(run: AbstractInterpreter, value: Value) -> Value:
             waiting.extend(look_inside(run, frozenset([root])))
         elif (listed := parts_of_object(root.obj)) is not None:
             waiting.extend(Existing(each, root.text) for each in listed)
-        elif isinstance(root.obj, CONTAINERS):
-            waiting.append(SharedPart(root.text, id(root.obj)))
+        elif isinstance(root.obj, CONTAINERS) or is_table_type(type(root.obj)):
+            kinds = run.universe.kinds_within(root.obj)
+            waiting.append(SharedPart(root.text, id(root.obj), kinds))
     return frozenset(found)
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from anabranch.python.objects import (
     CALLABLES,
     is_scalar,
+    is_users_class,
 )
 from anabranch.python.source import (
     FunctionNode,
@@ -303,6 +304,8 @@ class Verdicts:
             read.target, (*CALLABLES, types.ModuleType)
         ):
             return None
+        if isinstance(read.target, _GETTERS) and not is_users_class(type(read.target)):
+            return None
         place = self.writers.who_may_change(
             read.name, read.scope, read.target, anybody=anybody
         )
@@ -322,6 +325,10 @@ class Verdicts:
             for found in each
             for effect in found.effects
         )
+
+
+# Entries of classes that hold nothing but functions: to use one changes nothing in it.
+_GETTERS: Final = (property, types.DynamicClassAttribute, staticmethod, classmethod)
 
 
 def _unsafe(read: Read, why: str, *, proved: bool = False) -> Effect:
