@@ -14,6 +14,7 @@ import io
 import itertools
 import json
 import operator
+import pickle
 import pprint
 import re
 import tomllib
@@ -407,7 +408,7 @@ def call_declared(
     return call_opaque(run, args, here)
 
 
-def call_library(  # noqa: PLR0911 - one return for each kind
+def call_library(  # noqa: C901, PLR0911 - one return for each kind
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value:
     change(run, arguments_written_by(obj, args), NOTHING, here)
@@ -431,6 +432,8 @@ def call_library(  # noqa: PLR0911 - one return for each kind
         return _call_pure(run, obj, args, here)
     if is_logging(obj):
         return write_log(run, args, here)
+    if (given := _pickle(run, obj, args, here)) is not None:
+        return given
     module = module_of(obj)
     if module and is_trusted(module):
         return call_opaque(run, args, here)
@@ -440,6 +443,46 @@ def call_library(  # noqa: PLR0911 - one return for each kind
     text = f"calls {here.callee}, of which nothing is known{ADVICE}"
     call_arguments(run, args, here)
     return note_unknown_package(run, text, args.all(), here)
+
+
+class _Pickled:
+    """Stands for the bytes that `pickle.dumps` gives, on their way to `pickle.loads`."""
+
+
+def _pickle(
+    run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
+) -> Value | None:
+    """Return what a round trip through `pickle` makes; None if it is another call."""
+    if obj is pickle.dumps and _is_loaded_at_once(run, args, here):
+        return make_holding(run, _Pickled, args.all(), here)
+    if obj is pickle.loads and (held := _find_pickled(run, args)):
+        return _copy_deeply(run, Arguments([held]), here)
+    return None
+
+
+def _is_loaded_at_once(run: AbstractInterpreter, args: Arguments, here: Here) -> bool:
+    """Tell whether nobody but `pickle.loads` sees the bytes of `pickle.dumps`.
+
+    They tell which objects are the same one, not only what they are. What is written in
+    the program is left alone: where it goes by its name, a worker may not find it.
+    """
+    by_name = any(map(is_callable, find_operands(run, args.all())))
+    if by_name or not _is_library_object(run, args.all()) or len(args.positional) != 1:
+        return False
+    for one in ir.walk(here.frame.code.body):
+        if isinstance(one, ir.Call) and isinstance(one.at, ast.Call):
+            taken = [here.step.at] == one.at.args and not one.at.keywords
+            loads = here.frame.registers.get(one.function, NOTHING) if taken else ()
+            if loads:
+                return all(getattr(r, "obj", None) is pickle.loads for r in loads)
+    return False
+
+
+def _find_pickled(run: AbstractInterpreter, args: Arguments) -> Value:
+    """Return what lies in the bytes that are loaded, if all of it is known."""
+    given = args.all()
+    known = all(isinstance(r, Fresh) and r.type is _Pickled for r in given)
+    return look_inside(run, given) if known else NOTHING
 
 
 def _call_impure(
@@ -479,7 +522,8 @@ def _call_pure(
     made = NOTHING
     if id(obj) not in _NEVER_CALLS:
         called = find_called_arguments(obj, args)
-        made = call_arguments(run, args, here, called)
+        passed = _go_into_generators(run, args) if id(obj) in _HANDS_ON else args
+        made = call_arguments(run, passed, here, called)
     if obj is isinstance or obj is issubclass:
         classes = join(args.positional[1:]) | args.rest
         check_class(run, classes, args.all(), here)
@@ -495,6 +539,22 @@ def _call_pure(
         _run_methods_for_numpy(run, obj, args, here)
     watch_call(run, obj, args, here)
     return find_result(run, obj, args, made, here)
+
+
+# A function that these are given gets the elements of what else they are given.
+_HANDS_ON: Final = frozenset(map(id, (map, filter, sorted, min, max)))
+
+
+def _go_into_generators(run: AbstractInterpreter, args: Arguments) -> Arguments:
+    """Return arguments with what generators yield in their place."""
+
+    def go_into(value: Value) -> Value:
+        generators = frozenset(
+            r for r in value if isinstance(r, Fresh) and r.type is types.GeneratorType
+        )
+        return (value - generators) | look_inside(run, generators)
+
+    return Arguments([*map(go_into, args.positional)], args.keywords, args.rest)
 
 
 def _run_reducers(run: AbstractInterpreter, args: Arguments, here: Here) -> None:
