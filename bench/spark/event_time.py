@@ -78,7 +78,7 @@ def main() -> None:
         held = forget_keys(given.epochs)
         results |= held
         for what, (early, late) in held.items():
-            grown = late / max(early, 1)
+            grown = ratio([late], [max(early, 1)])
             claims.append(claim(f"{what}: last over early", grown, at_most=FLAT))
     report("event_time", results, claims=claims)
 

@@ -94,3 +94,11 @@ def test_a_number_in_the_place_of_a_turn_is_that_of_a_stream_without_turns():
     merge.put(1, batch([(1, 0, 1), (2, 0, 1)], mark_at(2, 0, 1)))
 
     assert ["(1, b'0', 0)", "(1, 0, 1)", "(2, b'0', 0)"] == released(merge)
+
+
+def test_a_mark_that_ends_in_the_place_of_a_turn_is_behind_all_turns():
+    merge = PositionMerge([0, 1], width=3, turns={1})
+    merge.put(0, batch([(1, b"\x05", 0), (2, b"\x05", 0)], mark_at(2, 0, 0)))
+    merge.put(1, batch([], mark_at(1)))
+
+    assert ["(1, b'\\x05', 0)"] == released(merge)

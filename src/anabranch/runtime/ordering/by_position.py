@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Sequence
+from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.runtime.batch import ALL, NOTHING_YET, NOWHERE, Batch, Mark, Origin
@@ -18,6 +19,7 @@ from anabranch.runtime.ordering.merge import QueueMerge
 from anabranch.runtime.positions import turn_of
 
 Position: TypeAlias = tuple[int, ...]
+BEHIND_ALL = b"\xff" * 8  # of a mark, in the place of a turn: no rank begins like that
 
 
 class _Waiting(NamedTuple):
@@ -51,6 +53,7 @@ class PositionMerge(QueueMerge):
         self._punctuated = punctuated
         self._queues: list[deque[_Waiting]] = [deque() for _ in entries]
         self._marks: list[Mark] = [NOTHING_YET] * len(entries)
+        self._evened: list[Mark] = [NOTHING_YET] * len(entries)
         self._passed: Mark = NOTHING_YET
         self._held = [0] * len(entries)
 
@@ -67,20 +70,20 @@ class PositionMerge(QueueMerge):
             self._queues[queue].append(waiting)
             self._held[queue] += len(batch.items)
         if batch.mark is not None:
-            self._marks[queue] = self._even_out(batch.mark)
+            self._marks[queue] = batch.mark
+            self._evened[queue] = self._even_out(batch.mark)
 
     def _even_out(self, mark: Mark) -> Mark:
-        if not self._turns:
-            return mark
-        inside = range(len(mark) - 1)  # it ends with what is behind all numbers
-        evened: tuple[Any, ...] = tuple(
-            turn_of(one) if place in self._turns and place in inside else one
-            for place, one in enumerate(mark)
-        )
-        return evened
+        """Return a mark as it is compared with positions."""
+        evened: list[Any] = [*mark]
+        for place in self._turns:
+            if place < len(mark):
+                last = evened[place] == inf
+                evened[place] = BEHIND_ALL if last else turn_of(evened[place])
+        return tuple(evened)
 
     def close(self, queue: int) -> None:
-        self._marks[queue] = ALL
+        self._marks[queue] = self._evened[queue] = ALL
 
     def count_waiting(self, queue: int) -> int:
         return self._held[queue]
@@ -101,14 +104,15 @@ class PositionMerge(QueueMerge):
         )
 
     def release(self) -> Batch | None:
-        mark = min(self._marks)
-        if mark <= self._passed:
+        evened = min(self._evened)
+        if evened <= self._passed:
             return None
-        self._passed = mark
+        self._passed = evened
+        mark = self._marks[self._evened.index(evened)]
         taken = [
             (self._entries[queue], part)
             for queue in range(self.queues)
-            for part in self._take(queue, mark)
+            for part in self._take(queue, evened)
         ]
         if not taken:
             return Batch([], [[] for _ in range(self._width)], mark, entries=[])
