@@ -299,6 +299,30 @@ def test_a_stage_without_replicas_that_is_full_gets_no_replicas_elsewhere():
     )
 
 
+def test_what_waits_for_a_stage_without_replicas_gets_none_elsewhere():
+    """The load is over, 450 items wait, and one takes 20 ms there and 11 ms of 4 here."""
+    load = RegionLoad(4, 0.011, 45, operators=("quick",))
+    seen = replace(
+        Observed(1.0, (10.0,) * 4, 450, latencies(5.0), {"r0": load}),
+        stages={"slow": 0.02},
+    )
+
+    (found,) = decide(seen, goal=Latency(0.1))
+
+    assert {} == found.degrees
+    assert "cannot be kept" in found.what
+
+
+def test_a_few_items_at_the_start_do_not_tell_how_many_a_region_gets():
+    """The second step has ten times as many for the region as were read in it."""
+    calm = RegionLoad(1, 0.01, 100, per_item=1.0)
+    odd = RegionLoad(4, 0.01, 100, per_item=10.0)
+    first = Observed(0.2, (100.0,) * 4, 30, latencies(0.01), {"r0": calm})
+    second = Observed(0.1, (100.0,) * 4, 30, latencies(0.01), {"r0": odd})
+
+    assert [None, None] == decide(first, second)
+
+
 def test_replicas_that_wait_for_the_world_are_not_bounded_by_the_cores():
     (found,) = decide(step(600, latency_s=0.5, on_core=0.1), room=Room(2))
 

@@ -139,7 +139,7 @@ class LatencyController:
             return step_s
         if self._without_choice():
             return UNHURRIED * step_s
-        return step_s * min(1.0, (self.looks + 1) / YOUNG)
+        return step_s * min(1.0, (self.looks + 2) / YOUNG)
 
     def _without_choice(self) -> bool:
         """Tell whether there is nothing to change: looking takes the core from items."""

@@ -31,6 +31,7 @@ from anabranch.control.latency.need import (
     Need,
     Shares,
     Stance,
+    catch_up_s,
     load_of,
     need_of,
     needs,
@@ -111,9 +112,7 @@ class Memory:
     word: Word = field(default_factory=Word)
     highs: Highs = field(default_factory=Highs)
     shares: Mapping[str, Shares] = field(default_factory=dict)  # of keyed regions
-    gains: Mapping[str, float] = field(
-        default_factory=dict
-    )  # items for each of a source
+    gains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def predict(
@@ -138,7 +137,7 @@ def predict(
     most = max(room.beside(seen.others_busy, seen.on_core), len(degrees))
     ceilings = {name: one.degree for name, one in memory.ceilings.items()}
     stance = Stance(variability=memory.variability)
-    full = _full_stage(seen)
+    full = _full_stage(seen, goal)
     reached = seen if full is None else _as_let_through(seen, full)
     known = memory.shares
     found = needs(reached, goal, most, ceilings, stance, known)
@@ -166,12 +165,18 @@ def predict(
     return _spare(fewer, seen, goal, memory)
 
 
-def _full_stage(seen: Observed) -> tuple[str, float] | None:
+def _full_stage(seen: Observed, goal: Latency) -> tuple[str, float] | None:
     """Return the stage without replicas that cannot keep up, and what an item takes it."""
     name = max(seen.stages, key=lambda one: seen.stages[one], default=None)
-    if name is None or seen.stages[name] * seen.arrived_per_s < FULL:
+    if name is None:
         return None
-    return name, seen.stages[name]
+    each_s, waiting_per_s = seen.stages[name], seen.backlog / catch_up_s(goal)
+    regions = seen.regions.values()
+    if any(one.service_s * one.per_item / one.degree > each_s for one in regions):
+        waiting_per_s = 0.0  # what waits may wait for them
+    if each_s * (seen.arrived_per_s + waiting_per_s) < FULL:
+        return None
+    return name, each_s
 
 
 def _as_let_through(seen: Observed, full: tuple[str, float]) -> Observed:
@@ -191,19 +196,20 @@ def _degree(need: Need) -> int:
 def _learn_gains(memory: Memory, seen: Observed) -> tuple[Memory, Observed]:
     """Take note of how many items come to a region for each item of the sources.
 
-    A step tells that if nothing has gathered before the region in it.
+    A step tells that if nothing has gathered before the region in it; until enough items
+    have come in such steps, all steps count.
     """
     gathered = seen.alarmed or seen.backlog > GATHERED * seen.arrived_per_s
-    known = dict(memory.gains)
+    known, regions = dict(memory.gains), {}
     for name, load in seen.regions.items():
-        before = known.get(name, load.per_item)
-        if not gathered and load.items_per_s:
-            before += LEARNT * (load.per_item - before)
-            known[name] = before
-    regions = {
-        name: replace(load, per_item=known.get(name, load.per_item))
-        for name, load in seen.regions.items()
-    }
+        came, read = known.get(name, (0.0, 0.0))
+        if load.items_per_s and load.per_item and not (gathered and read >= TELLS):
+            items = load.items_per_s * seen.seconds
+            came = (1 - LEARNT) * came + items
+            read = (1 - LEARNT) * read + items / load.per_item
+            known[name] = came, read
+        gain = came / read if read else load.per_item
+        regions[name] = replace(load, per_item=gain)
     return replace(memory, gains=known), replace(seen, regions=regions)
 
 
@@ -343,7 +349,7 @@ def _why_unmet(
     alone_s = sum(load.service_s for load in seen.regions.values()) + seen.others_s
     if alone_s > goal.bound_s:
         return f"an item takes {ms(alone_s)} without any waiting"
-    stage = _full_stage(seen)
+    stage = _full_stage(seen, goal)
     if stage is not None:
         name, each_s = stage
         work = each_s * seen.arrived_per_s
