@@ -51,6 +51,7 @@ PROGRAMS = {
     "scan": lambda s: s.key_by("name").scan(total, 0.0),
     "filter and scan": lambda s: s.filter(is_kept).key_by("name").scan(total, 0.0),
     "window": lambda s: s.key_by("name").window(count=3).aggregate(last),
+    "sliding": lambda s: s.key_by("name").window(count=5, every=2).aggregate(last),
 }
 
 PLAIN = ["A", "B", "C", "long name", ""]
@@ -140,7 +141,7 @@ def test_rows_that_become_odd_in_the_middle_are_the_same(program, compare, tmp_p
     compare(program, source, degree=2, epoch_items=200)
 
 
-@pytest.mark.parametrize("program", ["strings", "scan", "window"])
+@pytest.mark.parametrize("program", ["strings", "scan", "window", "sliding"])
 def test_strings_of_parquet_travel_as_codes(program, monkeypatch, tmp_path):
     """Row groups have words of their own, which epochs and replicas bring together."""
     monkeypatch.setenv(WHEN_VARIABLE, "at once")
