@@ -44,7 +44,7 @@ test-pythons:  ## Run the tests on each Python that is supported and is found he
 	echo "Passed on:$${passed:- none}; failed on:$${failed:- none}; not found:$${missing:- none}"; \
 	[ -z "$$failed" ] && [ -n "$$passed" ]
 
-packages: $(VENV)/servers/.ready  ## Install what `make test-all` needs: Debian packages, an S3 server
+packages: $(VENV)/servers/.ready  ## Install what `make test-all` needs: Debian packages, S3 and Kafka servers
 	@for package in $(PACKAGES); do dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	[ -z "$$missing" ] || { apt-get update -q && apt-get install -y -q --no-install-recommends $$missing; } || \
 	{ echo "make test-all needs Debian packages; install them as root: apt-get install$$missing"; exit 1; }
@@ -74,10 +74,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
-# An S3 server; it asks for other versions of packages than we do.
+# An S3 server, which asks for other versions of packages than we do, and Kafka, whose
+# jars the Ivy of PySpark finds by their name.
 $(VENV)/servers/.ready: $(READY)
 	$(PYTHON) -m venv $(VENV)/servers
 	$(VENV)/servers/bin/python -m pip install --quiet 'moto[server]==5.2.5'
+	java -jar $$($(BIN)/python -c 'import glob, pyspark; print(*glob.glob(pyspark.__path__[0] + "/jars/ivy-*.jar"))') \
+	  -cache $(VENV)/servers/ivy -warn -confs default -types jar bundle -dependency org.apache.kafka kafka_2.13 4.1.1 \
+	  -retrieve '$(VENV)/servers/kafka/[artifact]-[revision].[ext]'
 	@touch $@
 
 $(VENV)/.bench: $(READY)

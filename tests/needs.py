@@ -34,13 +34,15 @@ POSTGRES = Need("a Postgres server", "Debian package postgresql")
 PROMETHEUS = Need("Prometheus", "Debian package prometheus")
 OTLP = Need("OpenTelemetry", "pip install 'anabranch[otlp]'")
 KAFKA = Need("confluent-kafka", "pip install 'anabranch[kafka]'")
+KAFKA_SERVER = Need("a Kafka server", "make packages")
 PSYCOPG = Need("psycopg", "pip install 'anabranch[postgres]'")
 S3 = Need("an S3 server", "make packages")
 OPENCV = Need("OpenCV", "pip install 'anabranch[lane]'")
 CLUSTER = Need("a Spark cluster on loopback", "see bench/spark/cluster.py")
 JAVA = Need("Java 17 or later", "Debian package openjdk-17-jre-headless")
 NEEDS = (
-    *(BROWSER, DATA, POSTGRES, PROMETHEUS, OTLP, KAFKA, PSYCOPG, OPENCV, S3),
+    *(BROWSER, DATA, POSTGRES, PROMETHEUS, OTLP, KAFKA, KAFKA_SERVER, PSYCOPG),
+    *(OPENCV, S3),
     *(CLUSTER, JAVA),
 )
 

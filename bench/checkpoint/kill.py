@@ -54,6 +54,8 @@ class Harness:
         place: Callable[[str], str] | None = None,
     ) -> None:
         self.folder = folder
+        self.prefix: list[str] = []  # what drivers are started by
+        self.kill_host: Callable[[], None] | None = None
         self._place = place or (lambda name: str(folder / name))
         self.master = master
         self.random = random.Random(seed)
@@ -62,7 +64,7 @@ class Harness:
         self.differences: list[str] = []
         self.log = (folder / "log").open("wb")
         self.faults = folder / "faults"
-        self.faults.mkdir()
+        self.faults.mkdir(exist_ok=True)
         os.environ["ANABRANCH_FAULTS"] = str(self.faults)
         self.trades = locate(self._place("trades.csv"))
         kill_program.write_trades(self.trades, ROWS)
@@ -72,6 +74,10 @@ class Harness:
         )
         self.expected = kill_program.contents(folder / "sequential")
         self._environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+
+    def set(self, name: str, value: str) -> None:
+        """Set a variable of the environment of drivers."""
+        self._environment[name] = value
 
     def share_jvm(self) -> None:
         """Start the JVM that all drivers join; it outlives them."""
@@ -122,6 +128,7 @@ class Harness:
     def _start(self, folder: Location) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [
+                *self.prefix,
                 sys.executable,
                 kill_program.__file__,
                 str(self.trades),
@@ -147,6 +154,12 @@ class Harness:
             if not waiting or driver.poll() is not None:
                 continue
             who = waiting[-1]
+            if who == "host" and self.kill_host is not None:
+                if _found("executor"):
+                    self.kill_host()
+                    self.killed["host at random"] += 1
+                    waiting.pop()
+                continue
             victims = [driver.pid] if who == "driver" else _found(who)
             if victims:
                 with contextlib.suppress(ProcessLookupError):

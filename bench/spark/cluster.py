@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,70 +25,84 @@ class NoCluster(Exception):  # noqa: N818 - says what is missing
 def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     """Start a cluster from the PySpark installation, and give its URL."""
     folder.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = find_port()
     url = f"spark://{HOST}:{port}"
     started = [
-        _start(
+        start_class(
             folder,
             "master",
             f"org.apache.spark.deploy.master.Master --host {HOST} --port {port} "
-            f"--webui-port {_free_port()}",
+            f"--webui-port {find_port()}",
         )
     ]
     try:
-        _wait_for(folder / "master.log", "I have been elected leader", started[0])
+        wait_for(folder / "master.log", "I have been elected leader", started[0])
         for number in range(workers):
-            made = _start(
+            made = start_class(
                 folder,
                 f"worker{number}",
                 f"org.apache.spark.deploy.worker.Worker --host {HOST} --cores 1 "
-                f"--memory 1g --webui-port {_free_port()} "
+                f"--memory 1g --webui-port {find_port()} "
                 f"--work-dir {folder / f'work{number}'} {url}",
             )
             started.append(made)
         for number in range(workers):
             log = folder / f"worker{number}.log"
-            _wait_for(log, "Successfully registered", started[1 + number])
+            wait_for(log, "Successfully registered", started[1 + number])
         yield url
     finally:
-        for process in reversed(started):
-            process.terminate()
-        for process in started:
-            try:
-                process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stop(started)
 
 
-def _start(folder: Path, name: str, command: str) -> subprocess.Popen[bytes]:
+def stop(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End processes, the last one first."""
+    for process in reversed(started):
+        process.terminate()
+    for process in started:
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def start_class(
+    folder: Path,
+    name: str,
+    command: str,
+    host: str = HOST,
+    prefix: Iterable[str] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a class of Spark, in the way that `prefix` says; its log is in `folder`."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
-        "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_IP": host,
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
     }
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
-            [str(home / "bin" / "spark-class"), *command.split()],
+            [*prefix, str(home / "bin" / "spark-class"), *command.split()],
             env=environment,
             stdout=log,
             stderr=log,
         )
 
 
-def _wait_for(log: Path, words: str, process: subprocess.Popen[bytes]) -> None:
+def wait_for(log: Path, words: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process has said something in its log."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline and process.poll() is None:
         if words in log.read_text(errors="replace"):
             return
         time.sleep(0.2)
-    msg = f"no Spark cluster on {HOST}: {log.read_text(errors='replace')[-500:]}"
+    msg = f"no Spark cluster: {log.read_text(errors='replace')[-500:]}"
     raise NoCluster(msg)
 
 
-def _free_port() -> int:
+def find_port() -> int:
+    """Return a port that nobody uses."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         port: int = free.getsockname()[1]

@@ -45,6 +45,7 @@ from anabranch.language.sources import (
 from anabranch.language.stream import Stream
 from anabranch.operators.blocks import duplicate, round_robin
 from anabranch.operators.custom import Operator
+from anabranch.operators.sources import KafkaMessage
 from anabranch.operators.windows import (
     Window,
     count,
@@ -95,6 +96,7 @@ _LATER = {
 __all__ = [
     "Compilation",
     "Job",
+    "KafkaMessage",
     "Malformed",
     "Metrics",
     "Operator",

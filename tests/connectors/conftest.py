@@ -21,12 +21,32 @@ def engine(request):
     return request.param
 
 
+@pytest.fixture(scope="session", params=["librdkafka", "kafka"])
+def broker(request):
+    """The broker of librdkafka, and Kafka itself."""
+    if request.param == "kafka":
+        return request.getfixturevalue("kafka")
+    return request.getfixturevalue("mock_broker")
+
+
 @pytest.fixture(scope="session")
-def broker():
+def mock_broker():
     broker_of = pytest.importorskip(
         "tests.connectors.broker", reason=needs.why_left_out(needs.KAFKA)
     )
     running = broker_of.Broker()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(pytestconfig, tmp_path_factory):
+    broker_of = pytest.importorskip(
+        "tests.connectors.broker", reason=needs.why_left_out(needs.KAFKA)
+    )
+    if not broker_of.find_kafka():
+        needs.leave_out(pytestconfig, needs.KAFKA_SERVER)
+    running = broker_of.KafkaServer(tmp_path_factory.mktemp("kafka"))
     yield running
     running.stop()
 

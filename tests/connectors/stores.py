@@ -29,16 +29,16 @@ def find_moto() -> str | None:
 class S3:
     """A server that runs, with one bucket, `trades`."""
 
-    def __init__(self, program: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
+    def __init__(self, program: str, host: str = "127.0.0.1") -> None:
+        with socket.create_server((host, 0)) as free:
             port = free.getsockname()[1]
-        self.endpoint = f"http://127.0.0.1:{port}"
+        self.endpoint = f"http://{host}:{port}"
         self._process = subprocess.Popen(
-            [program, "-H", "127.0.0.1", "-p", str(port)],
+            [program, "-H", host, "-p", str(port)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        self._wait(port)
+        self._wait((host, port))
         self.files = pyarrow.fs.S3FileSystem(
             endpoint_override=self.endpoint,
             region="us-east-1",
@@ -54,11 +54,11 @@ class S3:
         self._process.terminate()
         self._process.wait()
 
-    def _wait(self, port: int) -> None:
+    def _wait(self, address: tuple[str, int]) -> None:
         end_s = time.monotonic() + _START_S
         while time.monotonic() < end_s:
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                socket.create_connection(address, timeout=1).close()
             except OSError:
                 time.sleep(0.1)
             else:

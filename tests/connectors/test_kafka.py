@@ -1,18 +1,24 @@
-"""Kafka as a source and as a sink, over TCP, against the broker of librdkafka."""
+"""Kafka as a source and as a sink, over TCP, against librdkafka's broker and Kafka."""
 
+import datetime as dt
+import os
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
 import anabranch as ab
+from anabranch.connectors import partitions
 from anabranch.connectors.external import open_external
 from anabranch.connectors.kafka import KafkaSink
-from anabranch.errors import InputError, OutputError
+from anabranch.errors import ArgumentError, InputError, OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteSink
 from tests.connectors.items import Reading, as_json, readings, total, totals
 from tests.connectors.waiting import until
-from tests.needs import KAFKA, why_left_out
+from tests.needs import KAFKA, ROOT, why_left_out
 
 pytest.importorskip("confluent_kafka", reason=why_left_out(KAFKA))
 
@@ -196,3 +202,145 @@ def test_latency_counts_from_the_time_of_a_message(engine, broker):
     if engine != "sequential":
         assert 2 == metrics.latency.items
         assert 200 <= metrics.latency.p50_ms
+
+
+def test_messages_are_read_and_sent_with_key_headers_and_time(engine, broker):
+    topic, back = broker.topic(), broker.topic()
+    sent = {"key": b"A", "headers": [("unit", b"EUR"), ("none", None)]}
+    broker.send(topic, [b"1"], timestamp=1_700_000_000_500, **sent)
+    broker.send(topic, [None], timestamp=1_700_000_001_000)
+
+    def read(name):
+        out = ab.kafka(broker.servers, name, ab.KafkaMessage, follow=False)
+        return ab.testing.outputs(out)
+
+    messages = ab.kafka(broker.servers, topic, ab.KafkaMessage, follow=False)
+    ab.run(messages.to_kafka(broker.servers, back), on=engine)
+
+    headers = (("unit", b"EUR"), ("none", None))
+    expected = {
+        (b"1", b"A", headers, 1_700_000_000.5),
+        (None, None, (), 1_700_000_001.0),
+    }
+    assert expected == {message[:4] for message in read(topic)}
+    while len(sent_on := read(back)) < 2:  # Kafka shows what is committed a little later
+        time.sleep(0.1)
+    assert expected == {message[:4] for message in sent_on}
+    assert [(topic, 0, 0), (topic, 0, 1)] == [message[4:] for message in read(topic)]
+
+
+def test_several_topics_are_read_by_a_list_or_a_pattern(engine, broker):
+    first, second = broker.topic(), broker.topic()
+    broker.send(first, [b"1", b"2"])
+    broker.send(second, [b"3"])
+    by_list = ab.kafka(broker.servers, [second, first], int, follow=False).to_list()
+    pattern = f"^({first}|{second})$"
+    by_pattern = ab.kafka(broker.servers, pattern, int, follow=False).to_list()
+
+    ab.run(by_list, by_pattern, on=engine)
+
+    assert [3, 1, 2] == by_list.items
+    assert [1, 2, 3] == sorted(by_pattern.items)
+
+
+def test_a_job_begins_with_the_first_message_of_a_time(engine, kafka):
+    topic = kafka.topic()
+    for second in range(5):
+        kafka.send(topic, [b"%d" % second], timestamp=1_700_000_000_000 + 1000 * second)
+    start = dt.datetime.fromtimestamp(1_700_000_002.5, dt.UTC)
+    late = start + dt.timedelta(days=1)
+    out = ab.kafka(kafka.servers, topic, int, follow=False, start=start).to_list()
+    none = ab.kafka(kafka.servers, topic, int, follow=False, start=late).to_list()
+
+    ab.run(out, none, on=engine)
+
+    assert ([3, 4], []) == (out.items, none.items)
+
+
+@pytest.mark.parametrize("start", ["lately", dt.datetime(2026, 1, 1)])  # noqa: DTZ001
+def test_a_start_that_is_no_time_is_refused(start):
+    with pytest.raises(ArgumentError, match="start must be"):
+        ab.kafka("localhost:9092", "topic", start=start)
+
+
+@pytest.mark.long
+def test_new_partitions_are_read_while_the_job_runs(kafka, monkeypatch):
+    """
+    From their beginning, also where the job began behind the last messages.
+    """
+    monkeypatch.setattr(partitions, "_PARTITIONS_S", 0.2)
+    topic = kafka.topic(partitions=1)
+    kafka.send(topic, [b"0"])
+    out = ab.kafka(kafka.servers, topic, int, start="latest").to_list()
+    job = ab.start(out, on="sequential")
+    while not out.items:  # until it has begun
+        kafka.send(topic, [b"1"])
+        time.sleep(0.1)
+
+    kafka.grow(topic, 2)
+    kafka.send(topic, [b"2", b"3"], partition=1)
+    until(job, lambda: 3 in out.items)
+    job.stop()
+
+    assert [2, 3] == [item for item in out.items if item != 1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "engine", ["sequential", pytest.param("spark", marks=pytest.mark.spark)]
+)
+def test_a_broker_that_is_killed_and_started_again_loses_and_doubles_nothing(
+    engine, kafka
+):
+    topic, back = kafka.topic(1), kafka.topic(1)
+    kafka.send(topic, [b"%d" % n for n in range(100)])
+    seen = []
+    numbers = ab.kafka(kafka.servers, topic, int, patience_s=300)
+    sinks = (
+        numbers.to_kafka(kafka.servers, back, patience_s=300),
+        numbers.for_each(seen.append),
+    )
+    job = ab.start(*sinks, on=engine, epoch_items=40)
+    until(job, lambda: len(seen) == 100)
+
+    kafka.kill()
+    assert not job.wait(timeout=1)
+    kafka.start()
+    kafka.send(topic, [b"%d" % n for n in range(100, 150)])
+    until(job, lambda: len(seen) >= 150)
+    job.stop()
+
+    assert list(range(150)) == seen
+    assert [b"%d" % n for n in range(150)] == kafka.received(back, 150)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_what_a_killed_driver_has_left_open_is_aborted(kafka, tmp_path):
+    """
+    Killed inside the transaction of an epoch, before and after it is committed.
+    """
+    topic, back = kafka.topic(1), kafka.topic(1)
+    kafka.send(topic, [b"%d" % n for n in range(200)])
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    ended = []
+    for fault in ("sent:2", "committed:3", "delivered:3", None):
+        if fault is not None:
+            (faults / fault).touch()
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "tests.connectors.killed_sender"),
+                *(kafka.servers, topic, back, str(tmp_path / "checkpoint")),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "ANABRANCH_FAULTS": str(faults)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        ended.append(done.returncode)
+
+    assert [-signal.SIGKILL] * 3 + [0] == ended, done.stderr
+    assert [b"%d" % n for n in range(200)] == kafka.received(back, 200)

@@ -164,6 +164,15 @@ class Source:
         """
         return None
 
+    def first_offset(self, partition: str) -> int | None:
+        """Return where a new job begins to read; None: no answer.
+
+        By default, at the first offset. A job that goes on is not asked, and partitions
+        that come later are read from their first offset.
+        """
+        found = self.offsets(partition)
+        return None if found is None else found[0]
+
     def born_s(self, row: Any) -> float | None:
         """Return when a row came into being, in seconds since 1970, if that is known.
 

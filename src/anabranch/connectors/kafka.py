@@ -12,17 +12,19 @@ committed messages only.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from datetime import datetime
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from anabranch.connectors.base import Malformed, Sink, Source, require
 from anabranch.connectors.lines import LineEncoder, decoder_of
 from anabranch.errors import InputError, OutputError
 from anabranch.operators.getters import attribute_getter
-from anabranch.operators.sources import RowFormat
+from anabranch.operators.sources import KafkaMessage, RowFormat
 
 _ASK_S = 2.0  # how long one question to the broker may take
 _POLL_S = 0.2
@@ -31,29 +33,25 @@ _MESSAGES = 1000  # at a time
 T = TypeVar("T")
 
 
-class Message(NamedTuple):
-    """A message: its place, what it holds, and its time since 1970 where it has one."""
-
-    partition: int
-    offset: int
-    value: bytes | None
-    born_s: float | None = None
+Place: TypeAlias = tuple[str, int]  # topic, partition
+_NO_OFFSET = -1  # behind the last message, as librdkafka answers
 
 
 @dataclass(eq=False)
 class KafkaSource(Source):
-    """The messages of a topic, one item each; a position is an offset.
+    """The messages of topics, one item each; a position is an offset.
 
-    Without `follow` it ends behind the messages that are there when it begins.
-    `patience_s` is how long a broker may be away.
+    A topic that begins with `^` is a pattern of names. Without `follow` the source ends
+    behind the messages that are there when it begins. `patience_s` is how long a broker
+    may be away.
     """
 
     servers: str
-    topic: str
+    topic: str | tuple[str, ...]
     type: Any
     format: RowFormat
     delimiter: str = ","
-    start: Literal["earliest", "latest"] = "earliest"
+    start: Literal["earliest", "latest"] | datetime = "earliest"
     follow: bool = True
     patience_s: float = 60.0
     options: tuple[tuple[str, Any], ...] = ()
@@ -69,33 +67,55 @@ class KafkaSource(Source):
         while True:  # somebody answers, or patience is lost
             found = topic.find_partitions()
             if found is not None:
-                self._partitions = [str(number) for number in found]
-            if self._partitions:
+                self._partitions = [self._name(place) for place in found]
+            if self._partitions or (found is not None and self._pattern and self.live):
                 return self._partitions
 
-    def offsets(self, partition: str) -> tuple[int, int] | None:
-        bounds = self._connect().find_bounds(int(partition))
-        if bounds is not None and self.start == "latest" and self.follow:
-            return bounds[1], bounds[1]
-        return bounds
+    @property
+    def _pattern(self) -> bool:
+        return isinstance(self.topic, str) and self.topic.startswith("^")
 
-    def read(self, partition: str, position: int) -> Iterator[tuple[Message, int]]:
-        topic = self._connect()
-        while (bounds := topic.find_bounds(int(partition))) is None:
+    def _name(self, place: Place) -> str:
+        """Return the name of a partition: its number, where there is one topic."""
+        topic, number = place
+        return str(number) if topic == self.topic else f"{topic}/{number}"
+
+    def _find_place(self, partition: str) -> Place:
+        topic, _, number = partition.rpartition("/")
+        return topic or str(self.topic), int(number)
+
+    def offsets(self, partition: str) -> tuple[int, int] | None:
+        return self._connect().find_bounds(self._find_place(partition))
+
+    def first_offset(self, partition: str) -> int | None:
+        place, topic = self._find_place(partition), self._connect()
+        if isinstance(self.start, datetime):
+            return topic.find_offset_at(place, self.start)
+        bounds = topic.find_bounds(place)
+        if bounds is None:
+            return None
+        return bounds[1 if self.start == "latest" and self.follow else 0]
+
+    def read(self, partition: str, position: int) -> Iterator[tuple[KafkaMessage, int]]:
+        topic, place = self._connect(), self._find_place(partition)
+        while (bounds := topic.find_bounds(place)) is None:
             pass
-        for message in topic.read(int(partition), position, bounds[1]):
+        for message in topic.read(place, position, bounds[1]):
             yield message, message.offset + 1
 
-    def decode(self, rows: Sequence[Message]) -> list[Any]:
+    def decode(self, rows: Sequence[KafkaMessage]) -> Sequence[Any]:
+        if self.type is KafkaMessage:
+            return rows
+
         def where(index: int) -> str:
             at = rows[index]
-            return f"topic {self.topic}, partition {at.partition}, offset {at.offset}"
+            return f"topic {at.topic}, partition {at.partition}, offset {at.offset}"
 
         decoder = decoder_of(self, f"topic {self.topic}")
         return decoder.decode([row.value for row in rows], where)
 
-    def born_s(self, row: Message) -> float | None:
-        return row.born_s
+    def born_s(self, row: KafkaMessage) -> float | None:
+        return row.time_s
 
     def addresses(self) -> list[tuple[str, int]]:
         return list_addresses(self.servers)
@@ -125,7 +145,7 @@ def list_addresses(servers: str) -> list[tuple[str, int]]:
 
 
 class Topic:
-    """A topic as the brokers know it."""
+    """The topics of a source as the brokers know them."""
 
     def __init__(self, source: KafkaSource) -> None:
         self._source = source
@@ -146,9 +166,35 @@ class Topic:
         )
         self._answered_s = time.monotonic()
 
-    def find_partitions(self) -> list[int] | None:
-        """Return the partitions of the topic; None while no broker answers."""
-        name = self._source.topic
+    def find_partitions(self) -> list[Place] | None:
+        """Return the partitions of all topics; None while no broker answers."""
+        names = self._find_topics()
+        found: list[Place] = []
+        for name in names or ():
+            numbers = self._find_numbers(name)
+            if numbers is None:
+                return None
+            found += ((name, number) for number in numbers)
+        return None if names is None else found
+
+    def _find_topics(self) -> list[str] | None:
+        """Return the names of the topics; None while no broker answers."""
+        given = self._source.topic
+        if not isinstance(given, str):
+            return list(given)
+        if not given.startswith("^"):
+            return [given]
+        known = self._ask(lambda: self._consumer.list_topics(timeout=_ASK_S))
+        if known is None:
+            return None
+        return sorted(
+            name
+            for name in known.topics
+            if re.match(given, name) and not name.startswith("__")  # Kafka's own
+        )
+
+    def _find_numbers(self, name: str) -> list[int] | None:
+        """Return the partitions of a topic; None while no broker answers."""
         found = self._ask(lambda: self._consumer.list_topics(name, timeout=_ASK_S))
         if found is None:
             return None
@@ -163,21 +209,32 @@ class Topic:
             raise InputError(msg)
         return sorted(topic.partitions)
 
-    def find_bounds(self, partition: int) -> tuple[int, int] | None:
+    def find_bounds(self, place: Place) -> tuple[int, int] | None:
         """Return the first offset and the one behind the last; None: no answer."""
-        place = self._kafka.TopicPartition(self._source.topic, partition)
+        partition = self._kafka.TopicPartition(*place)
         return self._ask(
-            lambda: self._consumer.get_watermark_offsets(place, timeout=_ASK_S)
+            lambda: self._consumer.get_watermark_offsets(partition, timeout=_ASK_S)
         )
 
-    def read(self, partition: int, start: int, end: int) -> Iterator[Message]:
+    def find_offset_at(self, place: Place, time: datetime) -> int | None:
+        """Return the offset of the first message of a time or later; None: no answer."""
+        asked = self._kafka.TopicPartition(*place, round(time.timestamp() * 1000))
+        found = self._ask(
+            lambda: self._consumer.offsets_for_times([asked], timeout=_ASK_S)
+        )
+        if found is None or found[0].error is not None:
+            return None
+        if found[0].offset > _NO_OFFSET:
+            return int(found[0].offset)
+        bounds = self.find_bounds(place)  # nothing is so late yet
+        return None if bounds is None else bounds[1]
+
+    def read(self, place: Place, start: int, end: int) -> Iterator[KafkaMessage]:
         """Yield the messages of a range of offsets.
 
         Some offsets hold no message (the marks of transactions, what was compacted).
         """
-        self._consumer.assign(
-            [self._kafka.TopicPartition(self._source.topic, partition, start)]
-        )
+        self._consumer.assign([self._kafka.TopicPartition(*place, start)])
         self._answered_s = time.monotonic()
         at = start
         while at < end:
@@ -187,8 +244,18 @@ class Topic:
             for message in messages:
                 at = max(at, self._offset_behind(message))
                 if message.error() is None and message.offset() < end:
-                    yield _message_of(partition, message)
+                    yield self._message_of(place, message)
         self._consumer.unassign()
+
+    def _message_of(self, place: Place, message: Any) -> KafkaMessage:
+        kind, time_ms = message.timestamp()
+        time_s = time_ms / 1000 if kind else None  # 0: it has none
+        key, headers = None, ()
+        if self._source.type is KafkaMessage:
+            key, headers = message.key(), tuple(message.headers() or ())
+        return KafkaMessage(
+            message.value(), key, headers, time_s, *place, message.offset()
+        )
 
     def close(self) -> None:
         self._consumer.close()
@@ -232,12 +299,6 @@ class Topic:
         raise InputError(msg)
 
 
-def _message_of(partition: int, message: Any) -> Message:
-    kind, time_ms = message.timestamp()
-    born_s = time_ms / 1000 if kind else None  # 0: it has none
-    return Message(partition, message.offset(), message.value(), born_s)
-
-
 _TELL_S = 5.0
 
 
@@ -257,13 +318,15 @@ class KafkaSink(Sink):
     def __post_init__(self) -> None:
         self._kafka: Any = None
         self._lines = LineEncoder(self.format, None)
+        self._whole = False  # whether items are messages
         self._producer: Any = None
         self._group: Any = None
 
     def open(self, job: str, type: Any) -> int:
         """Shut out earlier runs of this sink, and return the last epoch they sent."""
         self._kafka = require("confluent_kafka", "kafka")
-        self._lines = LineEncoder(self.format, type)
+        self._whole = type is KafkaMessage
+        self._lines = LineEncoder(self.format, None if self._whole else type)
         name = f"anabranch-{job}"
         common = {
             "bootstrap.servers": self.servers,
@@ -283,7 +346,12 @@ class KafkaSink(Sink):
             return self._find_last()
 
     def write(self, items: Sequence[Any]) -> list[Malformed]:
-        lines, refused = self._lines.encode_all(items)
+        lines: Sequence[tuple[Any, bytes | None]]
+        refused: list[Malformed] = []
+        if self._whole:
+            lines = [(item, item.value) for item in items]
+        else:
+            lines, refused = self._lines.encode_all(items)
         with self._errors():
             self._producer.begin_transaction()
             for item, line in lines:
@@ -339,10 +407,16 @@ class KafkaSink(Sink):
             else:
                 return
 
-    def _produce(self, item: Any, line: bytes) -> None:
+    def _produce(self, item: Any, line: bytes | None) -> None:
         where: dict[str, Any] = {"partition": 0}
         if self.key is not None:
             where = {"key": str(attribute_getter(self.key)(item)).encode()}
+        if self._whole:
+            if self.key is None and item.key is not None:
+                where = {"key": item.key}
+            if item.time_s is not None:
+                where["timestamp"] = round(item.time_s * 1000)
+            where["headers"] = list(item.headers)
         while True:
             try:
                 self._producer.produce(self.topic, line, **where)

@@ -346,6 +346,9 @@ class Ranges:
         self._partitions: list[str] = []
         self._asked_s = -math.inf
         self._ends: dict[str, int] = {}  # of a bounded source
+        self._first: frozenset[str] | None = (
+            None  # partitions that a new job begins with
+        )
         self.next: dict[str, int] = {}  # partition -> offset
         self.left = 0  # rows that were there and not taken, the last time
 
@@ -365,6 +368,8 @@ class Ranges:
         if now_s - self._asked_s > _PARTITIONS_S:
             self._partitions = partitions_of(self._op)
             self._asked_s = now_s
+            if self._first is None:
+                self._first = frozenset(() if self.next else self._partitions)
         available: dict[str, int] = {}
         for partition in self._partitions:
             end = self._find_end(partition)
@@ -393,7 +398,11 @@ class Ranges:
             case None:
                 return None
             case (int(first), int(end)):
-                self.next.setdefault(partition, first)
+                if partition not in self.next:
+                    start = self._find_start(partition, first)
+                    if start is None:
+                        return None
+                    self.next[partition] = start
                 if not self._source.live:
                     self._ends[partition] = end
                 return end
@@ -403,6 +412,14 @@ class Ranges:
             f"{found!r}; return two whole numbers"
         )
         raise InputError(msg)
+
+    def _find_start(self, partition: str, first: int) -> int | None:
+        """Return where to begin with a partition; None: nobody knows yet."""
+        if self._first is None or partition not in self._first:
+            return first
+        asked = lambda: self._source.first_offset(partition)  # noqa: E731
+        found: int | None = call(self._op, "first_offset", asked)
+        return found
 
 
 def _fill_in_turn(available: Mapping[str, int], most: int) -> dict[str, int]:

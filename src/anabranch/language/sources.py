@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from anabranch.connectors.base import Source, advise_instance, load_connector
+from anabranch.errors import ArgumentError
 from anabranch.graph.paths import plain_path
 from anabranch.graph.site import call_site
 from anabranch.language.stream import Stream, catalog_options, source
@@ -216,18 +218,23 @@ def socket(
 
 def kafka(
     servers: str,
-    topic: str,
+    topic: str | Sequence[str],
     type: Any = str,
     *,
     format: RowFormat | None = None,  # noqa: A002
     delimiter: str = ",",
-    start: Literal["earliest", "latest"] = "earliest",
+    start: Literal["earliest", "latest"] | datetime = "earliest",
     follow: bool = True,
     patience_s: float = 60.0,
     options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Stream:
-    """Read the messages of a Kafka topic, one item each (`pip install anabranch[kafka]`).
+    """Read the messages of Kafka topics, one item each (`pip install anabranch[kafka]`).
+
+    `topic` is a name, a list of names, or a pattern of names that begins with `^`. A new
+    job begins at `start`: with the first messages, behind the last ones, or with the first
+    of a time or later. Items are the values of messages; with the type `ab.KafkaMessage`
+    they are the messages, with key, headers and time.
 
     Within a partition the order is that of the offsets. What is taken at a time goes
     partition by partition. Without `follow` the stream ends behind what was there at
@@ -240,11 +247,11 @@ def kafka(
     """
     made = load_connector("kafka").KafkaSource(
         servers,
-        topic,
+        topic if isinstance(topic, str) else tuple(topic),
         type,
         _format(format, type),
         delimiter,
-        start,
+        _refuse_start(start),
         follow,
         patience_s,
         tuple(sorted((options or {}).items())),
@@ -377,6 +384,20 @@ def from_spark(
 def _format(given: RowFormat | None, kind: Any) -> RowFormat:
     """Return how rows are written where the user did not say."""
     return given or ("text" if kind is str else "jsonl")
+
+
+def _refuse_start(start: Any) -> Any:
+    """Refuse a time without a zone, which is another one on every machine."""
+    if isinstance(start, datetime) and start.tzinfo is None:
+        msg = (
+            f"start must be a time with a zone; got {start!r}; say "
+            f"start.replace(tzinfo=datetime.UTC), or which zone it is"
+        )
+        raise ArgumentError(msg)
+    if not isinstance(start, datetime) and start not in ("earliest", "latest"):
+        msg = f"start must be 'earliest', 'latest' or a datetime; got {start!r}"
+        raise ArgumentError(msg)
+    return start
 
 
 def _row_type(schema: Any) -> Any:

@@ -207,7 +207,8 @@ class Endings:
         """Send the items as messages to a topic, those of an epoch in one transaction.
 
         `key` names the attribute that becomes the key of the messages; items with the
-        same key stay in order. Without it all go to the first partition, in order.
+        same key stay in order. Without it all go to the first partition, in order. An
+        `ab.KafkaMessage` is sent with its own key, headers and time.
         With a checkpoint, an epoch that was committed is not sent again after a failure.
 
         >>> import anabranch as ab

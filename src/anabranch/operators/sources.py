@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from anabranch.graph.kind import SourceKind, UserCode
 
 Format = Literal["csv", "jsonl", "text", "parquet"]
 RowFormat = Literal["csv", "jsonl", "text"]  # how one row is written
+
+
+class KafkaMessage(NamedTuple):
+    """A message of Kafka, whole: the type for `ab.kafka` if the value is not enough.
+
+    `to_kafka` sends a message with its key, headers and time; the rest says where it was
+    read. `time_s` is since 1970.
+
+    >>> import anabranch as ab
+    >>> ab.KafkaMessage(b"17.5", key=b"A", headers=(("unit", b"EUR"),)).key
+    b'A'
+    """
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    time_s: float | None = None
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,10 @@ import pytest
 
 from bench.checkpoint.kill import Harness
 from bench.spark import cluster
+from bench.spark.hosts import hosts
 from tests import needs
 from tests.connectors.conftest import s3  # noqa: F401 - a fixture
+from tests.connectors.stores import S3, find_moto
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -69,3 +71,31 @@ def test_an_executor_of_a_cluster_is_killed(harness, tmp_path, pytestconfig):
 
     assert [] == harness.differences
     assert {"committed", "executor at random"} == set(harness.killed)
+
+
+def test_hosts_that_share_nothing_but_a_store_are_killed(start, tmp_path, pytestconfig):
+    """
+    Two hosts with networks and disks of their own, and a driver with its own: driver,
+    worker, executor and a whole host are killed.
+    """
+    program = find_moto()
+    if program is None:
+        needs.leave_out(pytestconfig, needs.S3)
+    try:
+        with hosts(tmp_path / "cluster", tmp_path / "faults") as running:
+            server = S3(program, running.address)
+            try:
+                harness = start(lambda name: server.url(f"kills/{name}"))
+                harness.master, harness.prefix = running.url, running.prefix
+                harness.set("SPARK_LOCAL_IP", running.address)
+                harness.kill_host = lambda: running.kill(running.names[0])
+                points = ["half-stored:2", "committed:3"]
+                harness.run(0, points, {"executor": 1, "host": 1})
+            finally:
+                server.stop()
+    except cluster.NoCluster as error:
+        needs.leave_out(pytestconfig, needs.CLUSTER, str(error))
+
+    assert [] == harness.differences
+    expected = {"half-stored", "committed", "executor at random", "host at random"}
+    assert expected == set(harness.killed)
