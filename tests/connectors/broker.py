@@ -160,6 +160,7 @@ class KafkaServer(Broker):
             try:
                 admin.list_topics(timeout=3)
             except confluent_kafka.KafkaException:
+                assert self._process.poll() is None, "Kafka has ended"
                 assert time.monotonic() < end_s, (self._folder / "log").read_text()
                 time.sleep(0.2)
             else:

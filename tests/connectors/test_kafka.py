@@ -223,7 +223,9 @@ def test_messages_are_read_and_sent_with_key_headers_and_time(engine, broker):
         (None, None, (), 1_700_000_001.0),
     }
     assert expected == {message[:4] for message in read(topic)}
-    while len(sent_on := read(back)) < 2:  # Kafka shows what is committed a little later
+    while (
+        len(sent_on := read(back)) < 2
+    ):  # Kafka shows what is committed a little later
         time.sleep(0.1)
     assert expected == {message[:4] for message in sent_on}
     assert [(topic, 0, 0), (topic, 0, 1)] == [message[4:] for message in read(topic)]

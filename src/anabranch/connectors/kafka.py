@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -300,6 +301,8 @@ class Topic:
 
 
 _TELL_S = 5.0
+_STEP_S = 15.0  # that a step of a transaction may take, before it is begun anew
+_given_up: list[Any] = []  # producers that would not come to an end either
 
 
 @dataclass(eq=False)
@@ -321,13 +324,24 @@ class KafkaSink(Sink):
         self._whole = False  # whether items are messages
         self._producer: Any = None
         self._group: Any = None
+        self._name = ""
+        self._last = 0  # epoch that was committed
+        self._held: Sequence[tuple[Any, bytes | None]] = ()  # of the one under way
 
     def open(self, job: str, type: Any) -> int:
         """Shut out earlier runs of this sink, and return the last epoch they sent."""
         self._kafka = require("confluent_kafka", "kafka")
         self._whole = type is KafkaMessage
         self._lines = LineEncoder(self.format, None if self._whole else type)
-        name = f"anabranch-{job}"
+        self._name = f"anabranch-{job}"
+        with self._errors():
+            self._connect(self.patience_s)
+        return self._last
+
+    def _connect(self, at_most_s: float) -> None:
+        """Take the place of all producers before; what they have left open is aborted."""
+        if self._producer is not None:
+            _given_up.append(self._producer)
         common = {
             "bootstrap.servers": self.servers,
             "log_level": 2,
@@ -336,14 +350,17 @@ class KafkaSink(Sink):
         # The producer has the last word on how long it tries; it is told ours.
         patience_ms = max(1, round(self.patience_s * 1000))
         self._producer = self._kafka.Producer(
-            {**common, "transactional.id": name, "transaction.timeout.ms": patience_ms}
+            {
+                **common,
+                "transactional.id": self._name,
+                "transaction.timeout.ms": patience_ms,
+            }
         )
         self._group = self._kafka.Consumer(
-            {**common, "group.id": name, "enable.auto.commit": False}
+            {**common, "group.id": self._name, "enable.auto.commit": False}
         )
-        with self._errors():
-            self._producer.init_transactions(self.patience_s)
-            return self._find_last()
+        self._producer.init_transactions(at_most_s)
+        self._last = self._find_last()
 
     def write(self, items: Sequence[Any]) -> list[Malformed]:
         lines: Sequence[tuple[Any, bytes | None]]
@@ -352,30 +369,91 @@ class KafkaSink(Sink):
             lines = [(item, item.value) for item in items]
         else:
             lines, refused = self._lines.encode_all(items)
+        self._held = lines
         with self._errors():
-            self._producer.begin_transaction()
-            for item, line in lines:
-                self._produce(item, line)
+            self._send_lines()
         return refused
 
     def prepare(self, epoch: int) -> None:
         with self._errors():
-            self._producer.send_offsets_to_transaction(
-                [self._mark(epoch)],
-                self._group.consumer_group_metadata(),
-                self.patience_s,
-            )
+            self._insist(epoch, self._send_mark)
 
     def commit(self, epoch: int) -> None:
         with self._errors():
             try:
-                self._commit()
+                self._insist(epoch, self._commit)
             except BaseException:
-                self._producer.abort_transaction(_TELL_S)
+                self.abort(epoch)
                 raise
+        self._held = ()
+
+    def _insist(self, epoch: int, act: Callable[[int], None]) -> None:
+        """Do a step of a transaction; if it comes to no end, begin the transaction anew.
+
+        A producer may never again hear from a broker that was killed and started again.
+        The next one aborts what it has left, and sees whether the epoch was committed.
+        One that was shut out by another run is not replaced.
+        """
+        until_s = time.monotonic() + self.patience_s
+        anew = False
+        while self._last < epoch:
+            try:
+                if anew:
+                    self._connect(self._step_s)
+                    if self._last >= epoch:
+                        return
+                    self._send_lines()
+                    if act == self._commit:
+                        self._send_mark(epoch)
+                act(epoch)
+            except self._kafka.KafkaException as error:
+                if error.args[0].fatal() or time.monotonic() > until_s:
+                    raise
+                anew = True
+            else:
+                return
+
+    @property
+    def _step_s(self) -> float:
+        return min(self.patience_s, _STEP_S)
+
+    def _send_lines(self) -> None:
+        self._producer.begin_transaction()
+        for item, line in self._held:
+            self._produce(item, line)
+
+    def _send_mark(self, epoch: int) -> None:
+        marks, group = [self._mark(epoch)], self._group.consumer_group_metadata()
+        send = self._producer.send_offsets_to_transaction
+        self._bound(lambda: send(marks, group, self._step_s))
+
+    def _commit(self, epoch: int) -> None:
+        commit = self._producer.commit_transaction
+        self._bound(lambda: commit(self._step_s))
+        self._last = epoch
+
+    def _bound(self, act: Callable[[], None]) -> None:
+        """Have librdkafka do something; it may hang, whatever time it is given."""
+        failed: list[Exception] = []
+
+        def run() -> None:
+            try:
+                act()
+            except self._kafka.KafkaException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=run, name="anabranch-kafka", daemon=True)
+        thread.start()
+        thread.join(self._step_s + _TELL_S)
+        if thread.is_alive():
+            code = self._kafka.KafkaError._TIMED_OUT  # noqa: SLF001 - so it is named
+            raise self._kafka.KafkaException(self._kafka.KafkaError(code))
+        if failed:
+            raise failed[0]
 
     def abort(self, epoch: int) -> None:
-        self._producer.abort_transaction(_TELL_S)
+        abort = self._producer.abort_transaction
+        self._bound(lambda: abort(_TELL_S))
 
     def addresses(self) -> list[tuple[str, int]]:
         return list_addresses(self.servers)
@@ -394,18 +472,6 @@ class KafkaSink(Sink):
                     raise
                 continue
             return max(0, int(mark.offset))
-
-    def _commit(self) -> None:
-        """Commit; while the broker is away, again, as librdkafka wants it."""
-        until_s = time.monotonic() + self.patience_s
-        while True:
-            try:
-                self._producer.commit_transaction(self.patience_s)
-            except self._kafka.KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > until_s:
-                    raise
-            else:
-                return
 
     def _produce(self, item: Any, line: bytes | None) -> None:
         where: dict[str, Any] = {"partition": 0}
