@@ -425,14 +425,14 @@ class KafkaSink(Sink):
     def _send_mark(self, epoch: int) -> None:
         marks, group = [self._mark(epoch)], self._group.consumer_group_metadata()
         send = self._producer.send_offsets_to_transaction
-        self._bound(lambda: send(marks, group, self._step_s))
+        self._limit(lambda: send(marks, group, self._step_s))
 
     def _commit(self, epoch: int) -> None:
         commit = self._producer.commit_transaction
-        self._bound(lambda: commit(self._step_s))
+        self._limit(lambda: commit(self._step_s))
         self._last = epoch
 
-    def _bound(self, act: Callable[[], None]) -> None:
+    def _limit(self, act: Callable[[], None]) -> None:
         """Have librdkafka do something; it may hang, whatever time it is given."""
         failed: list[Exception] = []
 
@@ -453,7 +453,7 @@ class KafkaSink(Sink):
 
     def abort(self, epoch: int) -> None:
         abort = self._producer.abort_transaction
-        self._bound(lambda: abort(_TELL_S))
+        self._limit(lambda: abort(_TELL_S))
 
     def addresses(self) -> list[tuple[str, int]]:
         return list_addresses(self.servers)
