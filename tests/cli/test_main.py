@@ -183,7 +183,8 @@ def test_a_drawing_that_cannot_be_written_is_told(folder, capsys):
 
 
 def test_the_applications_are_listed(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    """Whole, however narrow the terminal is."""
+    monkeypatch.setenv("COLUMNS", "40")
 
     assert 0 == main(["apps"])
 

@@ -213,3 +213,20 @@ def test_a_frame_that_cannot_give_the_type_is_refused_before_a_row_is_read(spark
         ab.run(out)
 
     assert [] == read
+
+
+@pytest.mark.spark
+def test_a_map_without_a_type_is_a_dictionary_wherever_it_stands(spark):
+    kind = (
+        "n long, m map<string,long>, l array<map<string,long>>, "
+        "s struct<inner:map<string,long>>"
+    )
+    rows = [(1, {"x": 0}, [{"y": 1}], ({"z": 2},)), (2, None, None, None)]
+    out = ab.from_spark(spark.createDataFrame(rows, kind)).to_list()
+
+    ab.run(out, on="spark")
+
+    assert [
+        (1, {"x": 0}, [{"y": 1}], {"inner": {"z": 2}}),
+        (2, None, None, None),
+    ] == [tuple(item) for item in out.items]

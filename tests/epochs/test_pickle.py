@@ -3,11 +3,14 @@
 import functools
 import math
 import struct
+import subprocess
+import sys
 import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -255,3 +258,38 @@ def test_other_states_come_back_as_they_were(state):
     pickler = Pickler(build_graph([ab.from_iterable([], Held).to_list()]))
 
     assert ("k", state) == pickler.loads(pickler.dumps_entry("k", state))
+
+
+class InSlots:
+    __slots__ = ("__step", "total")
+
+    def __init__(self):
+        self.__step = 1
+        self.total = 0
+
+    def add(self, number):
+        self.total += number * self.__step
+        return self.total
+
+
+def test_a_class_with_slots_that_goes_by_value_has_them_still():
+    """A worker that gets the class has its instances without a dictionary, as here."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        sent = Pickler(build_graph([ab.from_iterable([1]).to_list()])).dumps(InSlots())
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    script = (
+        "import sys, pickle\n"
+        "from anabranch.epochs.pickle import Pickler\n"
+        "from anabranch.language.drafts import build_graph\n"
+        "import anabranch as ab\n"
+        "pickler = Pickler(build_graph([ab.from_iterable([1]).to_list()]))\n"
+        "one = pickler.loads(sys.stdin.buffer.read())\n"
+        "print(one.add(3), hasattr(one, '__dict__'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=sent, capture_output=True, check=True
+    )
+
+    assert b"3 False" == done.stdout.strip()

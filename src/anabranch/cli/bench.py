@@ -10,9 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from anabranch.cli.console import CommandError
 
 _PROJECT = Path(__file__).resolve().parents[3]
@@ -41,10 +38,11 @@ def add_apps(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def apps(arguments: argparse.Namespace) -> int:
     """List the applications."""
-    table = Table.grid(padding=(0, 2))
-    for path in sorted(arguments.folder.glob("*.py")):
-        table.add_row(os.path.relpath(path), first_line(path))
-    Console(highlight=False).print(table)
+    found = sorted(arguments.folder.glob("*.py"))
+    rows = [(os.path.relpath(path), first_line(path)) for path in found]
+    width = max((len(path) for path, _ in rows), default=0)
+    for path, line in rows:
+        print(f"{path:<{width}}  {line}")  # noqa: T201 - the result
     return 0
 
 

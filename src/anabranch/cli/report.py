@@ -158,6 +158,10 @@ def summarise(job: Job, on: str, show: int) -> Iterator[str]:
         if isinstance(op.kind, WriteFiles) and job.written == "nothing":
             yield f"  did not write {op.kind.path}"
             continue
+        if isinstance(op.kind, WriteFiles) and job.written == "a part":
+            kept = f"the checkpoint keeps {format_count(count, 'item')}"
+            yield f"  {op.kind.path} is not complete: {kept}; run it again to go on"
+            continue
         yield f"  {_place(op)}: {format_count(count, 'item')}"
         yield from (f"    {line}" for line in _look(op, show))
 

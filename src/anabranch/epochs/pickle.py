@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import starmap
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, TypeAlias
 
 import cloudpickle
@@ -537,15 +537,15 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _class_numbered, (self._numbers[id(value)],)
         if getattr(value, "__module__", None) == MODULE:
             return NotImplemented
-        name = name_of(value)
-        if name is not None:
+        if (name := name_of(value)) is not None:
             return find, (name,)
-        name = self._names.name_of(value)
-        if name is not None:
+        if (name := self._names.name_of(value)) is not None:
             return _named, (name,)
         if isinstance(value, _CACHED | typing.NewType) or _is_dispatcher(value):
             return NotImplemented if _is_importable(value) else _reduce_wrapper(value)
-        return super().reducer_override(value)
+        reduced = super().reducer_override(value)
+        slots = isinstance(value, type) and "__slots__" in vars(value)
+        return _with_slots(reduced) if slots and reduced != NotImplemented else reduced
 
 
 class LastingPickler(ValuePickler):
@@ -700,6 +700,21 @@ def _reduce_wrapper(value: Any) -> Any:
         called = tuple(value.registry.items())  # type: ignore[attr-defined]
         return _dispatcher_of, (), called, None, None, _fill_dispatcher
     return _cached_of, (value.__wrapped__, value.cache_parameters())
+
+
+def _with_slots(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return how a class that goes by value is pickled, with its slots.
+
+    They must be known when it is made: otherwise its instances have a dictionary.
+    """
+    make, (meta, name, bases, entries, *others), (attributes, more), *rest = reduced
+    inside = {
+        entry: value
+        for entry, value in attributes.items()
+        if not isinstance(value, MemberDescriptorType)
+    }
+    entries = {**entries, "__slots__": inside.pop("__slots__")}
+    return make, (meta, name, bases, entries, *others), (inside, more), *rest
 
 
 def _is_importable(value: Any) -> bool:

@@ -10,7 +10,7 @@ import copy
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, MemberDescriptorType
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from anabranch.graph.kind import Kind, UserCode
@@ -121,9 +121,39 @@ def _refill(old: Any, new: Any) -> bool:
         case deque():
             old.clear()
             old.extend(new)
-        case _ if type(getattr(old, "__dict__", None)) is dict:
-            vars(old).clear()
-            vars(old).update(vars(new))
+        case _ if _is_its_attributes(old):
+            if hasattr(old, "__dict__"):
+                vars(old).clear()
+                vars(old).update(vars(new))
+            for name in find_slots(type(old)):
+                if hasattr(new, name):
+                    object.__setattr__(old, name, getattr(new, name))
+                elif hasattr(old, name):
+                    object.__delattr__(old, name)
         case _:
             return False
     return True
+
+
+def _is_its_attributes(value: Any) -> bool:
+    """Tell whether an object is its attributes, in a dictionary or in slots."""
+    made_here = type(value).__new__ is object.__new__
+    return type(getattr(value, "__dict__", None)) is dict or (
+        made_here and bool(find_slots(type(value)))
+    )
+
+
+def find_slots(kind: type) -> list[str]:
+    """Return the slots of a class and its bases, by the names they have in it.
+
+    >>> class Pair:
+    ...     __slots__ = ("left", "__right")
+    >>> find_slots(Pair)
+    ['left', '_Pair__right']
+    """
+    return [
+        name
+        for base in reversed(kind.__mro__)
+        for name, entry in vars(base).items()
+        if isinstance(entry, MemberDescriptorType)
+    ]

@@ -1,15 +1,17 @@
+from decimal import Decimal
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import anabranch as ab
 from anabranch.connectors.files.parquet import (
     count_parquet_rows,
     parse_parquet_rows,
     read_parquet_table,
 )
-from anabranch.errors import InputError
+from anabranch.errors import InputError, OutputError
 from anabranch.runtime.failures import skip
 
 
@@ -203,3 +205,44 @@ def test_strings_that_hardly_repeat_are_read_as_they_are(tmp_path, dictionary):
 
     assert pa.string() == table.column("symbol").type
     assert many == table.column("symbol").to_pylist()
+
+
+class Payment(NamedTuple):
+    number: int
+    amount: Decimal
+    parts: dict[str, Decimal] = {}  # noqa: RUF012 - never changed
+
+
+@pytest.mark.parametrize(
+    "on", ["sequential", "local", pytest.param("spark", marks=pytest.mark.spark)]
+)
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_decimal_may_have_more_digits_than_those_before(tmp_path, on, typed):
+    """On Spark the first epoch has a few rows, and their digits are not those of all."""
+    amounts = [Decimal(10) ** (n // 10) + Decimal("0.25") for n in range(60)]
+    rows = [
+        Payment(n, one, {"a": one} if n % 2 else {}) for n, one in enumerate(amounts)
+    ]
+    if typed:
+        stream = ab.from_iterable(rows, Payment)
+    else:
+        stream = ab.from_iterable([(n, one) for n, one in enumerate(amounts)])
+
+    ab.run(stream.write_parquet(tmp_path / "out.parquet"), on=on)
+
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert pa.decimal128(38, 18) == found.schema.field(1).type
+    assert amounts == found.column(1).to_pylist()
+    if typed:
+        out = ab.read_parquet(tmp_path / "out.parquet", Payment).to_list()
+        ab.run(out, on="sequential")
+        assert rows == out.items
+
+
+@pytest.mark.parametrize("number", ["1e20", "NaN", "0.1234567890123456789"])
+def test_a_decimal_with_too_many_digits_is_refused_by_its_item(tmp_path, number):
+    rows = [Payment(1, Decimal(1)), Payment(2, Decimal(number))]
+    sink = ab.from_iterable(rows, Payment).write_parquet(tmp_path / "out.parquet")
+
+    with pytest.raises(OutputError, match=r"item 2 .* column 'amount' must be decimal"):
+        ab.run(sink, on="sequential")

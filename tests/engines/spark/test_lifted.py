@@ -201,3 +201,30 @@ def test_a_killed_job_goes_on_with_the_state_of_a_global(tmp_path):
     lines = [line for part in parts for line in part.read_text().splitlines()]
     assert best == [float(line) for line in lines if line[:1].isdigit()]
     assert f"highest {max(prices)}" in second.stdout
+
+
+class Slotted:
+    __slots__ = ("total",)
+
+    def __init__(self):
+        self.total = 0
+
+
+slotted = Slotted()
+
+
+def add_to_slotted(number: int) -> int:
+    slotted.total += number
+    return slotted.total
+
+
+def test_a_state_in_slots_is_lifted_and_put_back_into_the_same_object():
+    own = slotted
+    own.total = 0
+    out = ab.from_iterable(range(5), int).map(add_to_slotted).to_list()
+
+    ab.run(out, on="spark", epoch_items=2)
+
+    assert [0, 1, 3, 6, 10] == out.items
+    assert own is slotted
+    assert 10 == own.total

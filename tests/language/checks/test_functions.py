@@ -256,3 +256,18 @@ def test_the_fault_points_at_the_line_of_the_operator():
         return wrong.to_list()
 
     assert_refused(program, "function takes Trade, but is given Quote")
+
+
+def test_a_decorator_that_gives_an_argument_is_called_as_it_is_written():
+    def with_ten(function):
+        @functools.wraps(function)
+        def call(number):
+            return function(number, 10)
+
+        return call
+
+    @with_ten
+    def add(number, more):
+        return number + more
+
+    assert_accepted(from_iterable([1, 2]).map(add).to_list())

@@ -5,8 +5,9 @@ decimals, timestamps) must be of the type; strings are converted like those of J
 Whether a column fits its type is known from its schema, before a row is read.
 
 Writing: records become structs, dicts maps, tuples of a fixed length structs with
-numbered members, Enums their values. Where the type leaves it open (a datetime has a
-zone or none, a Decimal any precision), Arrow infers the column's type from its values.
+numbered members, Enums their values, Decimals have 20 digits before the point and 18
+behind it. Where the type leaves it open (a datetime has a zone or none), Arrow infers the
+column's type from its values.
 """
 
 from __future__ import annotations
@@ -63,13 +64,37 @@ def fit(shape: Shape, held: Any) -> Convert:
     if pa.types.is_dictionary(held):
         held = held.value_type
     if shape == PlainShape(Any):
-        return same
+        return _take_any(held)
     if isinstance(shape, OneOf):
         return _one_of(shape, held)
     make = _FITS[type(shape)](shape, held)
     if make is None:
         raise NoFitError
     return make
+
+
+def _take_any(held: Any) -> Convert:
+    """Return the converter where no type is asked for: Arrow gives a map as pairs.
+
+    >>> _take_any(pa.list_(pa.map_(pa.string(), pa.int64())))([[("a", 1)], None])
+    [{'a': 1}, None]
+    """
+    if pa.types.is_map(held):
+        key, one = _take_any(held.key_type), _take_any(held.item_type)
+        return _unless_null(lambda pairs: {key(k): one(v) for k, v in pairs})
+    if pa.types.is_list(held) or pa.types.is_large_list(held):
+        inner = _take_any(held.value_type)
+        if inner is not same:
+            return _unless_null(lambda values: [inner(value) for value in values])
+    if pa.types.is_struct(held):
+        inside = {field.name: _take_any(field.type) for field in held}
+        if any(one is not same for one in inside.values()):
+            return _unless_null(lambda row: {n: inside[n](v) for n, v in row.items()})
+    return same
+
+
+def _unless_null(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
 
 
 def _refuse_null(shape: Shape, held: Any) -> Convert:
@@ -308,6 +333,7 @@ ARROW_TYPES: Mapping[Any, Any] = {
     float: pa.float64(),
     str: pa.string(),
     bytes: pa.binary(),
+    Decimal: pa.decimal128(38, 18),  # as Spark takes them
 }
 _INSIDE: Mapping[Any, Any] = {  # of something; a column of these is inferred
     dt.date: pa.date32(),

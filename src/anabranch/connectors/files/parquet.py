@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -59,7 +60,7 @@ _BATCH_ROWS = 16_384
 _KEPT_GROUPS = 2
 _CODE_BYTES = 4
 _KEPT_BYTES = 1 << 27  # of row groups; larger ones are read batch by batch
-_AS_THEY_ARE = (Any, *SCALARS)  # once the columns have been cast
+_AS_THEY_ARE = SCALARS  # once the columns have been cast
 
 
 def count_parquet_rows(path: Location, kind: Any) -> int:
@@ -427,8 +428,8 @@ def _refuse_null(values: tuple[Any, ...], attributes: dict[str, Any]) -> None:
             raise Unreadable(msg)
 
 
-_ALWAYS_FIT = {  # an int may be too long
-    (kind, known) for kind, known in ARROW_TYPES.items() if kind is not int
+_ALWAYS_FIT = {  # an int or a Decimal may be too long
+    (kind, known) for kind, known in ARROW_TYPES.items() if kind not in (int, Decimal)
 }
 _SIMPLE = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.binary()})
 
@@ -517,7 +518,14 @@ def fit_schema(table: Any, schema: Any) -> Any:
                 f"but those before are {held}; annotate the attribute, or map it first"
             )
             raise OutputError(msg)
-    return table.cast(schema)
+    try:
+        return table.cast(schema)
+    except pa.ArrowInvalid as error:  # a Decimal with more digits
+        msg = (
+            f"the values of a column must fit the type of those before; {error}; "
+            f"annotate the attribute, or map it first"
+        )
+        raise OutputError(msg) from None
 
 
 def _takes(held: Any, found: Any) -> bool:
@@ -545,7 +553,10 @@ def _array(name: str, values: Sequence[Any], known: Any) -> Any:
         if known not in _SIMPLE:
             values = [to_arrow(value, known) for value in values]
             refuse_mixed(values, known)
-        return pa.array(values, known)
+        made = pa.array(values, known)
+        inferred = known is None and pa.types.is_decimal(made.type)
+        # Others may have more digits.
+        return made.cast(ARROW_TYPES[Decimal]) if inferred else made
     except UnicodeEncodeError:
         for value in values:
             refuse_unwritable_text((value,), (name,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
@@ -189,11 +190,14 @@ def _operator_calls(op: Op, kind: Apply, item: Any) -> Iterator[Fault]:
 def why_not_called(function: Any, count: int, keywords: Any = ()) -> str | None:
     """Return why a function cannot be called with so many arguments, or None.
 
+    What counts is what is called, not what a decorator has wrapped.
+
     >>> why_not_called(lambda a: a, 2)
     'too many positional arguments'
     """
+    written = isinstance(function, types.FunctionType | types.MethodType)
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(function, follow_wrapped=not written)
     except (TypeError, ValueError):  # a builtin that does not tell
         return None
     try:
