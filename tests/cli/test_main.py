@@ -352,9 +352,15 @@ def test_a_checkpoint_without_spark_is_refused_in_words(folder, capsys, on):
     assert not (folder / "kept").exists()
 
 
-def test_a_checkpoint_at_a_url_is_refused_before_spark_starts(folder, capsys):
-    assert 1 == main(["run", "sensors.py", "--checkpoint", "s3://bucket/kept"])
-    assert "a URL with the scheme s3" in capsys.readouterr().err
+def test_a_checkpoint_in_a_store_that_does_not_decide_is_refused(folder, capsys):
+    """Before Spark starts, and by the command that shows one too."""
+    store = "hdfs://name:8020/kept"
+    assert 1 == main(["run", "sensors.py", "--checkpoint", store])
+    assert "cannot decide which of two jobs goes on" in capsys.readouterr().err
+
+    with pytest.raises(SystemExit):
+        main(["checkpoint", store])
+    assert "cannot decide which of two jobs goes on" in capsys.readouterr().err
 
 
 ELSEWHERE = """
@@ -381,7 +387,6 @@ def test_an_output_at_a_url_is_refused_by_every_command(folder, capsys, command)
     [
         ["run", "sensors.py", "--on-error", "s3://bucket/lost.jsonl"],
         ["graph", "sensors.py", "-o", "s3://bucket/x.svg"],
-        ["checkpoint", "s3://bucket/kept"],
         ["dashboard", "s3://bucket/run.jsonl"],
     ],
 )

@@ -544,8 +544,8 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(value, _CACHED | typing.NewType) or _is_dispatcher(value):
             return NotImplemented if _is_importable(value) else _reduce_wrapper(value)
         reduced = super().reducer_override(value)
-        slots = isinstance(value, type) and "__slots__" in vars(value)
-        return _with_slots(reduced) if slots and reduced != NotImplemented else reduced
+        by_value = reduced is not NotImplemented
+        return _with_slots(reduced) if by_value and _has_slots(value) else reduced
 
 
 class LastingPickler(ValuePickler):
@@ -700,6 +700,13 @@ def _reduce_wrapper(value: Any) -> Any:
         called = tuple(value.registry.items())  # type: ignore[attr-defined]
         return _dispatcher_of, (), called, None, None, _fill_dispatcher
     return _cached_of, (value.__wrapped__, value.cache_parameters())
+
+
+def _has_slots(value: Any) -> bool:
+    """Tell whether a class has attributes in slots of its own."""
+    return isinstance(value, type) and any(
+        isinstance(entry, MemberDescriptorType) for entry in vars(value).values()
+    )
 
 
 def _with_slots(reduced: tuple[Any, ...]) -> tuple[Any, ...]:

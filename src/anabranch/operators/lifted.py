@@ -137,9 +137,10 @@ def _refill(old: Any, new: Any) -> bool:
 
 def _is_its_attributes(value: Any) -> bool:
     """Tell whether an object is its attributes, in a dictionary or in slots."""
-    made_here = type(value).__new__ is object.__new__
+    kind: Any = type(value)
+    made_here = kind.__new__ is object.__new__
     return type(getattr(value, "__dict__", None)) is dict or (
-        made_here and bool(find_slots(type(value)))
+        made_here and bool(find_slots(kind))
     )
 
 

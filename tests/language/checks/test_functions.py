@@ -270,4 +270,4 @@ def test_a_decorator_that_gives_an_argument_is_called_as_it_is_written():
     def add(number, more):
         return number + more
 
-    assert_accepted(from_iterable([1, 2]).map(add).to_list())
+    assert_accepted(lambda: from_iterable([1, 2]).map(add).to_list())
