@@ -704,8 +704,9 @@ def _reduce_wrapper(value: Any) -> Any:
 
 def _has_slots(value: Any) -> bool:
     """Tell whether a class has attributes in slots of its own."""
-    return isinstance(value, type) and any(
-        isinstance(entry, MemberDescriptorType) for entry in vars(value).values()
+    entries = vars(value) if isinstance(value, type) else {}
+    return "__slots__" in entries and any(
+        isinstance(entry, MemberDescriptorType) for entry in entries.values()
     )
 
 
