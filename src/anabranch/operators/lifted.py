@@ -149,8 +149,8 @@ def find_slots(kind: type) -> list[str]:
 
     >>> class Pair:
     ...     __slots__ = ("left", "__right")
-    >>> find_slots(Pair)
-    ['left', '_Pair__right']
+    >>> sorted(find_slots(Pair))
+    ['_Pair__right', 'left']
     """
     return [
         name

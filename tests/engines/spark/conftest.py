@@ -15,9 +15,9 @@ def divisions(monkeypatch) -> list[Division]:
     found = []
     check = Epochs._refuse_missing
 
-    def note(self, reports):
+    def note(self, *given):
         found.append(self._division)
-        return check(self, reports)
+        return check(self, *given)
 
     monkeypatch.setattr(Epochs, "_refuse_missing", note)
     return found

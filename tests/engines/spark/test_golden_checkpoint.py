@@ -143,7 +143,7 @@ class Topic:
         pass
 
     def find_partitions(self):
-        return [0, 1]
+        return [("trades", 0), ("trades", 1)]
 
     def find_bounds(self, partition):
         return 0, 100
