@@ -5,12 +5,15 @@
 Each operator has a state without a key, so that nothing can be replicated, and 50
 microseconds of plain Python. `by hand` has a cut in the middle, one worker for each of two
 cores; `automatic` is tuned while it runs. The rate is that of the last half of the epochs.
+The same work in one and in two bare processes says how much two cores can give here.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import statistics
+import time
 from collections.abc import Collection
 
 import anabranch as ab
@@ -30,10 +33,13 @@ def main() -> None:
     arguments = parser.parse_args()
     open_session("local[2]")
     seconds: dict[str, list[float]] = {"one worker": [], "by hand": [], "automatic": []}
+    bare: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(arguments.runs):
         for name, took in seconds.items():
             cuts = {"one worker": (), "by hand": ("o5",)}.get(name)
             took.append(item_s(arguments.items, cuts))
+        for processes, took in bare.items():
+            took.append(bare_s(processes, arguments.items // 2) / processes)
     gains = {
         name: ratio(seconds["one worker"], seconds[name])
         for name in ("by hand", "automatic")
@@ -46,7 +52,8 @@ def main() -> None:
         f"us an item, {name}": [round(1e6 * s) for s in took]
         for name, took in seconds.items()
     }
-    report("cuts", {**found, **gains}, arguments.json, claims=claims)
+    bound = {"two bare processes over one": ratio(bare[1], bare[2])}
+    report("cuts", {**found, **gains, **bound}, arguments.json, claims=claims)
 
 
 def item_s(items: int, cuts: Collection[str] | None) -> float:
@@ -69,6 +76,20 @@ def item_s(items: int, cuts: Collection[str] | None) -> float:
         )
         if count
     )
+
+
+def bare_s(processes: int, items: int) -> float:
+    """Return how long so many processes take, each for so many items of an operator."""
+    with multiprocessing.Pool(processes) as pool:
+        return max(pool.map(work, [items] * processes, chunksize=1))
+
+
+def work(items: int) -> float:
+    """Return how long an operator takes for so many items."""
+    began_s = time.perf_counter()
+    for item in range(items):
+        step(0, item)
+    return time.perf_counter() - began_s
 
 
 def step(total: int, item: int) -> tuple[int, int]:
