@@ -45,6 +45,17 @@ def test_a_step_must_return_a_tuple_of_two_fused_and_interpreted(step):
         interpreter.push("from_iterable", 1)
 
 
+def test_a_flat_map_must_return_outputs_fused_and_interpreted():
+    graph = build_graph([ab.from_iterable([1]).flat_map(lambda _: None).to_list()])
+    fused = Program(graph, ("from_iterable", "flat_map"), ["from_iterable"])
+    interpreter = Interpreter(graph, lambda op, item: None)
+
+    with pytest.raises(OperatorError, match="an iterable of outputs; got None"):
+        fused.run([1])
+    with pytest.raises(OperatorError, match="an iterable of outputs; got None"):
+        interpreter.push("from_iterable", 1)
+
+
 def test_a_step_may_return_a_named_tuple_of_two():
     graph = graph_of(lambda total, n: Pair(total + n, total + n))
     fused = Program(graph, ("from_iterable", "scan"), ["from_iterable"])

@@ -226,7 +226,7 @@ class _ProgramWriter:
             case Filter():
                 self._filter(op, place)
             case FlatMap():
-                self._loop(op, f"list({self._use('f', op)}({place.item}))", place)
+                self._call_prolific(op, self._use("f", op), place)
             case Scan() if not self.resilient:
                 self._scan(op, place)
             case Apply() if not self.resilient:
@@ -291,11 +291,14 @@ class _ProgramWriter:
 
     def _apply(self, op: Op, place: _Place) -> None:
         """Write the call of the user's own method, without the kernel around it."""
-        outputs = self._variable("y")
-        state = self._state(op, place)
-        self._step(op, f"{outputs} = {state}.process({place.item})", place)
-        given = f"{self._use('finite', op)}({outputs}, {state}.process)"
-        self._loop(op, f"[*{outputs}] if {outputs} is not None else {given}", place)
+        self._call_prolific(op, f"{self._state(op, place)}.process", place)
+
+    def _call_prolific(self, op: Op, function: str, place: _Place) -> None:
+        """Write the call of a function that gives any number of outputs."""
+        outputs, check = self._variable("y"), self._use("finite", op)
+        given = f"({outputs} := {function}({place.item})) is not None"
+        refused = f"{check}({outputs}, {function})"
+        self._loop(op, f"list({outputs}) if {given} else {refused}", place)
 
     def _count_window(self, op: Op, count: int, place: _Place) -> None:
         made, depth = self._variable("x"), place.depth

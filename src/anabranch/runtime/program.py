@@ -33,7 +33,7 @@ from anabranch.operators.clock import Advance, forward_advance
 from anabranch.operators.custom import Apply, Scan, check_pair
 from anabranch.operators.getters import key_getter
 from anabranch.operators.kernel import Kernel, State, Turn
-from anabranch.operators.stateless import WINDOW, finite
+from anabranch.operators.stateless import WINDOW, FlatMap, finite
 from anabranch.operators.windows import Aggregate, summary_of
 from anabranch.runtime.batch import TableItems
 from anabranch.runtime.codegen import Entry, write_program
@@ -274,7 +274,7 @@ class Program:
             names[f"S{number}"] = states
             if op.state_key:
                 names[f"key{number}"] = key_getter(op.state_key)
-            if isinstance(op.kind, Apply):
+            if isinstance(op.kind, Apply | FlatMap):
                 names[f"finite{number}"] = finite
             if isinstance(op.kind, Scan):
                 names[f"pair{number}"] = check_pair
