@@ -8,17 +8,27 @@ torn and the states of the hosts are gone; where a second driver takes over whil
 first still lives; and whether checkpoint and outputs are in a store, which has no lock,
 no rename and no link, and which keeps what it has taken. Whatever happens, the outputs must be those of one thread. The
 same seed gives the same schedule: ``pytest --all tests/.../test_simulation.py -k seed7``.
-`ANABRANCH_SCHEDULES` is how many there are.
+More of them, until an hour is over or one of them fails:
 
-Everything is ours but Spark, for which `imitation` stands.
+    python -m tests.engines.spark.test_simulation --seeds 300:100000 --minutes 60
+
+Everything is ours but Spark, for which `imitation` stands. The program is compiled once,
+and what a stage costs is drawn from the seed instead of being measured.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import fcntl
 import os
 import random
 import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -26,11 +36,16 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch import job
+from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.workers import TRIES
+from anabranch.epochs import pickle, ship
 from anabranch.epochs.checkpoint import directory as upkeep
+from anabranch.epochs.division import OF_JOBS, StageCosts
 from anabranch.epochs.faults import IN_WORKERS
 from anabranch.epochs.state.store import close_buckets
 from anabranch.errors import AnabranchError
+from anabranch.runtime.ambient import AmbientSettings
 from tests import needs
 from tests.engines.spark.imitation import (
     Attempt,
@@ -43,7 +58,8 @@ from tests.engines.spark.imitation import (
 from tests.engines.spark.test_attempts import won
 
 ROWS, EPOCH_ITEMS, KEYS = 18, 6, "abc"
-QUICK, ALL = 2, int(os.environ.get("ANABRANCH_SCHEDULES", "300"))
+QUICK, ALL = 4, 300
+FREE = StageCosts(0.0, 0.0)
 MOST_DEATHS = 6  # of drivers, in one schedule
 
 
@@ -185,6 +201,7 @@ class Simulation:
         schedule = self.schedule
         hosts = 1 + schedule.chance.randrange(2)
         stays = schedule.chance.random() < 0.5
+        costs = schedule.chance.choice([OF_JOBS, FREE])
         cluster = Cluster(schedule.run_task, hosts, schedule if stays else None)
         patch = self._monkeypatch
         with (
@@ -192,6 +209,7 @@ class Simulation:
             patch.context() as also,
         ):
             also.setattr(os, "fsync", self.schedule.disk.sync)
+            also.setattr(Epochs, "_measure_costs", lambda _: costs)
             try:
                 self._start()
             except Killed:
@@ -237,29 +255,89 @@ class Simulation:
         return rows, [line.strip('"') for line in lines]
 
 
+def simulate(folder: Path, seed: int, *, store: bool) -> Schedule:
+    """Run a job under the schedule of a seed; raise unless it gives what it must."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upkeep, "_LEAST", 1)  # snapshots in every epoch
+        patch.setattr(upkeep, "_LISTED", 2)  # files that list parts
+        simulation = Simulation(patch, folder, seed, store=store)
+        simulation.run()
+    assert expected() == simulation.outputs(), "\n".join(simulation.schedule.log)
+    return simulation.schedule
+
+
+@contextlib.contextmanager
+def hurry():
+    """Do once what is the same in each run of this program, and is not under test."""
+    made: dict[object, object] = {}
+    compile_with = job.compile_with
+
+    def compile_once(rules, sinks, on, on_error):
+        where = (rules, *(sink.draft.kind.path for sink in sinks))
+        if where not in made:
+            made[where] = compile_with(rules, sinks, on, on_error)
+        return made[where]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "compile_with", compile_once)
+        patch.setattr(AmbientSettings, "in_force", lambda _: contextlib.nullcontext())
+        for module in (ship, pickle):
+            patch.setattr(module, "not_importable", tuple)
+        yield
+
+
 @pytest.mark.parametrize("store", [False, True], ids=["disk", "store"])
 @pytest.mark.parametrize(
     "seed", needs.quick(QUICK, range(ALL)), ids=lambda seed: f"seed{seed}"
 )
-def test_every_schedule_gives_what_one_thread_gives(tmp_path, monkeypatch, seed, store):
-    monkeypatch.setattr(upkeep, "_LEAST", 1)  # snapshots in every epoch
-    monkeypatch.setattr(upkeep, "_LISTED", 2)  # files that list parts
-    simulation = Simulation(monkeypatch, tmp_path, seed, store=store)
-
-    simulation.run()
-
-    assert expected() == simulation.outputs(), "\n".join(simulation.schedule.log)
+def test_every_schedule_gives_what_one_thread_gives(tmp_path, seed, store):
+    with hurry():
+        simulate(tmp_path, seed, store=store)
 
 
 @pytest.mark.long
-def test_a_seed_gives_the_same_schedule_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(upkeep, "_LEAST", 1)
+def test_a_seed_gives_the_same_schedule_again(tmp_path):
     logs = []
     for number in range(2):
         (tmp_path / str(number)).mkdir()
-        simulation = Simulation(monkeypatch, tmp_path / str(number), seed=3)
-        simulation.run()
-        logs.append(simulation.schedule.log)
+        logs.append(simulate(tmp_path / str(number), 3, store=False).log)
 
     assert logs[0] == logs[1]
     assert any("the driver dies" in line for line in logs[0])
+
+
+def main() -> int:
+    """Run schedules, on a disk and in a store in turn, and count what happened."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seeds", default=f"0:{ALL}", metavar="FIRST:LAST")
+    parser.add_argument("--minutes", type=float, default=60)
+    chosen = parser.parse_args()
+    first, last = map(int, chosen.seeds.split(":"))
+    until_s = time.monotonic() + 60 * chosen.minutes
+    warnings.simplefilter("ignore")
+    happened: Counter[str] = Counter()
+    failed = []
+    with hurry(), tempfile.TemporaryDirectory() as made:
+        for seed in range(first, last):
+            if time.monotonic() > until_s:
+                last = seed
+                break
+            folder = Path(made) / "simulation"  # the same place: one compilation
+            folder.mkdir()
+            try:
+                schedule = simulate(folder, seed, store=seed % 2 == 1)
+            except Exception as error:  # noqa: BLE001 - the next seeds run all the same
+                failed.append(seed)
+                print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)  # noqa: T201 - a tool
+            else:
+                happened["deaths of drivers"] += schedule.deaths
+                for words in ("power", "zombie", "second driver:", "is lost"):
+                    happened[words] += sum(words in line for line in schedule.log)
+            shutil.rmtree(folder)
+    told = f"seeds {first} to {last - 1}: {len(failed)} failed {failed}"
+    print(f"{told}; {dict(happened)}")  # noqa: T201 - a tool
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
