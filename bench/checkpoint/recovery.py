@@ -80,7 +80,7 @@ def snapshots(folder: Path, epochs: int) -> float:
     for number in range(FEWEST_BUCKETS):
         bucket = Bucket(folder / "first" / f"{number}")
         keys, size, _ = write_snapshot(
-            state / f"s{number}", number, bucket.states(), NO_KEY
+            state / f"s{number}", number, bucket.states, NO_KEY
         )
         version = Stamp(epochs, epochs)
         made.append(Snapshot(UNIT, f"s{number}", epochs, number, keys, size, version))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
-from anabranch.epochs.checkpoint.files import write_log, write_snapshot
+from anabranch.epochs.checkpoint.files import read_bucket, write_log, write_snapshot
 from anabranch.epochs.checkpoint.record import (
     Log,
     Record,
@@ -37,7 +38,8 @@ def copy(tmp_path):
     folder = directory / "state" / "u0"
     folder.mkdir(parents=True)
     (directory / "commits").mkdir()
-    write_snapshot(folder / "s2", 5, [(b"a", b"2"), (b"b", b"2")], NO_KEY)
+    held = [(b"a", b"2"), (b"b", b"2")]
+    write_snapshot(folder / "s2", 5, lambda: held, NO_KEY)
     write_log(folder / "l3", {4: {b"other": b"3"}, 5: {b"c": b"3"}}, NO_KEY)
     write_log(folder / "l4", {5: {b"b": b"4"}}, NO_KEY)
     record = Record(
@@ -124,6 +126,40 @@ def test_a_file_that_is_missing_is_told_by_its_name(copy, bucket):
 
     with pytest.raises(CheckpointError, match="l4 cannot be read"):
         begin_at(bucket, LAST, 10, copy)
+
+
+MEBIBYTE = 1 << 20
+
+
+def test_a_bucket_is_written_and_read_in_bounded_memory(tmp_path):
+    """96 MiB of states, of which no more than a few batches are ever in memory."""
+    path = tmp_path / "snapshot"
+
+    def states():
+        return ((b"%04d" % n, bytes([n]) * MEBIBYTE) for n in range(96))
+
+    tracemalloc.start()
+    keys, size, digest = write_snapshot(path, 5, states, NO_KEY)
+    found = [(key, len(state)) for key, state in read_bucket(path, 5, NO_KEY, digest)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert [(b"%04d" % n, MEBIBYTE) for n in range(96)] == found
+    assert (96, 96 * (MEBIBYTE + 4)) == (keys, size)
+    assert digest == NO_KEY.digest_file(path)
+    assert peak < 64 * MEBIBYTE
+    assert [] == list(read_bucket(path, 4, NO_KEY, digest))
+
+
+def test_a_snapshot_that_has_changed_is_refused_before_a_state_is_read(tmp_path):
+    path = tmp_path / "snapshot"
+    _, _, digest = write_snapshot(path, 5, lambda: [(b"a", b"1" * 99)], NO_KEY)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+    with pytest.raises(CheckpointError, match="not what was written"):
+        next(read_bucket(path, 5, NO_KEY, digest))
 
 
 def is_odd(entry):

@@ -3,6 +3,8 @@
 A file is there whole or not at all, also after a power failure. It holds the states of
 some buckets, each as record batches of its own with the columns `key` and `state`, in the
 order of the keys. A bucket is read without its neighbours.
+
+A bucket may be larger than memory: it is written and read batch by batch.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import io
 import itertools
 import json
 import os
+import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -41,10 +44,13 @@ def durably(path: Location, *, new: bool = False) -> Iterator[BinaryIO]:
     b'whole'
     """
     if isinstance(path, StorePath):
-        held = io.BytesIO()
-        yield held
-        put = path.create_bytes if new else path.write_bytes
-        put(held.getvalue())
+        if new:
+            held = io.BytesIO()
+            yield held
+            path.create_bytes(held.getvalue())
+            return
+        with path.open("wb") as file:
+            yield file
         return
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
@@ -98,7 +104,10 @@ def checkpoint_errors(path: Location) -> Iterator[None]:
 
 Entry: TypeAlias = tuple[bytes, bytes]  # key, state
 
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 16  # of a record batch, at most
+_BATCH_BYTES = 1 << 24  # the same, unless a single state is larger
+_IN_MEMORY = 1 << 24  # bytes of a file that is read; a larger one is copied to the disk
+_BLOCK_BYTES = 1 << 20
 _FIELDS = [("key", pa.large_binary()), ("state", pa.large_binary())]
 _BUCKETS = b"buckets"  # of each record batch
 _QUICK = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -127,24 +136,41 @@ def write_log(
     path: Location, changes: Mapping[int, Mapping[bytes, bytes]], seal: Seal
 ) -> str:
     """Write what an epoch has changed in some buckets; return the digest of the file."""
-    parts = [(n, sorted(changed.items())) for n, changed in changes.items()]
-    return _write(path, parts, seal)
+    parts = [(n, sorted(changed.items())) for n, changed in changes.items() if changed]
+    return _write(path, [bucket for bucket, _ in parts], (e for _, e in parts), seal)
 
 
 def write_snapshot(
-    path: Location, bucket: int, states: Iterable[Entry], seal: Seal
+    path: Location, bucket: int, states: Callable[[], Iterable[Entry]], seal: Seal
 ) -> tuple[int, int, str]:
     """Write all states of a bucket, which come in the order of their keys.
 
+    They are asked for twice, since the head of the file tells how many batches follow.
     Return how many they are, their bytes, and the digest of the file.
     """
-    held = iter(states)
-    parts = []
-    while part := list(itertools.islice(held, _BATCH_ROWS)):
-        parts.append((bucket, part))
-    digest = _write(path, parts, seal)
-    entries = itertools.chain.from_iterable(part for _, part in parts)
-    return sum(len(part) for _, part in parts), size_of(entries), digest
+    sizes = list(size_batches(len(key) + len(state) for key, state in states()))
+    held = iter(states())
+    batches = (list(itertools.islice(held, rows)) for rows, _ in sizes)
+    digest = _write(path, [bucket] * len(sizes), batches, seal)
+    return sum(rows for rows, _ in sizes), sum(size for _, size in sizes), digest
+
+
+def size_batches(
+    lengths: Iterable[int], rows: int = _BATCH_ROWS, most: int = _BATCH_BYTES
+) -> Iterator[tuple[int, int]]:
+    """Return the entries and the bytes of each record batch, from those of the entries.
+
+    >>> list(size_batches([4, 4, 9, 1, 1, 1, 1], rows=3, most=8))
+    [(2, 8), (1, 9), (3, 3), (1, 1)]
+    """
+    count = held = 0
+    for length in lengths:
+        if count and (count == rows or held + length > most):
+            yield count, held
+            count = held = 0
+        count, held = count + 1, held + length
+    if count:
+        yield count, held
 
 
 def size_of(entries: Iterable[Entry]) -> int:
@@ -156,22 +182,46 @@ def size_of(entries: Iterable[Entry]) -> int:
     return sum(len(key) + len(state) for key, state in entries)
 
 
-def _write(path: Location, parts: Iterable[tuple[int, list[Entry]]], seal: Seal) -> str:
-    parts = [(bucket, entries) for bucket, entries in parts if entries]
-    buckets = json.dumps([bucket for bucket, _ in parts])
-    schema = pa.schema(_FIELDS, metadata={_BUCKETS: buckets})
-    buffer = pa.BufferOutputStream()
-    with pa.ipc.new_file(buffer, schema, options=_QUICK) as writer:
-        for _, entries in parts:
-            columns = [
-                pa.array(column, type=pa.large_binary())
-                for column in zip(*entries, strict=True)
-            ]
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-    content = buffer.getvalue()
+def _write(
+    path: Location, buckets: list[int], batches: Iterable[list[Entry]], seal: Seal
+) -> str:
+    """Write a batch for each of `buckets`; return the digest of the file."""
+    metadata = {_BUCKETS: json.dumps(buckets)}
+    schema = pa.schema(_FIELDS, metadata=metadata)
     with checkpoint_errors(path), durably(path) as file:
-        file.write(content)
-    return seal.digest(memoryview(content))
+        digested = _Digested(file, seal)
+        with pa.ipc.new_file(digested, schema, options=_QUICK) as writer:
+            for entries in batches:
+                columns = [
+                    pa.array(column, type=pa.large_binary())
+                    for column in zip(*entries, strict=True)
+                ]
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+    return digested.digest
+
+
+class _Digested(io.RawIOBase):
+    """A file that is written from its beginning to its end, with its digest."""
+
+    def __init__(self, file: BinaryIO, seal: Seal) -> None:
+        self._file = file
+        self._digesting = seal.begin()
+        self._written = 0
+
+    @property
+    def digest(self) -> str:
+        return self._digesting.digest
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, data: Any) -> int:
+        self._digesting.update(data)
+        self._written += memoryview(data).nbytes
+        return self._file.write(data)
 
 
 def read_bucket(
@@ -179,16 +229,33 @@ def read_bucket(
 ) -> Iterator[Entry]:
     """Return the states of a bucket that a file holds, in the order of the keys.
 
-    The whole file is checked first, and what was checked is what is read.
+    The whole file is checked first, and what was checked is what is read: a copy that
+    nobody else can change.
     """
     try:
-        content = path.read_bytes()
-        seal.check(path, content, digest)
-        reader = pa.ipc.open_file(pa.BufferReader(content))
-        for number, found in enumerate(json.loads(reader.schema.metadata[_BUCKETS])):
-            if found == bucket:
-                batch = reader.get_batch(number)
-                keys, states = (column.to_pylist() for column in batch.columns)
-                yield from zip(keys, states, strict=True)
+        with _copy_checked(path, seal, digest) as content:
+            reader = pa.ipc.open_file(content)
+            buckets = json.loads(reader.schema.metadata[_BUCKETS])
+            for number, found in enumerate(buckets):
+                if found == bucket:
+                    batch = reader.get_batch(number)
+                    keys, states = (column.to_pylist() for column in batch.columns)
+                    yield from zip(keys, states, strict=True)
     except (OSError, pa.ArrowException, TypeError, KeyError, ValueError) as error:
         raise describe_damage(path, error) from error
+
+
+@contextmanager
+def _copy_checked(
+    path: Location, seal: Seal, expected: str | None
+) -> Iterator[BinaryIO]:
+    """Give a copy of a file that is what was written: in memory, or on the disk."""
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:
+        digesting = seal.begin()
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                digesting.update(block)
+                copy.write(block)
+        seal.check_digest(path, digesting.digest, expected)
+        copy.seek(0)
+        yield cast("BinaryIO", copy)

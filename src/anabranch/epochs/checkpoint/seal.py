@@ -62,22 +62,23 @@ class Seal:
 
     def digest(self, data: bytes | memoryview) -> str:
         """Return the digest of some bytes."""
-        made = self._hasher()
+        made = self.begin()
         made.update(data)
-        return f"{self.scheme}:{made.hexdigest()}"
+        return made.digest
 
     def digest_file(self, path: Location) -> str:
         """Return the digest of a file."""
-        made = self._hasher()
+        made = self.begin()
         with path.open("rb") as file:
             while block := file.read(_BLOCK_BYTES):
                 made.update(block)
-        return f"{self.scheme}:{made.hexdigest()}"
+        return made.digest
 
-    def _hasher(self) -> Any:
+    def begin(self) -> Digesting:
+        """Return the digest of nothing, which grows with the bytes that it is given."""
         if self.key is None:
-            return xxhash.xxh3_64()
-        return hashlib.blake2b(key=self.key, digest_size=16)
+            return Digesting(self.scheme, xxhash.xxh3_64())
+        return Digesting(self.scheme, hashlib.blake2b(key=self.key, digest_size=16))
 
     def why_not(self, data: bytes | memoryview, expected: str | None) -> str | None:
         """Return why some bytes are not those that a digest is of, or None."""
@@ -113,6 +114,14 @@ class Seal:
         if (why := self.why_not(data, expected)) is not None:
             raise describe_damage(path, why)
 
+    def check_digest(self, path: Location, found: str, expected: str | None) -> None:
+        """Refuse a file whose digest is not that of what was written."""
+        why = self.why_not_digest(expected)
+        if why is None and expected is not None:
+            why = self.why_other(expected, found)
+        if why is not None:
+            raise describe_damage(path, why)
+
     def attach(self, payload: bytes) -> bytes:
         r"""Return a JSON object with its digest in front.
 
@@ -129,6 +138,23 @@ class Seal:
             digest, data = found.decode("ascii", "replace"), b"{" + rest
         self.check(path, data, digest)
         return data, digest is not None
+
+
+class Digesting:
+    """The digest of bytes that come one after another."""
+
+    def __init__(self, scheme: str, hasher: Any) -> None:
+        self._scheme = scheme
+        self._hasher = hasher
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Add some bytes."""
+        self._hasher.update(data)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all bytes so far."""
+        return f"{self._scheme}:{self._hasher.hexdigest()}"
 
 
 NO_KEY = Seal()

@@ -240,9 +240,7 @@ class UnitStates:
                 msg = f"epoch {task.attempt.epoch} is over; {bucket.path} has no {version}"
                 raise EngineError(msg)
             path = self._file(task, "snapshot", number)
-            keys, size, digest = write_snapshot(
-                path, number, bucket.states(), self._seal
-            )
+            keys, size, digest = write_snapshot(path, number, bucket.states, self._seal)
             bucket.end()
             made.append(
                 Snapshot(
