@@ -155,12 +155,12 @@ class Harness:
                 continue
             who = waiting[-1]
             if who == "host" and self.kill_host is not None:
-                if _found("executor"):
+                if find_processes("executor"):
                     self.kill_host()
                     self.killed["host at random"] += 1
                     waiting.pop()
                 continue
-            victims = [driver.pid] if who == "driver" else _found(who)
+            victims = [driver.pid] if who == "driver" else find_processes(who)
             if victims:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.random.choice(victims), signal.SIGKILL)
@@ -186,7 +186,7 @@ def _checkpoint_of(folder: Location) -> Location:
     return folder.with_name(f"{folder.name}.checkpoint")
 
 
-def _found(who: str) -> list[int]:
+def find_processes(who: str) -> list[int]:
     """Return our Python workers, or our executors."""
     command = {
         "worker": b"spark.daemon\0pyspark.worker",

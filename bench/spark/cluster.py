@@ -7,14 +7,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pyspark
 
 HOST = "127.0.0.1"
-WAIT_S = 90
+WAIT_S = 300  # a busy machine takes its time
 
 
 class NoCluster(Exception):  # noqa: N818 - says what is missing
@@ -22,8 +23,12 @@ class NoCluster(Exception):  # noqa: N818 - says what is missing
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """Start a cluster from the PySpark installation, and give its URL."""
+def cluster(folder: Path, workers: int = 2, *, apart: bool = False) -> Iterator[str]:
+    """Start a cluster from the PySpark installation, and give its URL.
+
+    Workers that are `apart` are like hosts: each has a temporary directory of its own,
+    `folder/tmpN`, and so states of its own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     port = find_port()
     url = f"spark://{HOST}:{port}"
@@ -38,12 +43,15 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     try:
         wait_for(folder / "master.log", "I have been elected leader", started[0])
         for number in range(workers):
+            own = folder / f"tmp{number}"
+            own.mkdir(exist_ok=True)
             made = start_class(
                 folder,
                 f"worker{number}",
                 f"org.apache.spark.deploy.worker.Worker --host {HOST} --cores 1 "
                 f"--memory 1g --webui-port {find_port()} "
                 f"--work-dir {folder / f'work{number}'} {url}",
+                environment={"TMPDIR": str(own)} if apart else {},
             )
             started.append(made)
         for number in range(workers):
@@ -72,19 +80,24 @@ def start_class(
     command: str,
     host: str = HOST,
     prefix: Iterable[str] = (),
+    *,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.Popen[bytes]:
     """Start a class of Spark, in the way that `prefix` says; its log is in `folder`."""
     home = Path(pyspark.__file__).parent
-    environment = {
+    settings = {
         **os.environ,
         "SPARK_LOCAL_IP": host,
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **environment,
     }
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
             [*prefix, str(home / "bin" / "spark-class"), *command.split()],
-            env=environment,
+            env=settings,
             stdout=log,
             stderr=log,
         )

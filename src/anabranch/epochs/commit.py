@@ -31,6 +31,8 @@ from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
 from anabranch.runtime.failures import Failure, OnError, stop
 
+_MANY = 1024  # files of state in a record
+
 
 @dataclass(frozen=True)
 class Done:
@@ -69,6 +71,7 @@ class Books:
         self._outputs = outputs
         self._checkpoint = checkpoint
         self._upkeep = Upkeep()
+        self._untidy = 0  # logs since the record was last tidied
         self._pickler = Pickler(graph, PickledNames(own=True), lasting=True)
         self.read = {op.name: 0 for op in graph.sources}
         self.positions: dict[str, Any] = {}
@@ -163,6 +166,8 @@ class Books:
                 done.finished,
             )
         )
+        logs = tuple(log for report in done.reports for log in report.logs)
+        snapshots = (one for report in done.reports for one in report.snapshots)
         record = Record(
             epoch=done.stamp.epoch,
             turn=done.stamp.turn,
@@ -173,16 +178,22 @@ class Books:
             delivered=delivered,
             parts=parts,
             part_counts=counts,
-            logs=last.logs
-            + tuple(log for report in done.reports for log in report.logs),
-            snapshots=last.snapshots,
+            logs=last.logs + logs,
+            snapshots=(*last.snapshots, *snapshots),
             begun=done.begun,
             sums=(*last.sums, *sums_of(done.reports)),
             listed=last.listed,
             buckets=done.buckets,
             shared=done.shared,
         )
-        return tidy(record, (s for report in done.reports for s in report.snapshots))
+        if record.snapshots == last.snapshots:
+            return record
+        self._untidy += len(logs)
+        # To look at all logs costs; where there are many, they may wait for each other.
+        if max(len(record.logs), len(record.snapshots)) > max(_MANY, 2 * self._untidy):
+            return record
+        self._untidy = 0
+        return tidy(record)
 
     def resume(self) -> Record | None:
         """Do what was left to do of the last epoch, and return its record."""
@@ -261,8 +272,8 @@ def parts_of(reports: Iterable[Report]) -> dict[str, tuple[str, ...]]:
     >>> parts_of(reports)
     {'out': ('7.part-0.csv', '7.part-1.csv')}
     """
-    parts: dict[str, tuple[str, ...]] = {}
+    parts: dict[str, list[str]] = {}
     for report in reports:
         for sink, part in report.parts.items():
-            parts[sink] = (*parts.get(sink, ()), part)
-    return parts
+            parts.setdefault(sink, []).append(part)
+    return {sink: tuple(some) for sink, some in parts.items()}

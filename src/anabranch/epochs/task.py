@@ -80,6 +80,7 @@ ROW_ARROW = pa.schema(
 
 Place: TypeAlias = tuple[Unit, int]  # a unit and one of its replicas
 
+_MOST_KEY_COUNTS = 1 << 13  # of all replicas of a unit that send, together
 REPORT = -1  # instead of a unit: what a task has to say to the driver
 ALONG = -3  # instead of a unit: items on their way to the next part of a unit
 ALONG_CHUNK = -5  # the same: there is nothing more of this chunk on any stream
@@ -159,6 +160,20 @@ class TaskStage:
             return [0]
         table = self.table_of(unit.number)
         return [bucket for bucket, owner in enumerate(table) if owner == channel]
+
+    def reports_keys(self, sender: Unit, channel: int) -> bool:
+        """Tell whether a replica tells the driver to which buckets it has sent items.
+
+        Each has something to say about every bucket. So where there are many of both,
+        a few replicas speak for all.
+
+        >>> unit = Unit("u0", 0, 0, (), ())
+        >>> few, many = TaskStage(range(1), (8,)), TaskStage(range(1), (64,), buckets=4096)
+        >>> [sum(one.reports_keys(unit, n) for n in range(64)) for one in (few, many)]
+        [64, 16]
+        """
+        counts = self.channels[sender.number] * self.buckets
+        return channel % max(1, counts // _MOST_KEY_COUNTS) == 0
 
     def places(self, layout: SparkLayout, levels: range) -> list[tuple[Place, ...]]:
         """Return the places that each partition of a stage runs, in order."""
@@ -338,6 +353,8 @@ class Report:
     versions: Mapping[int, Stamp] = field(default_factory=dict)  # bucket -> new one
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
+    opened: int = 0  # buckets of states
+    restored: int = 0  # of these, since their host had not what the epoch begins with
     samples: tuple[ThreadSamples, ...] = ()
     begun: Begun | None = None
     # by operator, items in columns, and in Python where they may be in columns
@@ -348,3 +365,15 @@ class Report:
     births: Mapping[str, Births] = field(default_factory=dict)  # since 1970, by source
     sent: Mapping[int, KeyCounts] = field(default_factory=dict)  # to units with a key
     shared: Mapping[str, Any] = field(default_factory=dict)  # by operator
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is as it mostly is: the driver gets thousands of these."""
+        return {n: one for n, one in vars(self).items() if one != _USUAL.get(n, ...)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({**_USUAL, **state})
+
+
+_USUAL = {
+    n: one for n, one in vars(Report(0, 0)).items() if n not in ("unit", "channel")
+}

@@ -183,6 +183,7 @@ class Metrics:
     | `start_s` | seconds until the first epoch could begin |
     | `cuts` | operators before which a task is divided between workers |
     | `in_columns` | by operator that can run in columns, the share of its items that did |
+    | `buckets_opened`, `buckets_restored` | buckets of states that epochs have opened, and how many of them had to be restored since their host did not have them |
 
     What an engine does not measure has its default.
 
@@ -219,6 +220,8 @@ class Metrics:
     in_columns: Mapping[str, float] = field(default_factory=dict)
     backlog: int | None = None
     cuts: tuple[str, ...] = ()
+    buckets_opened: int = 0
+    buckets_restored: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain data, which JSON can hold."""

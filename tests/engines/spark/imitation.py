@@ -285,6 +285,7 @@ class ImitatedHub(Hub):
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self.homes = ()
         self._news = threading.Condition()
         self._lost = False
         self._runs = {}

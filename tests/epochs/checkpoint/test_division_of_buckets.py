@@ -157,6 +157,36 @@ def test_a_record_stays_small_and_says_the_same(checkpoint):
     assert len(list((checkpoint.directory / "manifests").iterdir())) <= 2 * 4
 
 
+def test_files_that_are_tidied_up_later_are_all_that_is_different(checkpoint):
+    """Where there are many, a record names some for longer than they are needed."""
+    folder = checkpoint.directory / "state" / "u0"
+    folder.mkdir()
+    records = [Record(), Record()]
+    for epoch in range(1, 31):
+        due = epoch % 8
+        logs = tuple(log(epoch, n, buckets=1024) for n in range(40) if n != due)
+        whole = snapshot(epoch, due, 1024)
+        for held in (*logs, whole):
+            (folder / held.file).touch()
+        record = Record(
+            epoch,
+            epoch,
+            logs=(*records[-1].logs, *logs),
+            snapshots=(*records[-1].snapshots, whole),
+            buckets=1024,
+        )
+        records.append(record if epoch % 5 else tidy(record))
+        checkpoint.commit(records[-1], None)
+        assert contents(tidy(record)) == contents(tidy(read(checkpoint, epoch)))
+
+    before, last = records[-2:]
+    needed = {file for record in (before, last) for _, file in record.files}
+    assert needed == {path.name for path in folder.iterdir()}
+    named = {one.file for n in (29, 30) for one in read(checkpoint, n).manifests}
+    found = {path.name for path in (checkpoint.directory / "manifests").iterdir()}
+    assert named == found
+
+
 def test_a_next_run_goes_on_and_leaves_nothing_behind(checkpoint):
     record = commit_epochs(checkpoint, 1, 9)
     checkpoint.close()

@@ -132,6 +132,7 @@ class SparkRun(RunningThread):
             self._close()
             raise
         self._ran: dict[str, tuple[int, int]] = {}  # in columns, in Python
+        self._buckets_opened = self._buckets_restored = 0
         self._books = Books(graph, options.on_error, self._outputs, self._checkpoint)
         self._degree = options.degree
         self._cores: int | None = None  # known once there is a session
@@ -441,6 +442,8 @@ class SparkRun(RunningThread):
             read = sum(report.read.get(name, 0) for report in epochs.reports)
             intakes[name].gave(read)
         self._note_columns(epochs.reports)
+        self._buckets_opened += sum(report.opened for report in epochs.reports)
+        self._buckets_restored += sum(report.restored for report in epochs.reports)
         tasks = tasks_of(self._layout, epochs.reports)
         self._arrivals.note_delivery(tasks, births_in(epochs.reports))
         self._note_results(rows, epochs.result_bytes)
@@ -586,6 +589,8 @@ class SparkRun(RunningThread):
             if self._tasks is None or not self._epoch_rows
             else self._tasks.count_done(),
             in_columns=self._share_in_columns(),
+            buckets_opened=self._buckets_opened,
+            buckets_restored=self._buckets_restored,
         )
 
     def _note_columns(self, reports: Iterable[Report]) -> None:

@@ -748,11 +748,14 @@ class Epochs:
         self, reports: Sequence[Report]
     ) -> dict[str, Mapping[int, Stamp]]:
         """Return the versions of buckets, with those that the reports name."""
-        versions = dict(self._versions)
+        made: dict[int, dict[int, Stamp]] = {}
         for report in reports:
             if report.versions:
-                unit = self._layout.units[report.unit].name
-                versions[unit] = {**versions.get(unit, {}), **report.versions}
+                made.setdefault(report.unit, {}).update(report.versions)
+        versions = dict(self._versions)
+        for number, some in made.items():
+            unit = self._layout.units[number].name
+            versions[unit] = {**versions.get(unit, {}), **some}
         return versions
 
     def _retry(self, run: Callable[[], list[Row]]) -> list[Row]:

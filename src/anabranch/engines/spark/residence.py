@@ -5,8 +5,12 @@ more than the rows of a small epoch. So a job of its own holds Python workers, w
 fed with epochs through connections (`epochs/resident/`): Spark places them, accounts for
 them and ends them with the job. Epochs stay what is committed and recovered. When one of
 the tasks is lost, all are given up, and the epoch that ran runs again from the last
-commit, in tasks of a new Spark job. Where that happens again and again, tasks stay no
-more: each epoch is a Spark job.
+commit, in tasks of a new Spark job. Where that happens again and again, tasks do not stay
+for some minutes: each epoch is a Spark job.
+
+States have a home: what a task runs stays with it from epoch to epoch, and tasks of a new
+Spark job take over from those that were on their host. So a state is restored from the
+checkpoint only where its host has changed.
 
 Whoever else has a job on this Spark and waits for a slot gets those of the resident
 tasks, as soon as the epoch that runs is over.
@@ -20,6 +24,7 @@ import logging
 import pickle
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -44,6 +49,7 @@ from anabranch.epochs.resident.process import (
     RunWork,
     Seat,
     SharedValue,
+    Shares,
     find_homes,
     list_seats,
 )
@@ -57,7 +63,8 @@ MOST = 64  # processes: each is connected with each
 ENTER_S = 60.0  # until all are there
 LEAVE_S = 5.0  # until all are gone, before they are cancelled
 LOOK_S = 0.25  # between two looks whether somebody waits for a slot
-LOSSES = 3  # until nobody stays any more
+LOSSES = 3  # within LOSSES_S, until nobody stays for as long
+LOSSES_S = 600.0
 AWAY_S = 2.0  # after others wanted the slots; doubled each time
 
 # Spark encrypts what it moves between hosts; our connections would not.
@@ -101,7 +108,9 @@ class Residence:
         self._why_not = why_not_resident(self._context, layout)
         self._stay: _Stay | None = None
         self._slots = 0  # when tasks were last begun
-        self._losses = 0
+        self._lost_s: deque[float] = deque(maxlen=LOSSES)  # when tasks were lost
+        self._not_entered = 0  # times that tasks did not come
+        self._hosts: Sequence[str] = ()  # the homes of processes, by their numbers
         self._away_s = AWAY_S
         self._not_before_s = 0.0
         self._homes: dict[Any, Homes] = {}
@@ -148,7 +157,8 @@ class Residence:
         if key not in self._homes:
             if behind is not None:  # a state may be at home elsewhere
                 return None
-            self._homes = {key: find_homes(stages, stay.hub.count, work)}
+            before = next(iter(self._homes.values()), {})
+            self._homes = {key: find_homes(stages, stay.hub.count, work, before)}
         with self._noting_losses():
             return stay.begin_run(tasks, shares, stages, self._homes[key], behind)
 
@@ -178,7 +188,7 @@ class Residence:
         try:
             yield
         except LostError:
-            self._losses += 1
+            self._lost_s.append(time.monotonic())
             self.leave()
             raise
 
@@ -202,31 +212,46 @@ class Residence:
         count = min(wanted, self._slots)
         if (
             not 0 < count <= MOST  # a cluster may have no executors yet
-            or self._losses >= LOSSES
+            or self._is_lost_often
             or time.monotonic() < self._not_before_s
             or _find_free_slots(self._context) < count
         ):
             return None
         units = [unit for unit in self._layout.units if not unit.in_driver]
         names = [name for unit in units for name in (*unit.operators, *unit.writes)]
-        stay = _Stay(self._context, count, self._tasks, names)
+        stay = _Stay(self._context, count, self._tasks, names, self._hosts)
         stay.begin(self._spark, self._job, self._shipped)
         if not stay.wait_for_all():
-            self._losses += 1
+            self._not_entered += 1
             stay.end()
             if self._tasks.cancelled:
                 msg = "the job was cancelled before its tasks were there"
                 raise LostError(msg)
             return None
-        self._stay = stay
+        self._stay, self._hosts = stay, stay.hub.homes
         return stay
+
+    @property
+    def _is_lost_often(self) -> bool:
+        """Whether tasks are lost again and again; what was long ago does not count.
+
+        Where they do not even come, it is no use to wait for them again.
+        """
+        since_s = time.monotonic() - LOSSES_S
+        lately = sum(lost_s > since_s for lost_s in self._lost_s)
+        return lately + self._not_entered >= LOSSES
 
 
 class _Stay:
     """One Spark job that holds resident tasks."""
 
     def __init__(
-        self, context: SparkContext, count: int, tasks: Tasks, operators: Sequence[str]
+        self,
+        context: SparkContext,
+        count: int,
+        tasks: Tasks,
+        operators: Sequence[str],
+        hosts: Sequence[str] = (),
     ) -> None:
         self._context = context
         self._tasks = tasks
@@ -238,7 +263,7 @@ class _Stay:
         bound = (
             host if local else context.getConf().get("spark.driver.bindAddress", host)
         )
-        self.hub = Hub(bound, count)
+        self.hub = Hub(bound, count, hosts)
         self.wanted = False  # by somebody else's job
         self.runs: list[int] = []  # that were begun and not collected
         self._running = threading.Lock()  # held to change that, or to end without any
@@ -314,15 +339,17 @@ class _Stay:
                 return None
             self.runs.append(run)
         self.hub.expect(run, oldest, awaited)
-        for process in {process for _, process in awaited}:
-            own = {
-                place: share
-                for place, share in shares.items()
-                if homes.get((*place, 0)) == process
-            }
-            told, shared = dump(RunWork(tuple(tasks), homes, own))
-            numbers = tuple(map(self._share, shared))
-            self.hub.begin(process, Begin(run, oldest, numbers), told)
+        own: dict[int, dict[tuple[int, int], Share]] = {n: {} for _, n in awaited}
+        for place, share in shares.items():
+            if (home := homes.get((*place, 0))) is not None:
+                own[home][place] = share
+        # What is the same for all is pickled once.
+        plain = tuple(replace(task, shares={}) for task in tasks)
+        told, shared = dump(RunWork(plain, homes))
+        for process, some in own.items():
+            told_too, shared_too = dump(some, shared)
+            numbers = tuple(map(self._share, shared_too))
+            self.hub.begin(process, Begin(run, oldest, numbers), [told, told_too])
         return run
 
     def collect(self, run: int) -> list[Row]:
@@ -379,21 +406,25 @@ def serve(
     assert context is not None  # noqa: S101 - Spark calls us
     runner = open_runner(job, shipped)
     load_own = partial(load_work, attempt=context.taskAttemptId())
+    link, home = connect(address, secret), str(runner.spec.states)
     process = ResidentProcess(
-        runner, connect(address, secret), context.partitionId(), secret, load_own
+        runner, link, context.partitionId(), secret, load_own, home=home
     )
     with without_garbage_collection(), runner.spec.settings.in_force():
         process.serve()
 
 
-def load_work(told: memoryview, shared: Sequence[SharedValue], attempt: int) -> RunWork:
+def load_work(
+    told: Sequence[memoryview], shared: Sequence[SharedValue], attempt: int
+) -> RunWork:
     """Return the work of a process in a run, as this attempt of its task."""
-    work: RunWork = load(told, shared)
+    work: RunWork = load(told[0], shared)
+    shares: Shares = load(told[1], shared)
     tasks = (
         replace(task, attempt=replace(task.attempt, spark_id=attempt))
         for task in work.tasks
     )
-    return replace(work, tasks=tuple(tasks))
+    return replace(work, tasks=tuple(tasks), shares=shares)
 
 
 def count_slots(context: SparkContext) -> int:

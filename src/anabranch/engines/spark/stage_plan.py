@@ -122,10 +122,13 @@ def read_property() -> bytes:
     return zlib.decompress(base64.b64decode(text))
 
 
-def dump(told: Any) -> tuple[bytes, list[Any]]:
-    """Pickle a task's description; return it with the broadcasts that it refers to."""
+def dump(told: Any, known: Sequence[Any] = ()) -> tuple[bytes, list[Any]]:
+    """Pickle a task's description; return it with the broadcasts that it refers to.
+
+    Those that are `known` come first, in the same order.
+    """
     file = io.BytesIO()
-    pickler = _Pickler(file)
+    pickler = _Pickler(file, known)
     pickler.dump(told)
     return file.getvalue(), pickler.shared
 
@@ -140,9 +143,9 @@ def load(told: bytes | memoryview, shared: Sequence[Any]) -> Any:
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     """Leaves broadcasts to Spark, which sends them with the functions of a plan."""
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, known: Sequence[Any]) -> None:
         super().__init__(file)
-        self.shared: list[Any] = []
+        self.shared = list(known)
 
     def persistent_id(self, obj: Any) -> int | None:
         if not isinstance(obj, Broadcast):

@@ -167,6 +167,13 @@ _LISTED_STATES = 256  # files of state that it names itself
 _MANIFESTS = 16  # that it names; then one takes the place of all
 
 
+def _find_gone(before: Record | None, record: Record) -> frozenset[tuple[str, str]]:
+    """Return the files of state that a record does not need, unlike the one before."""
+    if before is None or record.find_added(before) is not None:
+        return frozenset()
+    return before.files - record.files
+
+
 class Damage(NamedTuple):
     """A committed epoch that cannot be read any more, and why."""
 
@@ -187,7 +194,9 @@ class Checkpoint:
         self.seal = Seal.from_environment()
         self.damage: list[Damage] = []
         self._manifests: tuple[PartList, ...] = ()  # of this run
-        self._listed: frozenset[tuple[str, str]] = frozenset()  # files of state in them
+        self._listed: set[tuple[str, str]] = set()  # files of state in them
+        self._unlisted: tuple[Log | Snapshot, ...] = ()  # others of the last record
+        self._gone: frozenset[tuple[str, str]] | None = None  # of the record before it
         with checkpoint_errors(self.directory):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_untrusted(self.directory, self.seal)
@@ -479,6 +488,7 @@ class Checkpoint:
             raise self._describe_other_job() from error
         oldest, self._before, self.last = self._before, self.last, record
         self._forget(oldest, record)
+        self._gone = _find_gone(self._before, record)
 
     def _list_states(self, record: Record) -> tuple[Record, Record]:
         """Return a record with its manifests, and what of it has to be written.
@@ -486,17 +496,25 @@ class Checkpoint:
         Files of state that a manifest lists are left out of the latter. When there are
         many others, they get a manifest.
         """
-        new = [one for one in record.held if (one.unit, one.file) not in self._listed]
+        added = None if self.last is None else record.find_added(self.last)
+        if added is not None and self._listed:
+            new = [*self._unlisted, *added]
+        else:
+            listed = self._listed
+            new = [one for one in record.held if (one.unit, one.file) not in listed]
         if len(new) >= _LISTED_STATES:
-            if len(self._manifests) == _MANIFESTS:
-                self._manifests, self._listed, new = (), frozenset(), [*record.held]
+            # All files are listed anew where some are not needed any more.
+            most = _MANIFESTS if added is None else 4 * _MANIFESTS
+            if len(self._manifests) >= most:
+                self._manifests, self._listed, new = (), set(), [*record.held]
             file = f"{record.epoch:09}-{record.turn}.json"
             data = manifest_to_json(new)
             with durably(self.directory / "manifests" / file) as out:
                 out.write(data)
             self._manifests += (PartList(file, self.seal.digest(data)),)
-            self._listed |= {(one.unit, one.file) for one in new}
+            self._listed.update((one.unit, one.file) for one in new)
             new = []
+        self._unlisted = tuple(new)
         record = replace(record, manifests=self._manifests)
         logs = tuple(one for one in new if isinstance(one, Log))
         snapshots = tuple(one for one in new if isinstance(one, Snapshot))
@@ -516,10 +534,13 @@ class Checkpoint:
         be damaged.
         """
         if oldest is not None:
-            for unit, file in oldest.files - self._find_needed():
+            gone = self._gone
+            if gone is None:  # it is of an earlier run
+                gone = oldest.files - self._find_needed()
+            for unit, file in gone:
                 (self.directory / "state" / unit / file).unlink(missing_ok=True)
-            gone = {one.file for one in oldest.manifests} - self._find_manifests()
-            for file in gone:
+            names = {one.file for one in oldest.manifests}
+            for file in names - self._find_manifests():
                 (self.directory / "manifests" / file).unlink(missing_ok=True)
         old = record_path(self.directory, record.epoch - _RECORDS)
         old.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
@@ -171,6 +171,18 @@ class Record:
         """All logs and snapshots."""
         return *self.logs, *self.snapshots
 
+    def find_added(self, before: Record) -> tuple[Log | Snapshot, ...] | None:
+        """Return the files of state that it has beside those of the record before.
+
+        None if it lacks some of these.
+        """
+        logs, snapshots = len(before.logs), len(before.snapshots)
+        if self.logs[:logs] != before.logs or self.snapshots[:snapshots] != (
+            before.snapshots
+        ):
+            return None
+        return *self.logs[logs:], *self.snapshots[snapshots:]
+
     def files_of_bucket(self, unit: str, bucket: int) -> list[Log | Snapshot]:
         """Return the files that a bucket is made of: its snapshot, and the logs since."""
         snapshot = self.snapshot_of(unit, bucket)
@@ -218,7 +230,7 @@ class Record:
         return any(log.stamp == version for log in logs)
 
 
-def find_buckets(held: Log | Snapshot, buckets: int) -> Iterator[int]:
+def find_buckets(held: Log | Snapshot, buckets: int) -> Collection[int]:
     """Return the buckets that a file holds, by their numbers now that there are so many.
 
     >>> list(find_buckets(Log("u0", "f", 1, {3: 10}, buckets=16), 64))
@@ -226,40 +238,44 @@ def find_buckets(held: Log | Snapshot, buckets: int) -> Iterator[int]:
     """
     numbers = held.sizes if isinstance(held, Log) else (held.bucket,)
     if held.buckets in (1, buckets):  # one: a state without a key is never divided
-        yield from numbers
-    else:
-        for number in numbers:
-            yield from range(number, buckets, held.buckets)
+        return numbers
+    return [part for number in numbers for part in range(number, buckets, held.buckets)]
 
 
-def tidy(record: Record, snapshots: Iterable[Snapshot]) -> Record:
-    """Return a record with new snapshots and without what they replace.
+def tidy(record: Record, snapshots: Iterable[Snapshot] = ()) -> Record:
+    """Return a record with new snapshots and without what these or others replace.
 
     >>> logs = (Log("u0", "a", 1, {0: 5}), Log("u0", "b", 2, {0: 5}))
     >>> record = Record(2, logs=logs)
     >>> [log.file for log in tidy(record, [Snapshot("u0", "s", 1, 0, 1, 5)]).logs]
     ['b']
     """
-    new = tuple(snapshots)
-    if not new:
-        return record
-    last: dict[tuple[str, int], Snapshot] = {}
-    for one in (*record.snapshots, *new):
+    last: dict[str, dict[int, Snapshot]] = {}
+    for one in (*record.snapshots, *snapshots):
+        buckets = last.setdefault(one.unit, {})
         for bucket in find_buckets(one, record.buckets):
-            before = last.get((one.unit, bucket))
+            before = buckets.get(bucket)
             if before is None or one.epoch >= before.epoch:
-                last[one.unit, bucket] = one
-    epochs = {place: one.epoch for place, one in last.items()}
+                buckets[bucket] = one
+    epochs = {
+        unit: {bucket: one.epoch for bucket, one in buckets.items()}
+        for unit, buckets in last.items()
+    }
     logs = tuple(
-        log
-        for log in record.logs
-        if any(
-            log.epoch > epochs.get((log.unit, bucket), 0)
-            for bucket in find_buckets(log, record.buckets)
-        )
+        log for log in record.logs if _is_needed(log, epochs.get(log.unit, {}), record)
     )
-    kept = {(one.unit, one.file): one for one in last.values()}
+    kept = {
+        (one.unit, one.file): one for some in last.values() for one in some.values()
+    }
     return replace(record, snapshots=tuple(kept.values()), logs=logs)
+
+
+def _is_needed(log: Log, epochs: Mapping[int, int], record: Record) -> bool:
+    """Tell whether a bucket of a log has no snapshot since, by the `epochs` of these."""
+    for bucket in find_buckets(log, record.buckets):
+        if log.epoch > epochs.get(bucket, 0):
+            return True
+    return False
 
 
 def count_as_one(record: Record, units: Collection[str]) -> Record:
@@ -332,7 +348,7 @@ def files_to_data(held: Iterable[Log | Snapshot]) -> dict[str, list[Any]]:
         else:
             first, last = min(one.sizes, default=0), max(one.sizes, default=-1)
             sizes = [one.sizes.get(bucket, -1) for bucket in range(first, last + 1)]
-            logs.append([*vars(replace(one, sizes={})).values(), first, *sizes])
+            logs.append([*(vars(one) | {"sizes": {}}).values(), first, *sizes])
     return {"logs": logs, "snapshots": snapshots}
 
 
@@ -383,10 +399,9 @@ def add_manifests(record: Record, directory: Location, seal: Seal) -> Record:
             raise describe_damage(path, error) from error
         logs += some
         snapshots += whole
-    return tidy(
-        replace(record, logs=(*logs, *record.logs), snapshots=()),
-        (*snapshots, *record.snapshots),
-    )
+    logs += record.logs
+    snapshots += record.snapshots
+    return tidy(replace(record, logs=tuple(logs), snapshots=tuple(snapshots)))
 
 
 def record_path(directory: Location, epoch: int) -> Location:

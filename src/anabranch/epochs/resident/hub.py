@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anabranch.epochs.resident.link import Address, Link, Listener, LostError
+from anabranch.epochs.resident.link import Link, Listener, LostError
 from anabranch.epochs.resident.process import (
     Begin,
     Goodbye,
@@ -29,16 +29,47 @@ class _Answers:
     rows: list[Row] = field(default_factory=list)
 
 
-class Hub:
-    """Meets so many processes; used by the thread that runs epochs."""
+def number_processes(homes: Sequence[str], before: Sequence[str]) -> list[int]:
+    """Return the number of each process, by its home.
 
-    def __init__(self, host: str, count: int) -> None:
+    It is one that a process of this home had `before`, so that what states are there
+    are found again; who is new gets one of the others.
+
+    >>> number_processes(["c", "new", "a"], before=["a", "b", "c"])
+    [2, 1, 0]
+    """
+    free = dict.fromkeys(range(len(homes)))
+    waiting: dict[str, list[int]] = {}
+    for number in reversed(free):
+        waiting.setdefault(before[number] if number < len(before) else "", []).append(
+            number
+        )
+    found = {}
+    for task, home in enumerate(homes):
+        if home and waiting.get(home):
+            found[task] = waiting[home].pop()
+            del free[found[task]]
+    others = iter(free)
+    return [
+        found[task] if task in found else next(others) for task in range(len(homes))
+    ]
+
+
+class Hub:
+    """Meets so many processes; used by the thread that runs epochs.
+
+    Their numbers are those that their homes had `before`.
+    """
+
+    def __init__(self, host: str, count: int, before: Sequence[str] = ()) -> None:
         self.secret = secrets.token_bytes(32)
         self.count = count
         self._news = threading.Condition()
+        self._before = before
+        self._met: dict[int, tuple[Hello, Link]] = {}  # by task
         self._links: dict[int, Link] = {}
         self._idle: list[Link] = []  # of processes that are there a second time
-        self._addresses: dict[int, Address] = {}
+        self.homes: tuple[str, ...] = ()  # of processes, once all are there
         self._reached: set[int] = set()
         self._lost = False
         self._runs: dict[int, _Answers] = {}
@@ -79,9 +110,9 @@ class Hub:
             kept = {n: one for n, one in self._runs.items() if n >= oldest}
             self._runs = {**kept, run: _Answers(set(awaited))}
 
-    def begin(self, process: int, message: Begin, told: bytes) -> None:
+    def begin(self, process: int, message: Begin, told: Sequence[bytes]) -> None:
         """Tell a process what it does in a run."""
-        self._send(self._links[process], message, [told])
+        self._send(self._links[process], message, told)
 
     def is_done(self, run: int) -> bool:
         """Tell whether a run is at its end, or will never be."""
@@ -103,7 +134,7 @@ class Hub:
     def close(self) -> None:
         """Let the processes go."""
         self._listener.close()
-        for link in (*self._links.values(), *self._idle):
+        for link in (*(link for _, link in self._met.values()), *self._idle):
             try:
                 link.send(Goodbye())
             except OSError:
@@ -130,20 +161,17 @@ class Hub:
                     self._news.notify_all()
         finally:
             link.close()
-            if link in self._links.values():
+            if any(link is met for _, met in list(self._met.values())):
                 self.give_up()
 
     def _take(self, link: Link, data: Any, blobs: list[memoryview]) -> None:
         match data:
-            case Hello(task) if task in self._links:
+            case Hello(task) if task in self._met:
                 self._idle.append(link)  # a second attempt; the first one counts
-            case Hello(task, address):
-                self._links[task] = link
-                self._addresses[task] = address
-                if len(self._links) == self.count:
-                    known = tuple(self._addresses[n] for n in range(self.count))
-                    for one in self._links.values():
-                        one.send(Peers(known))
+            case Hello(task):
+                self._met[task] = data, link
+                if len(self._met) == self.count:
+                    self._introduce()
             case Ready(task):
                 self._reached.add(task)
             case StageRows(run, stage, sender, heads) if run in self._runs:
@@ -152,3 +180,17 @@ class Hub:
                     (*head, blob) for head, blob in zip(heads, blobs, strict=True)
                 ]
                 answers.awaited.discard((stage, sender))
+
+    def _introduce(self) -> None:
+        """Give all processes their numbers, and tell them where the others are."""
+        met = [self._met[task] for task in range(self.count)]
+        numbers = number_processes([hello.home for hello, _ in met], self._before)
+        by_number = [
+            met[task]
+            for _, task in sorted(zip(numbers, range(self.count), strict=True))
+        ]
+        self.homes = tuple(hello.home for hello, _ in by_number)
+        self._links = {number: link for number, (_, link) in enumerate(by_number)}
+        addresses = tuple(hello.address for hello, _ in by_number)
+        for number, link in self._links.items():
+            link.send(Peers(addresses, number))

@@ -29,6 +29,7 @@ from collections.abc import (
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -49,17 +50,22 @@ DRIVER = -1  # instead of a process
 
 @dataclass(frozen=True)
 class Hello:
-    """The first word of a process to the driver: which task it is, and where it listens."""
+    """The first word of a process to the driver: which task it is, and where it listens.
+
+    Processes with the same `home` share the files of states.
+    """
 
     task: int
     address: Address
+    home: str = ""
 
 
 @dataclass(frozen=True)
 class Peers:
-    """Where all processes listen, in the order of their numbers."""
+    """Where all processes listen, in the order of their numbers; the receiver's is `own`."""
 
     addresses: tuple[Address, ...]
+    own: int
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,8 @@ class Shared:
 class Begin:
     """A run begins; those before `oldest` are over.
 
-    Its blob tells what this process does, which refers to `shared` data.
+    Its blobs tell what all processes do, which refers to `shared` data, and the shares
+    of this one.
     """
 
     run: int
@@ -116,13 +123,16 @@ class Goodbye:
     """There are no more runs."""
 
 
+Shares: TypeAlias = Mapping[tuple[int, int], Share]  # by unit and replica
+
+
 @dataclass(frozen=True)
 class RunWork:
-    """What one process does in a run: a task for each stage, and its shares of them."""
+    """What processes do in a run: a task for each stage, and the shares of one of them."""
 
     tasks: tuple[EpochTask, ...]
     homes: Homes
-    shares: Mapping[tuple[int, int], Share]
+    shares: Shares = field(default_factory=dict)
 
 
 class Units(Protocol):
@@ -156,7 +166,7 @@ class Units(Protocol):
 
 SHARED_KEPT = 8
 
-Load: TypeAlias = Callable[[memoryview, Sequence["SharedValue"]], RunWork]
+Load: TypeAlias = Callable[[Sequence[memoryview], Sequence["SharedValue"]], RunWork]
 
 
 class SharedValue:
@@ -175,11 +185,19 @@ class ResidentProcess:
     """One of the processes; `serve` returns when the driver has no more for it."""
 
     def __init__(
-        self, units: Units, driver: Link, task: int, secret: bytes, load: Load
+        self,
+        units: Units,
+        driver: Link,
+        task: int,
+        secret: bytes,
+        load: Load,
+        *,
+        home: str = "",
     ) -> None:
         self._units = units
         self._driver = driver
-        self._number = task
+        self._task = self._number = task  # until the driver has given it a number
+        self._home = home
         self._secret = secret
         self._load = load
         self._links: dict[int, Link] = {DRIVER: driver}
@@ -198,7 +216,8 @@ class ResidentProcess:
         try:
             self._read(self._driver, self._end)
             address = self._driver.own_host, listener.port
-            self._driver.send(Hello(self._number, address))
+            home = f"{self._driver.own_host} {self._home}"
+            self._driver.send(Hello(self._task, address, home))
             self._reach_peers()
             while (ready := self._await_work()) is not None:
                 self.run_stage(ready)
@@ -251,7 +270,7 @@ class ResidentProcess:
                 for number in [n for n in self._runs if n < oldest]:
                     del self._runs[number]
                 given = [self._shared[number] for number in shared]
-                self._run(run).told = partial(self._load, blobs[0], given)
+                self._run(run).told = partial(self._load, blobs, given)
             case Shared(number):
                 self._shared[number] = SharedValue(blobs[0])
                 for one in sorted(self._shared)[:-SHARED_KEPT]:
@@ -272,6 +291,7 @@ class ResidentProcess:
             peers = self._peers
         if peers is None:
             return
+        self._number = peers.own
         for number, address in enumerate(peers.addresses):
             if number != self._number:
                 self._links[number] = connect(address, self._secret)
@@ -506,17 +526,24 @@ def list_seats(layout: SparkLayout, task: EpochTask) -> list[tuple[Seat, ...]]:
 
 
 def find_homes(
-    stages: Sequence[Sequence[tuple[Seat, ...]]], processes: int, work: Work
+    stages: Sequence[Sequence[tuple[Seat, ...]]],
+    processes: int,
+    work: Work,
+    before: Homes = MappingProxyType({}),
 ) -> Homes:
     """Return which process runs what, by the `work` of units.
 
     The seats of a stage are spread over the processes; seats of different stages go to
     different ones as well, so that runs that follow each other keep all busy. The parts
     of a unit are beside those that they get items from if there are more than processes.
+    Of processes that are equally busy a seat goes to the one where it was `before`, which
+    has its states.
 
     >>> two_replicas, alone = [((0, 0, 0),), ((0, 1, 0),)], [((1, 0, 0),)]
     >>> find_homes([two_replicas, alone], 2, {0: 1.0, 1: 3.0})
     {(0, 0, 0): 0, (0, 1, 0): 1, (1, 0, 0): 0}
+    >>> find_homes([alone], 2, {}, before={(1, 0, 0): 1})
+    {(1, 0, 0): 1}
     """
     homes: dict[Seat, int] = {}
     busy_s = [0.0] * processes
@@ -526,9 +553,11 @@ def find_homes(
         for start in range(0, len(seats), crowd * processes):
             free = list(range(processes))
             for at in range(start, min(start + crowd * processes, len(seats)), crowd):
-                home = min(free, key=lambda process: (busy_s[process], process))
+                crew = list(itertools.chain(*seats[at : at + crowd]))
+                known = before.get(crew[0])
+                home = min(free, key=lambda n: (busy_s[n], n != known, n))
                 free.remove(home)
-                for seat in itertools.chain(*seats[at : at + crowd]):
+                for seat in crew:
                     homes[seat] = home
                     own_s = work.get(seat[0], UNKNOWN_S)
                     busy_s[home] += own_s / replicas[seat[0]]

@@ -151,9 +151,14 @@ def begin_at(
     turn: int,
     copy: Copy,
     ahead: dict[bytes, bytes] = NOTHING,
-) -> None:
-    """Have `bucket` read from a version, and what is `ahead` of it; restore it if need be."""
-    _until(lambda: bucket.begin(version, turn, ahead), bucket, version, turn, copy)
+) -> bool:
+    """Have `bucket` read from a version, and what is `ahead` of it; restore it if need be.
+
+    Return whether there was need.
+    """
+    return _until(
+        lambda: bucket.begin(version, turn, ahead), bucket, version, turn, copy
+    )
 
 
 def write_from(
@@ -185,11 +190,14 @@ def _until(
     version: Stamp,
     turn: int,
     copy: Copy,
-) -> None:
-    """Do what needs a version of a bucket; if it is not there, restore it first."""
-    for _ in range(_TRIES):
+) -> bool:
+    """Do what needs a version of a bucket; if it is not there, restore it first.
+
+    Return whether it was restored.
+    """
+    for number in range(_TRIES):
         if act():
-            return
+            return number > 0
         copy.restore(bucket, version, turn)
     msg = f"{bucket.path} was changed by another run while it was restored"
     raise EngineError(msg)

@@ -506,13 +506,17 @@ class UnitRunner:
             versions=saved.versions,
             logs=saved.logs,
             snapshots=saved.snapshots,
+            opened=saved.opened,
+            restored=saved.restored,
             begun=None
             if self._groups is None
             else self._groups.find_incomplete(pickler),
             ran={} if self._in_columns is None else self._in_columns.ran,
             reached=self._inputs.reached,
             births=self._inputs.births,
-            sent=self._exits.sent.take(),
+            sent=self._exits.sent.take()
+            if task.stage.reports_keys(self._unit, channel)
+            else {},
             shared=shared,
         )
 
@@ -647,6 +651,8 @@ class UnitRunner:
             versions=saved.versions,
             logs=saved.logs,
             snapshots=saved.snapshots,
+            opened=saved.opened,
+            restored=saved.restored,
         )
 
     def parts(self, task: EpochTask) -> tuple[CutPart, ...]:

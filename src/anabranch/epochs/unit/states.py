@@ -45,11 +45,16 @@ Changes: TypeAlias = dict[int, dict[bytes, bytes]]  # bucket -> key -> state
 
 @dataclass(frozen=True)
 class Saved:
-    """What a task has saved: versions of buckets, and files of the checkpoint."""
+    """What a task has saved: versions of buckets, and files of the checkpoint.
+
+    So many buckets were `opened` for it, some of them `restored`: they had not been here.
+    """
 
     versions: Mapping[int, Stamp] = field(default_factory=dict)  # of changed buckets
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
+    opened: int = 0
+    restored: int = 0
 
 
 class UnitStates:
@@ -74,6 +79,7 @@ class UnitStates:
             prefix: states for states in stored.values() for prefix in states.prefixes
         }
         self._pickler: Pickler | None = None
+        self._restored = 0  # buckets, for the epoch that runs
         self._left: Versions | None = None  # those that states here are of, once saved
         self._ahead: dict[int, Changes] = {}  # by turn: of parts that another one saves
 
@@ -83,6 +89,7 @@ class UnitStates:
         if not self._stored:
             return
         self._pickler = pickler
+        self._restored = 0
         count = task.stage.count_buckets(self._unit)
         turn, ahead = task.attempt.turn, self._find_ahead(task)
         for number in task.stage.buckets_of(self._unit, channel):
@@ -90,7 +97,8 @@ class UnitStates:
             bucket = self._buckets[number] = Bucket(path)
             version = self._versions[number] = self._find_version(task, number)
             copy = self._copy(task, number)
-            begin_at(bucket, version, turn, copy, ahead.get(number, NOTHING))
+            changes = ahead.get(number, NOTHING)
+            self._restored += begin_at(bucket, version, turn, copy, changes)
         versions = self._versions_of(task)
         same = self._left == versions
         self._left = None  # until they are saved
@@ -205,8 +213,9 @@ class UnitStates:
                 for (number, count), version in self._versions_of(task).items()
             }
         snapshots = self._snapshots(task, versions)
+        opened = len(self._buckets)
         self.close()
-        return Saved(versions, logs, snapshots)
+        return Saved(versions, logs, snapshots, opened, self._restored)
 
     def _log(self, task: EpochTask, channel: int, changes: Changes) -> tuple[Log, ...]:
         changes = {number: changed for number, changed in changes.items() if changed}

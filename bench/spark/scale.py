@@ -1,0 +1,327 @@
+"""What the driver itself costs at 1,000 channels, measured on the code that runs.
+
+    anabranch bench spark/scale [--channels 100 1000] [--levels 4] [--epochs 12]
+
+The epoch loop, the checkpoint and the books are the real ones; Spark is not there, and no
+task runs. Where the loop asks Spark for the rows of a job it gets reports such as its tasks
+would give: new versions of buckets, logs, the snapshots that were asked for, counts of
+keys. Making them is not counted. Measured is processor time, so a busy machine does not
+matter. A program of N levels counts keys, by one key and by another in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+import anabranch as ab
+from anabranch.engines.spark.loop import Epochs
+from anabranch.engines.spark.stage_plan import StagePlans
+from anabranch.epochs.checkpoint.directory import Checkpoint
+from anabranch.epochs.checkpoint.files import state_file
+from anabranch.epochs.checkpoint.program import program_of
+from anabranch.epochs.checkpoint.record import Log, Snapshot
+from anabranch.epochs.checkpoint.seal import Seal
+from anabranch.epochs.commit import Books
+from anabranch.epochs.intake.intake import FilePiece
+from anabranch.epochs.layout import SparkLayout, Unit, lay_out
+from anabranch.epochs.log import births_in, tasks_of
+from anabranch.epochs.outputs import SparkOutputs
+from anabranch.epochs.state.store import Stamp
+from anabranch.epochs.task import (
+    REPORT,
+    ROW_ARROW,
+    EpochTask,
+    KeyCounts,
+    Report,
+    Spec,
+)
+from anabranch.job import compile_sinks
+from anabranch.runtime.ambient import capture_settings
+from anabranch.runtime.failures import stop
+from bench.harness.timing import Claim, Table, report, sized
+
+ROWS = 100  # of an epoch, for each channel
+SETTLED = 4  # epochs that are not measured
+TARGET_MS = 100  # of an epoch with 1,000 channels and 4 levels
+DIGEST = "xxh3:0123456789abcdef"
+
+
+class Item(NamedTuple):
+    number: int
+    first: int
+    second: int
+
+
+def count_first(total: int, item: Item) -> tuple[int, Item]:
+    return total + 1, Item(item.number, item.first, (item.second + total) % 97)
+
+
+def count_second(total: int, item: Item) -> tuple[int, Item]:
+    return total + 1, Item(item.number, (item.first + total) % 97, item.second)
+
+
+def make_layout(path: str, levels: int) -> SparkLayout:
+    """Return a program whose levels all have to exchange their rows."""
+    stream = ab.read_csv(path, Item)
+    for level in range(levels):
+        key, step = [("first", count_first), ("second", count_second)][level % 2]
+        stream = stream.key_by(key).scan(step, 0, name=f"count{level}")
+    made = compile_sinks(stream.for_each(lambda _: None), on="spark")
+    return lay_out(made.graph, made.plan)
+
+
+class ImitatedPlans(StagePlans):
+    """Gives the reports that tasks would give, and counts the time that takes."""
+
+    def __init__(self, epochs: Epochs, layout: SparkLayout) -> None:
+        super().__init__(lambda _, batches: batches)  # which nobody runs
+        self._epochs = epochs
+        self._layout = layout
+        self._tasks: list[EpochTask] = []
+        self.own_s = 0.0
+
+    def collect(self, spark: Any, shapes: Any, tasks: Any) -> pa.Table:
+        self._tasks = list(tasks)
+        return super().collect(spark, shapes, tasks)
+
+    def _build(self, *_: Any) -> Any:
+        frame = SimpleNamespace(toArrow=self._answer)
+        frame.alias = lambda _: frame
+        return frame
+
+    def _answer(self) -> pa.Table:
+        began_s = time.process_time()
+        dumps = self._epochs.runner.pickler.dumps
+        payloads = [
+            dumps(self._report(task, unit, channel))
+            for task in self._tasks
+            for places in task.stage.places(self._layout, task.stage.levels)
+            for unit, channel in places
+        ]
+        numbers = pa.array([REPORT] * len(payloads), pa.int32())
+        columns = [numbers, numbers, numbers, numbers, pa.array(payloads, pa.binary())]
+        table = pa.table(columns, schema=ROW_ARROW)
+        self.own_s += time.process_time() - began_s
+        return table
+
+    def _report(self, task: EpochTask, unit: Unit, channel: int) -> Report:
+        stage, attempt = task.stage, task.attempt
+        units = self._layout.units
+        next_keyed = next((u for u in units if u.number > unit.number and u.key), None)
+        sent = {}
+        if next_keyed is not None and stage.reports_keys(unit, channel):
+            sent = {
+                next_keyed.number: KeyCounts(dict.fromkeys(range(stage.buckets), 2))
+            }
+        read = {} if unit.key else {self._layout.graph.sources[0].name: ROWS}
+        if not unit.key:
+            return Report(unit.number, channel, read=read, seconds=0.01, sent=sent)
+        stamp = Stamp(attempt.epoch, attempt.turn, channel + 1)
+        width = stage.channels[unit.number]
+        buckets = range(
+            -(-channel * stage.buckets // width),
+            -(-(channel + 1) * stage.buckets // width),
+        )
+        log = Log(
+            unit.name,
+            state_file("log", stamp, channel),
+            attempt.epoch,
+            dict.fromkeys(buckets, 4000),
+            attempt.turn,
+            channel + 1,
+            DIGEST,
+            stage.buckets,
+        )
+        snapshots = tuple(
+            Snapshot(
+                unit.name,
+                state_file("snapshot", stamp, bucket),
+                attempt.epoch,
+                bucket,
+                1000,
+                60_000,
+                stamp,
+                DIGEST,
+                stage.buckets,
+            )
+            for bucket in buckets
+            if (unit.name, bucket) in attempt.snapshots
+        )
+        return Report(
+            unit.number,
+            channel,
+            seconds=0.01,
+            sent=sent,
+            versions=dict.fromkeys(buckets, stamp),
+            logs=(log,),
+            snapshots=snapshots,
+            opened=len(buckets),
+        )
+
+
+class NoResidence:
+    """There are more tasks than can stay."""
+
+    stays = False
+
+    def run(self, *_: Any) -> None:
+        return None
+
+    def leave(self) -> None:
+        """Nobody is there."""
+
+
+def imitate_spark(cores: int) -> Any:
+    context = SimpleNamespace(
+        master="local[2]",
+        defaultParallelism=cores,
+        broadcast=lambda value: SimpleNamespace(value=value),
+        getConf=dict,
+        setLocalProperty=lambda *_: None,
+    )
+    return SimpleNamespace(sparkContext=context)
+
+
+class Driver:
+    """The driver of a job on so many channels, without its tasks."""
+
+    def __init__(self, folder: Path, channels: int, levels: int) -> None:
+        self._folder = folder
+        source = folder / "in.csv"
+        source.write_text("number,first,second\n")
+        layout = self._layout = make_layout(str(source), levels)
+        self._checkpoint = Checkpoint(
+            str(folder / "checkpoint"), program_of(layout, chains=())
+        )
+        outputs = SparkOutputs(
+            layout.graph, stop, lambda table: table, self._checkpoint.identity, new=True
+        )
+        books = Books(layout.graph, stop, outputs, self._checkpoint)
+        books.resume()
+        books.positions = {layout.graph.sources[0].name: {"file": 0}}
+        spec = Spec(
+            job="scale",
+            layout=layout,
+            resilient=False,
+            scratch=str(folder),
+            state_directory=str(folder),
+            outputs={},
+            settings=capture_settings(),
+            checkpoint=str(self._checkpoint.directory),
+            identity=self._checkpoint.identity,
+            seal=Seal(),
+        )
+        tasks: Any = SimpleNamespace(
+            note=lambda *_: None,
+            describe_stages=lambda _: None,
+            refuse_if_abandoned=lambda: None,
+            cancelled=False,
+        )
+        self._epochs = Epochs(imitate_spark(channels), spec, channels, books, tasks)
+        self._epochs.resume(None, self._checkpoint.first_turn)
+        self.plans = ImitatedPlans(self._epochs, layout)
+        vars(self._epochs).update(
+            _plans=self.plans, _residence=NoResidence(), session=self._epochs.spark
+        )
+        self._channels = channels
+        self._next = 1
+
+    def run_epoch(self) -> float:
+        """Run an epoch; return the seconds of processor time that the driver took."""
+        (source,) = self._layout.graph.sources
+        began_s, own_s = time.process_time(), self.plans.own_s
+        pieces = []
+        for channel in range(self._channels):
+            first = self._next + channel * ROWS
+            row = (source.name, first, ROWS, "in.csv", first * 20, (first + ROWS) * 20)
+            pieces.append(FilePiece(*row, first, first, None))
+        self._next += ROWS * self._channels
+        self._epochs.run({source.name: pieces})
+        tasks_of(self._layout, self._epochs.reports)
+        births_in(self._epochs.reports)
+        return time.process_time() - began_s - (self.plans.own_s - own_s)
+
+    def close(self) -> None:
+        self._checkpoint.close()
+
+
+def measure(channels: int, levels: int, epochs: int, *, profile: bool) -> list[float]:
+    """Return the driver's processor time for each epoch, in seconds."""
+    folder = Path(tempfile.mkdtemp(prefix="anabranch-scale-"))
+    driver = Driver(folder, channels, levels)
+    try:
+        for _ in range(SETTLED):
+            driver.run_epoch()
+        profiler = cProfile.Profile()
+        if profile:
+            profiler.enable()
+        found = [driver.run_epoch() for _ in range(epochs)]
+        profiler.disable()
+        if profile:
+            pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
+    finally:
+        driver.close()
+        shutil.rmtree(folder)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--channels", type=int, nargs="+", default=sized([100, 1000], [100])
+    )
+    parser.add_argument("--levels", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=sized(12, 3))
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--json", help="write the results to this file")
+    given = parser.parse_args()
+    rows, claims, results = [], [], {}
+    for channels in given.channels:
+        took = measure(channels, given.levels, given.epochs, profile=given.profile)
+        ms = sorted(1000 * s for s in took)
+        middle, tasks = statistics.median(ms), channels * (1 + given.levels)
+        rows.append(
+            (
+                channels,
+                tasks,
+                round(middle, 1),
+                round(ms[-1], 1),
+                round(1000 * middle / tasks, 1),
+            )
+        )
+        what = f"driver, {channels:,} channels and {given.levels} levels"
+        results[what] = {
+            "ms": round(middle, 1),
+            "low": round(ms[0], 1),
+            "high": round(ms[-1], 1),
+        }
+        target = TARGET_MS if (channels, given.levels) == (1000, 4) else None
+        claims.append(
+            Claim(
+                f"{what}: its own time for an epoch",
+                round(middle, 1),
+                round(ms[0], 1),
+                round(ms[-1], 1),
+                unit="ms",
+                at_most=target,
+                remark="processor time; no tasks run, reports are made up",
+            )
+        )
+    head = ["channels", "tasks", "ms an epoch", "longest", "us a task"]
+    table = Table("The driver's own time", head, rows)
+    report("scale", results, given.json, claims=claims, tables=[table])
+
+
+if __name__ == "__main__":
+    main()
