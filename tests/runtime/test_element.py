@@ -47,3 +47,20 @@ def test_it_follows_when_items_become_costly():
         pace.observe(pace.limit, pace.limit * 0.01)
 
     assert pace.limit == 1
+
+
+@pytest.mark.parametrize(
+    ("by_clock_s", "on_core_s", "limit"),
+    [
+        (1e-4, 1e-4, 25),  # nobody else: 2.5 budgets of work
+        (2e-4, 1e-4, 25),  # as long a wait for the lock changes nothing
+        (1e-3, 1e-4, 5),  # 5 budgets by the clock, whatever it waits for
+        (1e-2, 1e-6, 1),  # it waits for something else
+    ],
+)
+def test_waiting_for_the_lock_makes_batches_no_smaller(by_clock_s, on_core_s, limit):
+    pace = Pace(budget_s=0.001, most=8192)
+    for _ in range(40):
+        pace.observe(pace.limit, pace.limit * by_clock_s, pace.limit * on_core_s)
+
+    assert pace.limit == pytest.approx(limit, rel=0.01)

@@ -9,6 +9,12 @@ so that handing them over costs nothing. This bounds the backlog in front of a t
 few milliseconds of work, and so the time that the flow stands still when it is drained
 for a change.
 
+Where threads hand items to each other, the time on the clock misleads: a thread that waits
+for the interpreter's lock, or for a core, finds its items costly and takes fewer at a time,
+so that there are more hand-overs, each under that lock, and everybody waits more. So a
+replica that is fed by other threads also goes by its time on a core, and takes five
+milliseconds of it, if that is not more than ten by the clock.
+
 A batch never exceeds the cache: a larger one would have left it before the next operator
 reads it (Figure 5 (d) of the paper on hybrid scheduling).
 """
@@ -22,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.errors import EngineError, OperatorError
@@ -92,6 +98,8 @@ def batch_that_fits(items: Sequence[Any]) -> int:
 
 _MOST = 8192
 _REMEMBERED = 5  # batches; the median of so few follows a change and ignores a hiccup
+_ON_CORE = 2.5  # times the budget, on a core, where a hand-over costs much
+_BY_CLOCK = 5.0  # times the budget, by the clock, at most
 
 
 class Pace:
@@ -113,6 +121,7 @@ class Pace:
         self._fitted = most is not None
         self._fixed = False
         self._recent_s: deque[float] = deque(maxlen=_REMEMBERED)
+        self._recent_on_core_s: deque[float] = deque(maxlen=_REMEMBERED)
 
     @classmethod
     def of_size(cls, size: int) -> Pace:
@@ -142,15 +151,35 @@ class Pace:
             self._fitted = True
             self._most = max(1, min(_MOST, batch_that_fits(items)))
 
-    def observe(self, items: int, elapsed_s: float) -> None:
-        """Take note of how long a batch took."""
+    def observe(
+        self, items: int, elapsed_s: float, on_core_s: float | None = None
+    ) -> None:
+        """Take note of how long a batch took, by the clock and on a core.
+
+        The time on a core is given where other threads hand the items over.
+
+        >>> pace = Pace(budget_s=0.002)
+        >>> for _ in range(9):  # 100 microseconds of work, and as long a wait
+        ...     pace.observe(pace.limit, pace.limit * 200e-6, pace.limit * 100e-6)
+        >>> pace.limit
+        50
+        """
         if items == 0 or self._fixed:
             return
-        self._recent_s.append(elapsed_s / items)
-        item_s = sorted(self._recent_s)[len(self._recent_s) // 2]
+        item_s = _remember(self._recent_s, elapsed_s / items)
         fitting = self._budget_s / item_s if item_s > 0 else self._most
+        if on_core_s is not None and item_s > 0:
+            core_s = _remember(self._recent_on_core_s, on_core_s / items)
+            working = _ON_CORE * self._budget_s / max(core_s, 1e-9)
+            fitting = max(fitting, min(working, _BY_CLOCK * self._budget_s / item_s))
         # Doubling at most: one lucky batch must not invite thousands of items.
         self.limit = max(1, min(round(fitting), 2 * self.limit, self._most))
+
+
+def _remember(recent: deque[float], value: float) -> float:
+    """Add a value to the recent ones; return their median."""
+    recent.append(value)
+    return sorted(recent)[len(recent) // 2]
 
 
 _FORGET = 0.3  # weight of the newest batch in the running mean
@@ -240,7 +269,7 @@ class Replica:
         whole, index, found = batch, 0, None
         if self.breaks.found:
             batch, found, index = cut_at_break(whole)
-        started_s = perf_counter()
+        started_s, on_core_s = perf_counter(), thread_time()
         self._batch, self._left = batch, None
         self.received += len(batch.items)
         try:
@@ -260,7 +289,10 @@ class Replica:
                 self.pace.fit(batch.items)
             elapsed_s = perf_counter() - started_s
             self.busy_s += elapsed_s
-            self.pace.observe(len(batch.items), elapsed_s)
+            fed = self.inlet is not None and self.inlet.threaded
+            self.pace.observe(
+                len(batch.items), elapsed_s, thread_time() - on_core_s if fed else None
+            )
             self._adapt()
 
     def fail(self, error: BaseException, batch: Batch) -> None:

@@ -46,6 +46,7 @@ class Inlet:
         self.threaded = threaded
         self.limit = 1  # how many items are handed out at a time
         self._merge = merge
+        self._news = False  # something came since the merge had nothing to release
         self._ready: deque[Batch] = deque()
         self._ready_items = 0
         self._open = merge.queues
@@ -69,6 +70,7 @@ class Inlet:
         """Leave a batch; never waits."""
         with self._lock:
             self._merge.put(queue, batch)
+            self._news = True
             self._arrived.notify()
 
     def close(self, queue: int, *, final: bool) -> None:
@@ -78,6 +80,7 @@ class Inlet:
                 self._merge.close(queue)
             self._final = self._final and final
             self._open -= 1
+            self._news = True
             self._arrived.notify()
 
     def lift_bound(self) -> None:
@@ -159,9 +162,10 @@ class Inlet:
 
     def _next(self) -> Batch | End | None:
         limit = self.limit
-        while self._ready_items < limit:
+        while self._news and self._ready_items < limit:
             released = self._merge.release()
             if released is None:
+                self._news = False
                 break
             self._ready.append(released)
             self._ready_items += len(released.items)

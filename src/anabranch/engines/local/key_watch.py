@@ -20,6 +20,7 @@ from anabranch.runtime.balance import add_up, find_hot_key, is_uneven, rebalance
 from anabranch.runtime.split import BUCKETS, bucket_of
 
 LOOK_S = 0.25
+FIRST_LOOK_S = 0.05  # a table that is bad from the beginning should not last
 LEAST_ITEMS = 500  # that have entered a region, until its load is looked at
 
 
@@ -68,7 +69,9 @@ class KeyWatch:
         self._over.set()
 
     def _watch(self) -> None:
-        while not self._over.wait(LOOK_S):
+        wait_s = min(FIRST_LOOK_S, LOOK_S)
+        while not self._over.wait(wait_s):
+            wait_s = min(2 * wait_s, LOOK_S)
             for region in self._regions:
                 try:
                     self.look(region)
