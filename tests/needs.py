@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 _MARK = "left out: needs "
+MOST_ON_SPARK = 8  # tests of a file in a quick run
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,14 @@ def quick(count: int, cases: Iterable[Any]) -> list[Any]:
     ]
 
 
+def share(every: int, cases: Iterable[Any]) -> list[Any]:
+    """Return cases of which one in so many runs without `--all`, spread over them."""
+    return [
+        pytest.param(case, marks=pytest.mark.long) if number % every else case
+        for number, case in enumerate(cases)
+    ]
+
+
 def quick_rows(count: int, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
     """Return rows of values of which only the first so many run without `--all`."""
     return [
@@ -107,11 +116,36 @@ def find_data() -> Path | None:
 
 
 def take_out_long(items: list[pytest.Item]) -> int:
-    """Leave out what is marked `long`; return how many tests those were."""
-    kept = [item for item in items if item.get_closest_marker("long") is None]
+    """Leave out what is marked `long`, and most of Spark; return how many those were."""
+    short = [item for item in items if item.get_closest_marker("long") is None]
+    on_spark = [item.nodeid for item in short if item.get_closest_marker("spark")]
+    left_out = set(on_spark) - set(choose_on_spark(on_spark))
+    kept = [item for item in short if item.nodeid not in left_out]
     count = len(items) - len(kept)
     items[:] = kept
     return count
+
+
+def choose_on_spark(tests: Iterable[str]) -> list[str]:
+    """Return the tests on Spark that a quick run takes, since each takes a second.
+
+    Of a test with several cases it takes the first, and of the tests of a file so many,
+    spread over the file.
+
+    >>> choose_on_spark(["f::a[1]", "f::a[2]", "f::b", "g::a[2]"])
+    ['f::a[1]', 'f::b', 'g::a[2]']
+    """
+    first_cases: dict[str, dict[str, str]] = {}
+    for test in tests:
+        file, _, name = test.partition("::")
+        cases = first_cases.setdefault(file, {})
+        cases.setdefault(name.partition("[")[0], test)
+    chosen = []
+    for cases in first_cases.values():
+        found = list(cases.values())
+        count = min(MOST_ON_SPARK, len(found))
+        chosen += [found[n * len(found) // count] for n in range(count)]
+    return chosen
 
 
 def describe_left_out(long: int, reasons: Iterable[str]) -> str | None:

@@ -31,6 +31,7 @@ from anabranch.plan.plan import (
     Subgraph,
 )
 from anabranch.runtime.compiled.program import choice_of
+from tests import needs
 from tests.apps.test_apps import APPS, NAMES
 from tests.programs.generate import write
 
@@ -347,7 +348,7 @@ def assert_printed_is_run(on, made, *, resilient=False):
 
 
 @pytest.mark.parametrize("on", ["local", "spark"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", needs.share(3, NAMES))
 def test_an_application_is_explained_as_it_runs(name, on, tmp_path, monkeypatch):
     monkeypatch.setenv("ANABRANCH_DATA", str(tmp_path / "nowhere"))
     monkeypatch.chdir(tmp_path)
@@ -360,7 +361,7 @@ def test_an_application_is_explained_as_it_runs(name, on, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("on", ["local", "spark"])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", needs.quick(5, range(15)))
 def test_any_program_is_explained_as_it_runs(seed, on):
     made = ab.compile(*write(Random(seed)).build(), on=on)
 

@@ -585,7 +585,7 @@ def test_no_function_with_hidden_state_is_called_stateless(place, wrappings):
     assert state == "global", f"{place} in {wrappings}: {reason}\n{body}"
 
 
-@pytest.mark.parametrize("place", HIDING_PLACES)
+@pytest.mark.parametrize("place", needs.share(2, HIDING_PLACES))
 def test_a_hiding_place_is_found_in_some_wrappings(place):
     """
     Each place meets an eighth of the wrappings, and each wrapping some of the places.
@@ -610,7 +610,7 @@ def test_a_hiding_place_is_found_in_every_wrapping(place):
     assert states == ["global"] * len(WRAPPINGS)
 
 
-@pytest.mark.parametrize("expression", needs.quick(4, PURE_EXPRESSIONS))
+@pytest.mark.parametrize("expression", needs.quick(2, PURE_EXPRESSIONS))
 def test_a_pure_expression_is_accepted_in_every_wrapping(expression):
     bodies = [wrapped(expression, [wrapping]) for wrapping in WRAPPINGS]
 

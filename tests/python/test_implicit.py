@@ -17,6 +17,7 @@ import anabranch as ab
 from anabranch.language.drafts import build_graph
 from anabranch.python.analyze import learn
 from anabranch.python.source import node_of
+from tests import needs
 from tests.python.test_programs import ACCEPTED, HEADER
 from tests.python.test_snippets import module_of
 
@@ -223,7 +224,7 @@ def unforeseen(text, folder):
     )
 
 
-@pytest.mark.parametrize("method", OPERATIONS)
+@pytest.mark.parametrize("method", needs.share(2, OPERATIONS))
 def test_special_methods_that_python_calls_are_followed(method, tmp_path):
     assert [] == unforeseen(operation(method), tmp_path)
 
@@ -274,12 +275,12 @@ RUNNABLE = {
 }
 
 
-@pytest.mark.parametrize("program", RUNNABLE.values(), ids=RUNNABLE)
+@pytest.mark.parametrize("program", needs.share(4, RUNNABLE.values()), ids=RUNNABLE)
 def test_accepted_programs_run_nothing_else(program, tmp_path):
     assert [] == unforeseen(program, tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", needs.quick(5, range(20)))
 def test_operations_that_are_combined_run_nothing_else(seed, tmp_path):
     chance = random.Random(seed)
     chosen = chance.sample([m for m in OPERATIONS if m not in BASES], 4)
