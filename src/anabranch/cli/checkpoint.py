@@ -1,4 +1,4 @@
-"""`anabranch checkpoint`: what is in a checkpoint, its states as a file, new names."""
+"""`anabranch checkpoint`: what is in a checkpoint, its states as a file, its migration."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 from anabranch.cli.console import (
     CommandError,
     checkpoint_place,
-    local_path,
     words,
 )
 from anabranch.connectors.storage import StorePath
 from anabranch.epochs.checkpoint.contents import Contents
 from anabranch.epochs.checkpoint.files import durably
-from anabranch.epochs.checkpoint.migrate import migrate
+from anabranch.epochs.checkpoint.migrate import Addition, Changes, migrate
 
 EXAMPLES = """\
 examples:
@@ -28,6 +27,7 @@ examples:
   anabranch checkpoint jobs/vwap.checkpoint --export scan -o states.jsonl
   anabranch checkpoint jobs/vwap.checkpoint --export u1/scan -o states.parquet
   anabranch checkpoint migrate jobs/vwap.checkpoint --rename scan=total -o jobs/new
+  anabranch checkpoint migrate s3://jobs/vwap --add Trade.venue=str -o s3://jobs/new
 """
 
 
@@ -38,7 +38,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "checkpoint",
-        help="say what is in a checkpoint, export states, rename operators",
+        help="say what is in a checkpoint, export states, follow a changed program",
         description="Say which program a checkpoint is of, which epoch, where each "
         "source stands, and how many keys and bytes each bucket holds.",
         epilog=EXAMPLES,
@@ -48,7 +48,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         nargs="?",
         choices=["show", "migrate"],
         default="show",
-        help="show it (default), or copy it for a program with other names",
+        help="show it (default), or copy it for a program that has changed",
     )
     parser.add_argument("directory", metavar="DIR", type=checkpoint_place)
     parser.add_argument("--json", action="store_true", help="as data, for programs")
@@ -59,7 +59,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "-o",
         "--output",
         metavar="FILE.jsonl|FILE.parquet|DIR",
-        type=local_path,
+        type=checkpoint_place,
         help="where to",
     )
     parser.add_argument(
@@ -70,18 +70,32 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="OLD=NEW",
         help="with migrate: an operator or a source that has another name now",
     )
+    parser.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        type=parse_addition,
+        metavar="TYPE.ATTRIBUTE=KIND",
+        help="with migrate: an attribute that a tuple type has now, behind the others and "
+        "with a default, such as Trade.venue=str",
+    )
     parser.set_defaults(command=checkpoint)
 
 
 def checkpoint(arguments: argparse.Namespace) -> int:
-    """Print what is in a checkpoint, export from it, or copy it with other names."""
+    """Print what is in a checkpoint, export from it, or copy it for another program."""
     if arguments.action == "migrate":
-        return copy_renamed(arguments)
+        return copy_changed(arguments)
     if (arguments.export is None) != (arguments.output is None):
         msg = "--export OPERATOR and -o FILE go together; one of them is missing"
         raise CommandError(msg)
     contents = Contents(arguments.directory)
     if arguments.export is not None:
+        if isinstance(arguments.output, StorePath):
+            msg = (
+                f"states are exported to this machine; {arguments.output} is in a store"
+            )
+            raise CommandError(msg)
         try:
             count = export(contents, arguments.export, arguments.output)
         except OSError as error:
@@ -98,24 +112,37 @@ def checkpoint(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def copy_renamed(arguments: argparse.Namespace) -> int:
-    """Copy a checkpoint with operators renamed."""
-    if not arguments.rename or arguments.output is None:
-        msg = "migrate needs --rename OLD=NEW, and -o DIR for the copy"
-        raise CommandError(msg)
-    if isinstance(arguments.directory, StorePath):
+def copy_changed(arguments: argparse.Namespace) -> int:
+    """Copy a checkpoint for a program that has changed."""
+    changed = arguments.rename or arguments.add
+    if not changed or arguments.output is None:
         msg = (
-            f"migrate copies directories of this machine; {arguments.directory} is in a "
-            f"store; copy it here and back (aws s3 cp --recursive, gsutil cp -r)"
+            "migrate needs --rename OLD=NEW or --add TYPE.ATTRIBUTE=KIND, and -o DIR for "
+            "the copy"
         )
         raise CommandError(msg)
-    migrate(arguments.directory, arguments.output, dict(arguments.rename))
+    changes = Changes(dict(arguments.rename), arguments.add)
+    migrate(arguments.directory, arguments.output, changes)
     words().print(
         f"{arguments.directory} -> {arguments.output}; run the program with "
         f"--checkpoint {arguments.output}",
         markup=False,
     )
     return 0
+
+
+def parse_addition(text: str) -> Addition:
+    """Parse the value of `--add`.
+
+    >>> parse_addition("Trade.venue=str")
+    Addition(type='Trade', attribute='venue', kind='str')
+    """
+    where, _, kind = text.partition("=")
+    name, _, attribute = where.rpartition(".")
+    if not name or not attribute.isidentifier() or not kind:
+        msg = f"must be TYPE.ATTRIBUTE=KIND; got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return Addition(name, attribute, kind)
 
 
 def parse_rename(text: str) -> tuple[str, str]:

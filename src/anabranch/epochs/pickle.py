@@ -787,18 +787,30 @@ def fill_object(made: Any, state: Any) -> None:
 
 
 @name_function("tuple")
-def _tuple_of(cls: type, values: tuple[Any, ...]) -> Any:
+def _tuple_of(cls: Any, values: tuple[Any, ...]) -> Any:
+    if len(values) < len(cls._fields):  # of a checkpoint that was migrated
+        values += _later_values(cls, cls._fields[len(values) :])
     return tuple.__new__(cls, values)
 
 
 @name_function("rows")
-def _rows_of(cls: type, columns: tuple[tuple[Any, ...], ...]) -> list[Any]:
-    return [tuple.__new__(cls, row) for row in zip(*columns, strict=True)]
+def _rows_of(cls: Any, columns: tuple[tuple[Any, ...], ...]) -> list[Any]:
+    later = _later_values(cls, cls._fields[len(columns) :])
+    return [tuple.__new__(cls, (*row, *later)) for row in zip(*columns, strict=True)]
 
 
 @name_function("held")
-def _restore_items(cls: type, columns: tuple[tuple[str, Any, int], ...]) -> list[Any]:
-    return HeldItems(cls, tuple(starmap(HeldColumn, columns))).list_items()
+def _restore_items(cls: Any, columns: tuple[tuple[str, Any, int], ...]) -> list[Any]:
+    items = HeldItems(cls, tuple(starmap(HeldColumn, columns))).list_items()
+    if len(columns) < len(cls._fields):
+        return [_tuple_of(cls, tuple(item)) for item in items]
+    return items
+
+
+def _later_values(cls: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the defaults of attributes that a class did not have when it was saved."""
+    defaults = getattr(cls, "_field_defaults", {})
+    return tuple(defaults[name] for name in names if name in defaults)
 
 
 @name_function("object")

@@ -1,14 +1,18 @@
-"""A checkpoint goes on with a program whose operators have other names."""
+"""A checkpoint goes on with a program whose names or tuple types have changed."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import field, make_dataclass
+from typing import Any, NamedTuple
 
 import pytest
 
 import anabranch as ab
 from anabranch.cli.main import main
+from anabranch.epochs.checkpoint.migrate import Addition, refuse_addition
 from anabranch.errors import CheckpointError, OperatorError
+from tests.engines.spark.imitation import Cluster, imitated
+from tests.engines.spark.test_clocks import undisturbed
 
 BROKEN = [60]  # the number on which a map fails, until somebody mends it
 
@@ -94,3 +98,101 @@ def test_what_cannot_be_renamed_is_refused_and_nothing_is_left(folder, capsys):
     assert {"numbers.csv", "old"} == {
         path.name for path in folder.iterdir() if "sums" not in path.name
     }
+
+
+OLD = [("key", int), ("n", int)]
+TUPLE: Any = NamedTuple("Trade", OLD)
+WITH_VENUE: Any = NamedTuple("Trade", [*OLD, ("venue", str)])
+WITH_VENUE.__new__.__defaults__ = ("home",)
+WITH_VENUE._field_defaults = {"venue": "home"}
+VENUE = ("venue", str, field(default="home"))
+TYPES = {
+    "named tuples": (TUPLE, WITH_VENUE),
+    "dataclasses": (
+        make_dataclass("Trade", OLD, frozen=True),
+        make_dataclass("Trade", [*OLD, VENUE], frozen=True),
+    ),
+}
+
+
+def run_trades(monkeypatch, folder, type, *, upto, checkpoint, venue=()):
+    """Show each trade with the last one of its key, and windows of three; fail late."""
+
+    def pair(last, trade):
+        if trade.n == upto:
+            raise ValueError(trade)
+        return trade, f"{trade} after {last}"
+
+    trades = ab.from_iterable(
+        [type(n % 3, n, *venue) for n in range(40)], type, name="trades"
+    )
+    pairs = trades.key_by("key").scan(pair, None, name="pair")
+    windows = trades.key_by("key").window(count=3)
+    with imitated(monkeypatch, Cluster(undisturbed), folder / "hosts"):
+        ab.run(
+            pairs.write_jsonl(folder / "pairs.jsonl", name="pairs"),
+            windows.aggregate(repr).write_jsonl(
+                folder / "windows.jsonl", name="windows"
+            ),
+            checkpoint=checkpoint,
+            epoch_items=10,
+            degree=2,
+        )
+
+
+@pytest.mark.parametrize("where", ["disk", "store"])
+@pytest.mark.parametrize("types", TYPES.values(), ids=TYPES)
+def test_states_get_the_default_of_an_added_attribute(
+    tmp_path, monkeypatch, capsys, types, where
+):
+    old, new = types
+
+    def locate(name):
+        return f"{'local://' if where == 'store' else ''}{tmp_path / name}"
+
+    with pytest.raises(OperatorError):
+        run_trades(monkeypatch, tmp_path, old, upto=25, checkpoint=locate("old"))
+    add = ["--add", "Trade.venue=str", "-o", locate("new")]
+    assert 0 == main(["checkpoint", "migrate", locate("old"), *add])
+    capsys.readouterr()
+    run_trades(
+        monkeypatch, tmp_path, new, upto=-1, checkpoint=locate("new"), venue=("away",)
+    )
+
+    lines = (tmp_path / "pairs.jsonl").read_text().splitlines()
+    assert 40 == len(lines)
+    assert "venue='away') after Trade(key=2, n=17, venue='home')" in lines[20]
+    windows = (tmp_path / "windows.jsonl").read_text()
+    assert "n=18, venue='home'), Trade(key=0, n=21, venue='away')" in windows
+    assert 2 == windows.count("home")  # trades 18 and 19 were in open windows
+
+
+def test_an_added_attribute_without_a_default_is_refused(tmp_path, monkeypatch, capsys):
+    bare: Any = NamedTuple("Trade", [*OLD, ("venue", str)])
+    with pytest.raises(OperatorError):
+        run_trades(monkeypatch, tmp_path, TUPLE, upto=25, checkpoint=tmp_path / "old")
+    new = tmp_path / "new"
+    add = ["--add", "Trade.venue=str", "-o", str(new)]
+    assert 0 == main(["checkpoint", "migrate", str(tmp_path / "old"), *add])
+    capsys.readouterr()
+
+    with pytest.raises(
+        CheckpointError, match="'venue' was added, so it must have a def"
+    ):
+        run_trades(monkeypatch, tmp_path, bare, upto=-1, checkpoint=new, venue=("",))
+
+
+TRADE = "Trade(key: int, n: int)"
+ADDITIONS = {
+    "no such type": (Addition("Trad", "v", "str"), "it has no 'Trad'; it has Trade"),
+    "an attribute that is there": (Addition("Trade", "n", "str"), "Trade has 'n'"),
+    "rows of two shapes": (Addition("Trade", "v", "str"), r"sink 'out' \(write_csv\)"),
+}
+
+
+@pytest.mark.parametrize(("addition", "words"), ADDITIONS.values(), ids=ADDITIONS)
+def test_what_cannot_be_added_is_refused(addition, words):
+    out = {"role": "sink", "kind": "write_csv", "type": TRADE}
+
+    with pytest.raises(CheckpointError, match=words):
+        refuse_addition({"operators": {"out": out}, "types": [TRADE]}, addition)

@@ -1,20 +1,23 @@
-"""Move a checkpoint to a program in which operators have other names.
+"""Move a checkpoint to a program whose operators or tuple types have changed.
 
 The checkpoint is copied, and the copy is changed: whatever happens meanwhile, the job
 that made the old one can go on with it. States lie where they lay, since files are named
-by units; what changes is the description of the program and the records.
+by units; what changes is the description of the program and the records. A tuple in a
+state that lacks an added attribute gets the default of its class when it is read.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from anabranch.connectors.storage import Location, StorePath, remove_tree
 from anabranch.epochs.checkpoint.files import checkpoint_errors, durably
 from anabranch.epochs.checkpoint.record import (
     Record,
@@ -30,34 +33,176 @@ from anabranch.errors import CheckpointError
 Renames: TypeAlias = Mapping[str, str]  # name of an operator -> its new one
 V = TypeVar("V")
 
+_ROWS_OF_ONE_SHAPE = ("write_csv", "write_parquet")
 
-def migrate(old: Path, new: Path, renames: Renames) -> None:
-    """Copy a checkpoint to a new directory, with operators renamed."""
+
+class Addition(NamedTuple):
+    """An attribute that a tuple type has now, behind those that it had."""
+
+    type: str
+    attribute: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How a program differs from that of its checkpoint."""
+
+    renames: Renames = field(default_factory=dict)
+    additions: Sequence[Addition] = ()
+
+    def refuse(self, program: Mapping[str, Any]) -> None:
+        """Refuse what the checkpoint of a program cannot follow."""
+        refuse_renames(program["operators"], self.renames)
+        for addition in self.additions:
+            refuse_addition(program, addition)
+            program = add_attribute(program, addition)
+
+    def apply(self, program: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the description of the changed program."""
+        for addition in self.additions:
+            program = add_attribute(program, addition)
+        return rename_program(program, self.renames)
+
+
+def migrate(old: Location, new: Location, changes: Changes) -> None:
+    """Copy a checkpoint to a new place, for a program that has changed."""
     seal = Seal.from_environment()
     described = read_program(old, seal)
-    refuse_renames(described["program"]["operators"], renames)
+    changes.refuse(described["program"])
+    program = {**described, "program": changes.apply(described["program"])}
     with checkpoint_errors(new):
         if new.exists():
-            msg = (
-                f"a checkpoint moves to a new directory; {new} exists; name another one"
-            )
+            msg = f"a checkpoint moves to a new place; {new} exists; name another one"
             raise CheckpointError(msg)
+        if isinstance(new, StorePath):
+            _copy(old, new, changes, program, seal)
+            return
         new.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{new.name}-", dir=new.parent))
-        try:
-            shutil.copytree(old, draft, dirs_exist_ok=True)
-            for epoch in find_epochs(draft):
-                record = rename_record(read_record(draft, epoch, seal), renames)
-                with durably(record_path(draft, epoch)) as file:
-                    file.write(seal.attach(to_json(record)))
-            program = rename_program(described["program"], renames)
-            with durably(draft / "program.json") as file:
-                text = json.dumps({**described, "program": program}, indent=1)
-                file.write(seal.attach(text.encode()))
-            draft.rename(new)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+        _copy(old, draft, changes, program, seal)
+        draft.rename(new)
+
+
+def _copy(
+    old: Location, new: Location, changes: Changes, program: Any, seal: Seal
+) -> None:
+    """Copy the files, then the description, then the records, which make it count."""
+    epochs = find_epochs(old)
+    records = {record_path(old, epoch) for epoch in epochs}
+    try:
+        for path, steps in _list_files(old):
+            if path not in records and steps != ("program.json",):
+                _copy_file(path, new, steps)
+        with durably(new / "program.json") as file:
+            file.write(seal.attach(json.dumps(program, indent=1).encode()))
+        (new / "commits").mkdir(mode=0o700, exist_ok=True)
+        for epoch in epochs:
+            record = rename_record(read_record(old, epoch, seal), changes.renames)
+            with durably(record_path(new, epoch)) as file:
+                file.write(seal.attach(to_json(record)))
+    except BaseException:
+        remove_tree(new)
+        raise
+
+
+def _list_files(place: Location) -> list[tuple[Location, tuple[str, ...]]]:
+    """Return the files of a directory, each with the names that lead to it."""
+    if isinstance(place, StorePath):
+        found: list[Location] = [
+            one for one, is_file in place.list(deep=True) if is_file
+        ]
+    else:
+        found = [one for one in place.rglob("*") if one.is_file()]
+    return [(one, one.parts[len(place.parts) :]) for one in found]
+
+
+def _copy_file(path: Location, new: Location, steps: tuple[str, ...]) -> None:
+    target = new
+    for step in steps[:-1]:
+        target = target / step
+        target.mkdir(mode=0o700, exist_ok=True)
+    with path.open("rb") as source, durably(target / steps[-1]) as file:
+        shutil.copyfileobj(source, file)
+
+
+def refuse_addition(program: Mapping[str, Any], addition: Addition) -> None:
+    """Refuse a type that is not there, an attribute that is, and rows of two shapes."""
+    name, attribute, _ = addition
+    texts = [
+        *program["types"],
+        *(one["type"] for one in program["operators"].values() if one["type"]),
+    ]
+    pattern = re.compile(rf"(?<![\w.>]){re.escape(name)}\(")
+    known = sorted({text.partition("(")[0] for text in texts if "(" in text})
+    own = [text for text in texts if pattern.search(text)]
+    if not own:
+        msg = (
+            f"only a tuple type that a checkpoint knows can get an attribute; it has no "
+            f"{name!r}; it has {', '.join(known) or 'none'}"
+        )
+        raise CheckpointError(msg)
+    if any(re.search(rf"{pattern.pattern}(.*, )?{attribute}: ", text) for text in own):
+        msg = f"an added attribute must be new; {name} has {attribute!r}"
+        raise CheckpointError(msg)
+    for sink, one in program["operators"].items():
+        written = one["kind"] in _ROWS_OF_ONE_SHAPE and one["type"]
+        if written and pattern.match(one["type"]):
+            msg = (
+                f"the rows of an output must have the same columns; sink {sink!r} "
+                f"({one['kind']}) has written {name} without {attribute!r}; have it write "
+                f"another type, or start anew with an empty checkpoint"
+            )
+            raise CheckpointError(msg)
+
+
+def add_attribute(program: Mapping[str, Any], addition: Addition) -> dict[str, Any]:
+    """Return the description of a program in which a tuple type has an attribute more.
+
+    >>> old = {"operators": {}, "types": ["Pair(a: Trade(n: int), b: Trade(n: int))"]}
+    >>> add_attribute(old, Addition("Trade", "venue", "str"))["types"]
+    ['Pair(a: Trade(n: int, venue: str), b: Trade(n: int, venue: str))']
+    """
+    name, attribute, kind = addition
+    added = {**program.get("added", {})}
+    added[name] = [*added.get(name, []), attribute]
+
+    def extend(text: str) -> str:
+        return _extend_type(text, name, f"{attribute}: {kind}")
+
+    return {
+        **program,
+        "operators": _map_texts(program["operators"], extend),
+        "types": [extend(text) for text in program["types"]],
+        "added": added,
+    }
+
+
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain data with its descriptions of types changed."""
+    match value:
+        case dict():
+            return {name: _map_texts(one, change) for name, one in value.items()}
+        case list():
+            return [_map_texts(one, change) for one in value]
+        case str() if re.fullmatch(r"[\w.<>]+\(.*\)", value):
+            return change(value)
+    return value
+
+
+def _extend_type(text: str, name: str, attribute: str) -> str:
+    """Return the description of a type with an attribute more, wherever it stands."""
+    found = re.search(rf"(?<![\w.>]){re.escape(name)}\(", text)
+    if found is None:
+        return text
+    depth, end = 1, found.end()
+    while depth:
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        end += 1
+    inside = text[found.end() : end - 1]
+    more = f"{inside}, {attribute}" if inside else attribute
+    rest = _extend_type(text[end:], name, attribute)
+    return f"{text[: found.end()]}{more}){rest}"
 
 
 def refuse_renames(operators: Mapping[str, Any], renames: Renames) -> None:

@@ -53,6 +53,7 @@ def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
     were in earlier releases: a job goes on with those of its checkpoint.
     """
     kept = [op for op in layout.graph if _role(op) is not None]
+    classes = Pickler(layout.graph).classes
     return {
         "regions": CHAINS if chains else GRAPHS,
         "operators": {op.name: _describe_operator(layout.graph, op) for op in kept},
@@ -61,9 +62,25 @@ def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
             for unit in layout.units
             for number, name in enumerate(stateful_operators(layout, unit.operators))
         },
-        "types": [_type_text(one) for one in Pickler(layout.graph).classes],
+        "types": [_type_text(one) for one in classes],
+        "defaults": {one.__qualname__: _list_defaults(one) for one in classes},
         "durations": True,  # are among the parameters
     }
+
+
+def _list_defaults(kind: Any) -> list[str]:
+    """Return the attributes of a class that it has even if nobody has set them.
+
+    >>> import typing
+    >>> _list_defaults(typing.NamedTuple("Trade", [("price", float)]))
+    []
+    """
+    defaults = getattr(kind, "_field_defaults", None)
+    names = fields_of(kind) or ()
+    if defaults is not None:
+        return [name for name in names if name in defaults]
+    slots = any("__slots__" in vars(base) for base in kind.__mro__)
+    return [name for name in names if not slots and hasattr(kind, name)]
 
 
 def _place(graph: Graph, unit: Unit, name: str, number: int) -> dict[str, Any]:
@@ -209,6 +226,13 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if old["types"] != new["types"]:
         were, are = ", ".join(old["types"]), ", ".join(new["types"])
         found.append(f"tuple types: were {were}; are {are}")
+    found += [
+        f"tuple type {name!r}: attribute {attribute!r} was added, so it must have a "
+        f"default in the class, which must have no slots"
+        for name, attributes in old.get("added", {}).items()
+        for attribute in attributes
+        if attribute not in new["defaults"].get(name, ())
+    ]
     return found
 
 
