@@ -347,11 +347,18 @@ def test_sources_that_take_turns_get_exactly_their_rows_past_a_link(tmp_path):
     assert [4, 2] == taken
 
 
+def tell_of_more_rows(data):
+    """Change the number of rows, which stands behind the schema: 2, in zigzag 4."""
+    at = data.index(b"\x16\x04\x19\x1c")  # before the list of row groups
+    return data[: at + 1] + b"\x06" + data[at + 2 :]
+
+
 PARQUET = {
     "cut off": lambda data: data[:-30],
     "empty": lambda _: b"",
     "of another kind": lambda _: b"n,text,x\n1,a,1\n",
     "with a damaged page": lambda data: data[:20] + b"\xff" * 40 + data[60:],
+    "with a row that only its end tells of": tell_of_more_rows,
 }
 
 

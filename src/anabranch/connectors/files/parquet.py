@@ -149,12 +149,15 @@ def _read_group(path: Path, file: Any, group: int, names: list[str]) -> pa.Table
         if schema.field(name).type == pa.string() and _has_codes(held, places[name])
     ]
     if not coded:
-        return file.read_row_group(group, columns=names).select(names)
-    with (
-        path.open("rb") as opened,
-        pq.ParquetFile(opened, metadata=metadata, read_dictionary=coded) as again,
-    ):
-        return again.read_row_group(group, columns=names).select(names)
+        found = file.read_row_group(group, columns=names).select(names)
+    else:
+        with (
+            path.open("rb") as opened,
+            pq.ParquetFile(opened, metadata=metadata, read_dictionary=coded) as again,
+        ):
+            found = again.read_row_group(group, columns=names).select(names)
+    _compare_rows(held.num_rows, found.num_rows)
+    return found
 
 
 def _has_codes(group: Any, place: int) -> bool:
@@ -212,6 +215,9 @@ def _open(path: Location, attributes: dict[str, Any]) -> Iterator[Any]:
     """Open a file that has the columns of these attributes; some the path may give."""
     try:
         with path.open("rb") as opened, pq.ParquetFile(opened) as file:
+            groups = range(file.metadata.num_row_groups)
+            held_rows = sum(file.metadata.row_group(n).num_rows for n in groups)
+            _compare_rows(file.metadata.num_rows, held_rows)
             given = _values_in_path(path, attributes, file.schema_arrow)
             held = {n: kind for n, kind in attributes.items() if n not in given}
             check_schema(file.schema_arrow, held, str(path))
@@ -235,6 +241,7 @@ def _batches(
         groups, start = _row_groups(file.metadata, wanted)
         if not groups:
             return
+        end = start + sum(file.metadata.row_group(n).num_rows for n in groups)
         for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=held):
             first = max(wanted.start - start, 0)
             last = min(wanted.stop - start, batch.num_rows)
@@ -242,6 +249,14 @@ def _batches(
                 part = batch.select(held).slice(first, last - first)
                 yield _with_values(part, given, names) if given else part
             start += batch.num_rows
+        _compare_rows(end, start)
+
+
+def _compare_rows(told: int, found: int) -> None:
+    """Refuse a file of which one part tells of more rows than another has."""
+    if told != found:
+        msg = f"it must have the {told} rows that it tells of; it has {found}"
+        raise pa.ArrowInvalid(msg)
 
 
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
