@@ -302,7 +302,7 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
     engine = engine_named("sequential" if compilation.plan.one_thread else chosen.on)
     refuse_one_thread(compilation, options)
     replanning = Replanning(compilation, options.on_error)
-    ambient = capture_ambient(compilation.graph)
+    ambient = capture_ambient(compilation.graph, options.item_timeout_s)
     options = replace(options, replan=replanning, ambient=ambient)
     failures = None
     if options.on_error is not stop:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from anabranch.connectors.storage import why_no_store, why_not_deciding
-from anabranch.control.goals import Latency, Throughput
+from anabranch.control.goals import Latency, Throughput, seconds_of
 from anabranch.engines.engine import Options
 from anabranch.errors import ArgumentError, CheckpointError
 from anabranch.export.targets import refuse_target
@@ -40,6 +40,8 @@ class RunOptions:
       checkpoint there goes on with it (Spark).
     - `degree`: the number of replicas; nothing is tuned then.
     - `on_error`: "stop", "skip" or `ab.dead_letter(...)`, for items that fail.
+    - `item_timeout`: how long a function may take for one item, such as "30 s"; one that
+      takes longer fails, as an item does.
     - `goal`: what the job is tuned for while it runs, `ab.throughput()` by default or
       `ab.latency("200 ms")`.
     - `master`: the Spark master, for example "spark://host:7077"; an embedded Spark on
@@ -60,6 +62,7 @@ class RunOptions:
     checkpoint: str | os.PathLike[str] | None = None
     degree: int | None = None
     on_error: str | OnError = "stop"
+    item_timeout: str | float | None = None
     goal: Throughput | Latency | None = None
     master: str | None = None
     epoch_items: int | None = None
@@ -74,6 +77,8 @@ class RunOptions:
             if number is not None and (not isinstance(number, int) or number < 1):
                 msg = f"{name} must be a whole number of at least 1; got {number!r}"
                 raise ArgumentError(msg)
+        if self.item_timeout is not None:
+            seconds_of(self.item_timeout)
         if self.verify not in ("sample", "all", "off"):
             msg = f"verify must be 'sample', 'all' or 'off'; got {self.verify!r}"
             raise ArgumentError(msg)
@@ -107,6 +112,9 @@ class RunOptions:
             master=self.master,
             epoch_items=self.epoch_items,
             verify=self.verify,
+            item_timeout_s=(
+                None if self.item_timeout is None else seconds_of(self.item_timeout)
+            ),
             journal=Journal(self.on_decision),
         )
 
@@ -118,6 +126,7 @@ class Keywords(TypedDict, total=False):
     checkpoint: str | os.PathLike[str] | None
     degree: int | None
     on_error: str | OnError
+    item_timeout: str | float | None
     goal: Throughput | Latency | None
     master: str | None
     epoch_items: int | None

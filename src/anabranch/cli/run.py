@@ -8,7 +8,7 @@ import logging
 from anabranch.cli.console import add_engine, add_target, at_least, local_path, words
 from anabranch.cli.programs import load_sinks
 from anabranch.cli.report import summarise, watch
-from anabranch.control.goals import Latency, latency
+from anabranch.control.goals import Latency, latency, seconds_of
 from anabranch.errors import ArgumentError
 from anabranch.export.targets import refuse_target
 from anabranch.job import start
@@ -83,6 +83,13 @@ def _add_failure_options(parser: argparse.ArgumentParser) -> None:
         "or leave it out and note it in a file",
     )
     parser.add_argument(
+        "--item-timeout",
+        type=parse_duration,
+        metavar="TIME",
+        help='how long a function may take for one item, such as "30 s"; one that takes '
+        "longer fails",
+    )
+    parser.add_argument(
         "--verify",
         choices=("sample", "all", "off"),
         default="sample",
@@ -146,6 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
                 checkpoint=arguments.checkpoint,
                 epoch_items=arguments.epoch_items,
                 on_error=arguments.on_error,
+                item_timeout=arguments.item_timeout,
                 verify=arguments.verify,
                 ui=arguments.ui_port or arguments.ui,
                 metrics=arguments.metrics,
@@ -189,6 +197,18 @@ def parse_latency(text: str) -> Latency:
     """
     try:
         return latency(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def parse_duration(text: str) -> float:
+    """Parse a duration, such as the value of `--item-timeout`.
+
+    >>> parse_duration("30 s")
+    30.0
+    """
+    try:
+        return seconds_of(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -37,6 +37,7 @@ class Options:
     master: str | None = None
     epoch_items: int | None = None
     verify: Verify = "sample"
+    item_timeout_s: float | None = None
     replan: Callable[[Mapping[str, Reason]], Plan] | None = (
         None  # with what was refuted
     )

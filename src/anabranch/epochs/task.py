@@ -48,6 +48,7 @@ class Spec:
     verify: Verify = "off"
     verdicts: Verdicts = field(default_factory=dict)
     seal: Seal = NO_KEY
+    item_timeout_s: float | None = None
 
     @property
     def states(self) -> Path:

@@ -33,6 +33,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph
+from anabranch.runtime.call_watch import CallLimit, find_codes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,6 +105,7 @@ class Ambient:
     """What was around the program when it was started."""
 
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    limit: CallLimit | None = None
     _locals: tuple[tuple[threading.local, dict[str, Any]], ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,21 +122,24 @@ class Ambient:
         >>> third()
         Decimal('0.333')
         """
-        context = self.context.copy()
+        context, limit = self.context.copy(), self.limit
 
         def run(*args: P.args, **keywords: P.kwargs) -> R:
             for one, values in self._locals:
                 vars(one).update(values)
-            return context.run(function, *args, **keywords)
+            with contextlib.nullcontext() if limit is None else limit.in_force():
+                return context.run(function, *args, **keywords)
 
         return run
 
 
-def capture_ambient(graph: Graph) -> Ambient:
+def capture_ambient(graph: Graph, item_timeout_s: float | None = None) -> Ambient:
     """Capture the settings around a program, values of this thread alone included."""
     context = contextvars.copy_context()
     context.run(_THREAD_LOCALS.set, _find_thread_locals(graph))
-    return Ambient(context)
+    if item_timeout_s is None:
+        return Ambient(context)
+    return Ambient(context, CallLimit(find_codes(graph), item_timeout_s))
 
 
 def _find_thread_locals(graph: Graph) -> tuple[threading.local, ...]:

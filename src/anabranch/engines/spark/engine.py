@@ -314,6 +314,7 @@ class SparkRun(RunningThread):
             state_directory=str(scratch / f"state-{job}"),
             outputs=self._outputs.directories,
             settings=self._settings,
+            item_timeout_s=self._options.item_timeout_s,
             checkpoint=None if checkpoint is None else str(checkpoint.directory),
             identity="" if checkpoint is None else checkpoint.identity,
             seal=Seal() if checkpoint is None else checkpoint.seal,

@@ -35,7 +35,11 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.spark.session import is_on_this_machine, own_python
 from anabranch.engines.spark.stage_plan import dump, load
-from anabranch.engines.spark.worker import open_runner, without_garbage_collection
+from anabranch.engines.spark.worker import (
+    in_force,
+    open_runner,
+    without_garbage_collection,
+)
 from anabranch.engines.spark.workers import Tasks
 from anabranch.epochs.division import Work
 from anabranch.epochs.layout import SparkLayout
@@ -410,7 +414,7 @@ def serve(
     process = ResidentProcess(
         runner, link, context.partitionId(), secret, load_own, home=home
     )
-    with without_garbage_collection(), runner.spec.settings.in_force():
+    with without_garbage_collection(), in_force(runner.spec):
         process.serve()
 
 

@@ -46,6 +46,7 @@ from anabranch.epochs.unit.states import UnitStates
 from anabranch.epochs.wire import encode
 from anabranch.errors import AnabranchError, EngineError
 from anabranch.metrics.load import Route, ThreadSamples
+from anabranch.runtime.call_watch import limit_calls
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.failures import name_error
 from anabranch.runtime.profile import OwnSampler, Sampler, Watched, can_look_at_itself
@@ -126,8 +127,16 @@ def run_task(
     assert context is not None  # noqa: S101 - Spark calls us
     attempt = replace(task.attempt, spark_id=context.taskAttemptId())
     task = replace(task, attempt=attempt)
-    with without_garbage_collection(), runner.spec.settings.in_force():
+    with without_garbage_collection(), in_force(runner.spec):
         yield from runner.run(task, context.partitionId(), batches)
+
+
+@contextlib.contextmanager
+def in_force(spec: Spec) -> Iterator[None]:
+    """Have the settings of a job in this worker, and its limit of calls."""
+    limit = limit_calls(spec.layout.graph, spec.item_timeout_s, ends_process=True)
+    with spec.settings.in_force(), limit:
+        yield
 
 
 def open_runner(job: str, shipped: Broadcast[bytes]) -> Runner:

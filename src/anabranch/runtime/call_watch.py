@@ -1,0 +1,216 @@
+"""Ends a call of the user's code that takes too long for one item (`item_timeout`).
+
+Nothing is done for each item. A thread of this process looks now and then at the frames
+of the threads that run operators: a frame of an operator's function that is still the
+same after `item_timeout` belongs to one call, for one item. An error is raised inside
+that call, so that it fails as any item does: the operator, the line and the item are
+named, and `on_error` decides.
+
+Python code can be ended like that at any line, a call that waits inside C code
+(`time.sleep`, a socket without a timeout) only when it returns. Such a call is reported
+by the log; a worker of Spark is ended then, and its epoch runs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any, TypeAlias
+
+from anabranch.graph.graph import Graph
+
+CodeOf: TypeAlias = Mapping[CodeType, str]  # of a function -> its operator
+_LOGGER = logging.getLogger("anabranch.engines")
+_LOOKS = 4  # within the time of a call
+_MOST_S = 1.0  # between two looks
+_PATIENCE_S = 5.0  # for a call to end that was told to, at least
+
+
+class SlowCallError(TimeoutError):
+    """Raised inside a call of the user's code that has taken too long."""
+
+    def __init__(self, *text: str) -> None:
+        """Say how long it may take, unless the text is given."""
+        limit = _watchdog.find_limit(threading.get_ident())
+        super().__init__(
+            *(text or (f"must be done with an item within {limit:g} s (item_timeout)",))
+        )
+
+
+@dataclass(frozen=True)
+class CallLimit:
+    """How long a function of an operator may take for one item."""
+
+    codes: CodeOf
+    limit_s: float
+    ends_process: bool = False  # if a call does not end when it is told to
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Watch the calls of this thread for a while."""
+        thread = threading.get_ident()
+        _watchdog.add(thread, self)
+        try:
+            yield
+        finally:
+            _watchdog.remove(thread)
+
+
+def limit_calls(
+    graph: Graph, limit_s: float | None, *, ends_process: bool = False
+) -> contextlib.AbstractContextManager[None]:
+    """Watch the calls of this thread of functions of a program, if there is a limit."""
+    if limit_s is None:
+        return contextlib.nullcontext()
+    return CallLimit(find_codes(graph), limit_s, ends_process).in_force()
+
+
+def find_codes(graph: Graph) -> CodeOf:
+    """Return the code of the functions that operators call.
+
+    >>> find_codes(Graph(()))
+    {}
+    """
+    return {
+        code: op.name
+        for op in graph
+        for one in op.kind.user_code
+        for code in _codes_of(one.function)
+    }
+
+
+def _codes_of(function: Any) -> Iterator[CodeType]:
+    """Return what is executed first when a function, or a method of a class, is called.
+
+    >>> [code.co_name for code in _codes_of(functools.partial(_codes_of, None))]
+    ['_codes_of']
+    """
+    match function:
+        case FunctionType():
+            yield function.__code__
+        case MethodType():
+            yield from _codes_of(function.__func__)
+        case functools.partial():
+            yield from _codes_of(function.func)
+        case type():
+            for one in vars(function).values():
+                if isinstance(one, FunctionType):
+                    yield one.__code__
+        case _ if isinstance(type(function).__call__, FunctionType):
+            yield type(function).__call__.__code__
+
+
+@dataclass
+class _Call:
+    """A call that is under way."""
+
+    frame: FrameType
+    operator: str
+    since_s: float
+    told: bool = False
+
+
+class _Watchdog:
+    """Looks at the threads that are watched, from a thread of its own."""
+
+    def __init__(self) -> None:
+        self._limits: dict[int, CallLimit] = {}
+        self._calls: dict[int, _Call] = {}
+        self._lock = threading.Lock()
+        self._news = threading.Event()
+        self._process = 0  # in which it runs
+
+    def find_limit(self, thread: int) -> float:
+        limit = self._limits.get(thread)
+        return 0.0 if limit is None else limit.limit_s
+
+    def add(self, thread: int, limit: CallLimit) -> None:
+        with self._lock:
+            self._limits[thread] = limit
+            if self._process != os.getpid():  # workers of Spark are forked
+                self._process = os.getpid()
+                threading.Thread(target=self._watch, name="watch", daemon=True).start()
+        self._news.set()
+
+    def remove(self, thread: int) -> None:
+        with self._lock:
+            self._limits.pop(thread, None)
+            self._calls.pop(thread, None)
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                limits = dict(self._limits)
+            if not limits:
+                self._news.clear()
+                self._news.wait()
+                continue
+            shortest_s = min(one.limit_s for one in limits.values())
+            time.sleep(min(shortest_s / _LOOKS, _MOST_S))
+            frames = sys._current_frames()  # noqa: SLF001 - documented for debuggers
+            for thread, limit in limits.items():
+                self._look(thread, limit, frames.pop(thread, None))
+            del frames
+
+    def _look(self, thread: int, limit: CallLimit, top: FrameType | None) -> None:
+        with self._lock:
+            if thread not in self._limits:
+                return
+            found = _find_call(top, limit.codes)
+            known = self._calls.get(thread)
+            if found is None or known is None or known.frame is not found.frame:
+                self._calls.pop(thread, None)
+                if found is not None:
+                    self._calls[thread] = found
+                return
+            took_s = time.monotonic() - known.since_s
+            if not known.told and took_s >= limit.limit_s:
+                known.told = True
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread), ctypes.py_object(SlowCallError)
+                )
+            elif took_s >= limit.limit_s + max(limit.limit_s, _PATIENCE_S):
+                known.since_s = time.monotonic()
+                _report(known, took_s)
+                if limit.ends_process:
+                    os._exit(1)
+
+
+def _find_call(top: FrameType | None, codes: CodeOf) -> _Call | None:
+    """Return the call of an operator's function that a thread is in, if it is in one."""
+    found = None
+    while top is not None:
+        if top.f_code in codes:
+            found = top  # the outermost: a function may call itself
+        top = top.f_back
+    if found is None:
+        return None
+    return _Call(found, codes[found.f_code], time.monotonic())
+
+
+def _report(call: _Call, took_s: float) -> None:
+    code = call.frame.f_code
+    given = code.co_varnames[: code.co_argcount]
+    held = {name: call.frame.f_locals.get(name) for name in given}
+    _LOGGER.error(
+        "operator %r has been in one call of %s (%s:%d) for %.0f s, with %.500r; it waits "
+        "outside Python and cannot be ended; give what it waits for a timeout",
+        call.operator,
+        code.co_name,
+        code.co_filename,
+        call.frame.f_lineno,
+        took_s,
+        held,
+    )
+
+
+_watchdog = _Watchdog()
