@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,13 @@ from anabranch.graph.graph import Graph
 from anabranch.language.drafts import Result, build_graph
 from anabranch.language.validate import validate
 from anabranch.logs import announce, log, logger_of
-from anabranch.metrics.job_metrics import Adaptation, Journal, Metrics
+from anabranch.metrics.job_metrics import (
+    Adaptation,
+    EpochTrace,
+    Journal,
+    Metrics,
+    OnEpoch,
+)
 from anabranch.metrics.run_record import JobSnapshot
 from anabranch.operators.clock import EventTime
 from anabranch.operators.sinks import ToSpark
@@ -217,9 +224,16 @@ class Job:
         """Return the measurements so far."""
         found = self._running.metrics()
         if self._failures is not None:
-            found = replace(found, failed=self._failures.by_operator())
-        if isinstance(self._controller, LatencyController):
-            return replace(found, steps=self._controller.steps())
+            found = replace(
+                found,
+                failed=self._failures.by_operator(),
+                failures=self._failures.recent(),
+            )
+        match self._controller:
+            case LatencyController() as controller:
+                return replace(found, steps=controller.steps())
+            case Controller() as controller:
+                return replace(found, shares=controller.find_shares())
         return found
 
 
@@ -316,7 +330,7 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
             live = Live(0 if chosen.ui is True else chosen.ui)
         if chosen.metrics is not None:
             exporter = open_exporter(chosen.metrics)
-            options = replace(options, on_epoch=exporter.trace)
+        options = replace(options, on_epoch=tell_all(live, exporter))
         shown = {} if live is None else program_data(compilation, chosen)
         running = engine.start(compilation.graph, compilation.plan, options)
     except BaseException:
@@ -340,11 +354,23 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
     )
     if live is not None:
         announce(_LOGGER, f"dashboard: {live.address} (recorded in {live.record})")
-        live.begin(shown, partial(look_at, job))
+        live.begin(shown, partial(look_at, job), job.stop)
     if exporter is not None:
         log(_LOGGER, logging.INFO, "metrics", address=exporter.address)
         exporter.begin(partial(collect_families, job, options.journal))
     return job
+
+
+def tell_all(live: Live | None, exporter: Exporter | None) -> OnEpoch:
+    """Return what is told of each epoch: the dashboard, and where the metrics go."""
+
+    def tell(trace: EpochTrace) -> None:
+        if live is not None:
+            live.trace(trace)
+        if exporter is not None:
+            exporter.trace(trace)
+
+    return tell
 
 
 def make_controller(
@@ -398,6 +424,8 @@ def program_data(compilation: Compilation, chosen: RunOptions) -> dict[str, Any]
     goal = chosen.goal
     return {
         "on": chosen.on,
+        "checkpoint": None if chosen.checkpoint is None else str(chosen.checkpoint),
+        "cores": len(os.sched_getaffinity(0)),
         "started": time.time(),
         "bound_ms": goal.bound_s * 1000 if isinstance(goal, Latency) else None,
         "quantile": goal.quantile if isinstance(goal, Latency) else None,

@@ -15,7 +15,8 @@ import anabranch as ab
 from anabranch.dashboard.server import Server
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks, program_data
-from anabranch.metrics.run_record import append
+from anabranch.metrics.job_metrics import EpochTrace
+from anabranch.metrics.run_record import append, epoch_line
 from anabranch.run_options import RunOptions
 from tests import needs
 
@@ -33,6 +34,18 @@ SAMPLES = [
         "waiting": {"total": 123},
         "items_of": {"from_iterable": 1000 * second},
         "failed": {"total": 7},
+        "load": {
+            "total": {
+                "element": "total",
+                "replicas": 1,
+                "skew": 1.0,
+                "busy": 0.97,
+                "items": 1000 * second,
+                "per_s": 1000,
+                "waiting": 123,
+                "full": 0.5,
+            }
+        },
     }
     for second in range(30)
 ]
@@ -87,6 +100,7 @@ def test_a_reader_sees_the_whole_run(browser, tmp_path):
             {"program": program},
             *({"sample": sample} for sample in SAMPLES),
             {"change": CHANGE},
+            {"failures": ["operator 'total' failed on item 3"]},
             {"end": end},
         ],
     )
@@ -100,7 +114,7 @@ def test_a_reader_sees_the_whole_run(browser, tmp_path):
     assert 'id="status" class="failed"' in body
     for shown in (
         "test_page.py",
-        "1 of 4 operators parallel · goal: 99% within 60 ms",
+        "1 of 4 operators run in parallel · goal: 99% within 60 ms",
         "OperatorError: 'total' &lt;b&gt;failed&lt;/b&gt;",
         "29,000 items",
         "1k items / s",
@@ -108,12 +122,14 @@ def test_a_reader_sees_the_whole_run(browser, tmp_path):
         "r0 has 2 replicas it is &lt;the&gt; bottleneck 1.80x ±0.05",
         "\N{MULTIPLICATION SIGN} 3",  # replicas now, on the drawing
         "123 waiting",
-        "a thread of its own begins at total",
-        "7 items failed",
-        "from_iterable sequential none Python",
-        "29,000",
-        "total sequential one for all items Python",
-        "(7 left out)",
+        "its own thread begins at total",
+        "7 items left out",
+        "from_iterable sequential 29,000",
+        "total sequential 29,000 (7 failed)",
+        "97%",  # of the time at work
+        "123 (50% full)",  # backpressure
+        "Failed items",
+        "operator 'total' failed on item 3",
     ):
         assert shown in words, shown
     (why,) = [one.why for one in made.plan.sequential if one.operator == "total"]
@@ -145,6 +161,48 @@ def test_a_page_that_is_open_keeps_the_end_of_a_job(browser, tmp_path, monkeypat
 
     assert 'id="status" class="failed"' in body
     assert "ZeroDivisionError" in body
+
+
+def write_run(path, program, seconds, status="finished", **more):
+    """Write the record of a run with a hundred items a second."""
+    samples = [
+        {"sample": {"at_s": float(s), "read": 100 * s, "delivered": 50 * s, **more}}
+        for s in range(seconds + 1)
+    ]
+    end = {"end": {"status": status, "error": None}}
+    append(path, [{"program": program}, *samples, end])
+
+
+def test_a_reader_compares_two_runs(browser, tmp_path):
+    made = compile_sinks(ab.from_iterable([1]).map(abs).to_list(), on="local")
+    program = program_data(made, RunOptions(on="local"))
+    write_run(tmp_path / "now.jsonl", program, 10)
+    write_run(tmp_path / "before.jsonl", program, 20)
+
+    with closing(Server()) as server:
+        server.begin(tmp_path / "now.jsonl", tmp_path / "before.jsonl")
+        page = look_at(browser, server.address)
+
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
+    assert "duration 10 20 0.5\N{MULTIPLICATION SIGN} s" in words
+    assert "read 1,000 2,000 0.5\N{MULTIPLICATION SIGN} items" in words
+    assert "read, other run" in words
+
+
+def test_a_reader_sees_the_epochs_and_their_phases(browser, tmp_path):
+    made = compile_sinks(ab.from_iterable([1]).map(abs).to_list())
+    program = program_data(made, RunOptions(on="spark", checkpoint="state"))
+    record = tmp_path / "run.jsonl"
+    write_run(record, program, 4, epochs=1)
+    trace = EpochTrace(1, program["started"] + 1, (("run", 1.5), ("commit", 0.5)), 400)
+    append(record, [epoch_line(trace)])
+
+    with closing(Server()) as server:
+        server.begin(record)
+        page = look_at(browser, server.address)
+
+    assert "epoch 1: 400 items; run tasks 1.5 s, commit 500 ms" in page
+    assert "the newest took 2 s for 400 items; each one is saved in state" in page
 
 
 def noticed(function, event):

@@ -88,8 +88,60 @@ def test_each_server_has_a_token_of_its_own(record):
 
 
 def test_a_page_is_told_the_program_and_the_run(address):
-    assert {"on": "local"} == json.loads(get(address, "program"))
+    shown = json.loads(get(address, "program"))
+    assert {"on": "local", "can_stop": False} == shown
     assert ("running", 5) == (news(address)["status"], news(address)["now"]["read"])
+
+
+def post(address, path):
+    request = urllib.request.Request(address + path, method="POST")
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.status
+
+
+def test_a_page_can_stop_the_job_that_it_shows(record):
+    stopped = threading.Event()
+    with closing(Server()) as server:
+        server.begin(record, stop=stopped.set)
+
+        assert json.loads(get(server.address, "program"))["can_stop"]
+        assert 200 == post(server.address, "stop")
+        assert stopped.wait(30)
+
+
+@pytest.mark.parametrize("path", ["stop", "program", "nothing"])
+def test_nothing_else_can_be_changed(address, path):
+    """
+    A record of an old run has nothing to stop.
+    """
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        post(address, path)
+
+
+def test_who_lacks_the_token_stops_nothing(record):
+    stopped = threading.Event()
+    with closing(Server()) as server:
+        server.begin(record, stop=stopped.set)
+        host = server.address.rpartition("/")[0].rpartition("/")[0]
+
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            post(host, "/wrong/stop")
+
+    assert not stopped.is_set()
+
+
+def test_another_run_is_there_to_compare_with(record, tmp_path):
+    other = tmp_path / "other.jsonl"
+    append(other, [{"program": {"on": "spark"}}, SAMPLE, END])
+    with closing(Server()) as server:
+        server.begin(record, other)
+        shown = json.loads(get(server.address, "other"))
+
+    assert ("spark", "finished") == (shown["program"]["on"], shown["status"])
+
+
+def test_without_another_run_there_is_nothing_to_compare_with(address):
+    assert json.loads(get(address, "other")) is None
 
 
 def test_who_knows_everything_is_answered_when_there_is_more(address, record):

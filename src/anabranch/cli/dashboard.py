@@ -1,4 +1,4 @@
-"""`anabranch dashboard`: look at a run again, or at one that goes on elsewhere."""
+"""`anabranch dashboard`: show a recorded run again, or compare two."""
 
 from __future__ import annotations
 
@@ -11,16 +11,30 @@ from anabranch.dashboard.server import Server
 from anabranch.errors import DashboardError
 from anabranch.metrics.run_record import Follower
 
+EXAMPLES = """\
+examples:
+  anabranch dashboard run.jsonl
+  anabranch dashboard after.jsonl before.jsonl    # compare two runs
+"""
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "dashboard",
-        help="look at a run again that had a dashboard",
-        description="Serve the record that a run with --ui has written, until Ctrl-C.",
-        epilog="example:\n  anabranch dashboard run.jsonl\n",
+        help="show a recorded run again, or compare two",
+        description="Serve the record that a run with --ui has written, until Ctrl-C. "
+        "With a second record, show both runs in the same charts.",
+        epilog=EXAMPLES,
     )
     parser.add_argument("record", metavar="FILE.jsonl", type=local_path)
+    parser.add_argument(
+        "other",
+        metavar="OTHER.jsonl",
+        nargs="?",
+        type=local_path,
+        help="the record of an earlier run to compare it with",
+    )
     parser.add_argument(
         "--port",
         type=at_least(1),
@@ -34,9 +48,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def dashboard(arguments: argparse.Namespace) -> int:
     """Serve a record until somebody ends it, which is how it should end."""
     check(arguments.record)
+    if arguments.other is not None:
+        check(arguments.other)
     server = Server(arguments.port)
     words().print(f"dashboard: {server.address}  (Ctrl-C ends it)", markup=False)
-    server.begin(arguments.record)
+    server.begin(arguments.record, arguments.other)
     try:
         threading.Event().wait()
     except KeyboardInterrupt:

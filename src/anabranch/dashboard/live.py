@@ -6,13 +6,21 @@ import logging
 import os
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from anabranch.dashboard.server import Server
 from anabranch.logs import log, logger_of
-from anabranch.metrics.run_record import JobSnapshot, append, lines_of
+from anabranch.metrics.job_metrics import EpochTrace
+from anabranch.metrics.run_record import (
+    MOST_EPOCHS,
+    JobSnapshot,
+    append,
+    epoch_line,
+    lines_of,
+)
 
 _LOGGER = logger_of("dashboard")
 PERIOD_S = 1.0
@@ -30,18 +38,26 @@ class Live:
         opened, name = tempfile.mkstemp(prefix="anabranch-run-", suffix=".jsonl")
         os.close(opened)
         self.record = Path(name)
+        self._epochs: deque[EpochTrace] = deque(maxlen=MOST_EPOCHS)
         self._over = threading.Event()
         self._closed = threading.Event()
 
     def begin(
-        self, program: Mapping[str, Any], look: Callable[[], JobSnapshot]
+        self,
+        program: Mapping[str, Any],
+        look: Callable[[], JobSnapshot],
+        stop: Callable[[], object] | None = None,
     ) -> None:
-        """Show a job from now on."""
+        """Show a job from now on; the page can have it stopped, if `stop` is given."""
         append(self.record, [{"program": program}])
-        self._server.begin(self.record)
+        self._server.begin(self.record, stop=stop)
         threading.Thread(
             target=self._follow, args=(look,), name="recorder", daemon=True
         ).start()
+
+    def trace(self, epoch: EpochTrace) -> None:
+        """Record an epoch that is over, with the next look."""
+        self._epochs.append(epoch)
 
     def close(self) -> None:
         """Write the end of a job that is over, and go away."""
@@ -59,7 +75,8 @@ class Live:
         try:
             while before is None or before.status == "running":
                 now = look()
-                append(self.record, lines_of(now, before))
+                epochs = [self._epochs.popleft() for _ in range(len(self._epochs))]
+                append(self.record, [*map(epoch_line, epochs), *lines_of(now, before)])
                 before = now
                 if now.status == "running":
                     self._over.wait(PERIOD_S)

@@ -14,12 +14,13 @@ import socketserver
 import sys
 import threading
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from anabranch.errors import DashboardError
 from anabranch.metrics.run_record import Follower, Story
@@ -59,13 +60,25 @@ class Server(socketserver.ThreadingTCPServer):
         self._token = secrets.token_urlsafe(16)
         self.address = f"http://{HOST}:{self.server_address[1]}/{self._token}/"
         self._follower: Follower | None = None
+        self._other: Path | None = None
+        self._stop: Callable[[], object] | None = None
         self._reading = threading.Lock()
         self._asked_s = float("-inf")
         self._told_end = threading.Event()
 
-    def begin(self, record: Path) -> None:
-        """Serve a record from a thread."""
+    def begin(
+        self,
+        record: Path,
+        other: Path | None = None,
+        stop: Callable[[], object] | None = None,
+    ) -> None:
+        """Serve a record from a thread, with another one to compare it with.
+
+        The page has a button that calls `stop`, if it is given.
+        """
         self._follower = Follower(record)
+        self._other = other
+        self._stop = stop
         threading.Thread(
             target=self.serve_forever, args=(POLL_S,), name="dashboard", daemon=True
         ).start()
@@ -92,7 +105,22 @@ class Server(socketserver.ThreadingTCPServer):
     def program(self) -> bytes:
         """Return the description of the program, as the run began."""
         with self._reading:
-            return _json(dict(self._story().program))
+            program = dict(self._story().program)
+        return _json({**program, "can_stop": self._stop is not None})
+
+    def other(self) -> bytes:
+        """Return the run to compare with, its program included; null without one."""
+        if self._other is None:
+            return _json(None)
+        story = Follower(self._other).story()
+        return _json({"program": dict(story.program), **story.to_dict()})
+
+    def stop(self) -> bool:
+        """Have the job stop; tell whether it can be stopped from here."""
+        if self._stop is None:
+            return False
+        threading.Thread(target=self._stop, name="stop", daemon=True).start()
+        return True
 
     def news(self, after: int) -> bytes:
         """Return the run as it is, once the record has more lines than that."""
@@ -122,33 +150,54 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 1.0  # for a browser that connects and says nothing
     ours: ClassVar = frozenset({HOST, "localhost"})
 
+    def do_POST(self) -> None:
+        page = self._find_page()
+        if page is None:
+            return
+        if page[0] == "stop" and self.server.stop():
+            self._answer(b"{}", "application/json")
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
     def do_GET(self) -> None:
-        try:
-            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-            asked = urlsplit(self.path)
-        except ValueError as error:  # such as a bracket that is not closed
-            self.send_error(HTTPStatus.BAD_REQUEST, explain=str(error))
+        found = self._find_page()
+        if found is None:
             return
-        if host not in self.ours:
-            self.send_error(HTTPStatus.FORBIDDEN, "only this machine may look")
-            return
-        match self.server.page_of(asked.path):
-            case None:
-                self.send_error(HTTPStatus.FORBIDDEN, "the address lacks its token")
+        page, asked = found
+        match page:
             case "":
-                page = (STATIC / "index.html").read_bytes()
-                self._answer(page, "text/html; charset=utf-8")
+                shown = (STATIC / "index.html").read_bytes()
+                self._answer(shown, "text/html; charset=utf-8")
             case "page.js":
                 script = (STATIC / "page.js").read_bytes()
                 self._answer(script, "text/javascript; charset=utf-8")
             case "program":
                 self._answer(self.server.program(), "application/json")
+            case "other":
+                self._answer(self.server.other(), "application/json")
             case "news":
                 after = parse_qs(asked.query).get("after", ["-1"])[0]
                 known = int(after) if _NUMBER.fullmatch(after) else -1
                 self._answer(self.server.news(known), "application/json")
             case _:
                 self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _find_page(self) -> tuple[str, SplitResult] | None:
+        """Return the page that is asked for, or refuse the request."""
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+            asked = urlsplit(self.path)
+        except ValueError as error:  # such as a bracket that is not closed
+            self.send_error(HTTPStatus.BAD_REQUEST, explain=str(error))
+            return None
+        if host not in self.ours:
+            self.send_error(HTTPStatus.FORBIDDEN, "only this machine may look")
+            return None
+        page = self.server.page_of(asked.path)
+        if page is None:
+            self.send_error(HTTPStatus.FORBIDDEN, "the address lacks its token")
+            return None
+        return page, asked
 
     def _answer(self, body: bytes, kind: str) -> None:
         self.send_response(HTTPStatus.OK)

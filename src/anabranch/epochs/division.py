@@ -18,6 +18,7 @@ some of its buckets go to others for the next epoch.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -292,6 +293,14 @@ class KeyTables:
                 found.append(Uneven(unit, hot, replicas))
         self.watched = frozenset(watched)
         return found
+
+    def find_hot_keys(self) -> dict[str, tuple[str, ...]]:
+        """Return the keys, by region, that were found to be too much for a replica."""
+        return {
+            unit.region or unit.name: tuple(sorted(map(reprlib.repr, known.named)))
+            for unit in self._units
+            if (known := self._known.get(unit.number)) is not None and known.named
+        }
 
     def _add(
         self, number: int, buckets: int, replicas: int, reports: Collection[Report]

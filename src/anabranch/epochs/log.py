@@ -14,7 +14,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,7 +27,13 @@ from anabranch.epochs.intake.intake import Intake, Piece
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.task import Report
 from anabranch.logs import log, logger_of
-from anabranch.metrics.job_metrics import EpochTrace, OnEpoch, ignore
+from anabranch.metrics.job_metrics import (
+    EpochTrace,
+    OnEpoch,
+    OperatorLoad,
+    find_skew,
+    ignore,
+)
 from anabranch.metrics.latency import Latencies
 from anabranch.metrics.load import Epoch
 from anabranch.runtime.births import Births, births_of, on_this_clock
@@ -289,6 +295,43 @@ class EpochLog:
                 if over.is_set():
                     return None
                 self._news.wait(0.1)  # nobody tells when it is over
+
+
+class UnitLoads:
+    """The work and the items of each unit so far, from the reports of its tasks.
+
+    >>> loads = UnitLoads()
+    >>> loads.note([Report(0, 0, {"read": 30}, seconds=3.0), Report(0, 1, seconds=1.0)])
+    >>> loads.of(0, "read_csv", 2)
+    OperatorLoad(element='read_csv', replicas=2, items=30, work_s=4.0, skew=1.5, \
+waiting=0, full=0.0, keys=None, state_bytes=None)
+    """
+
+    def __init__(self) -> None:
+        self._work_s: dict[int, dict[int, float]] = {}  # unit -> replica -> seconds
+        self._items: Counter[int] = Counter()  # by unit that reads a source
+
+    def note(self, reports: Iterable[Report]) -> None:
+        """Add the reports of an epoch."""
+        for report in reports:
+            work = self._work_s.setdefault(report.unit, {})
+            work[report.channel] = work.get(report.channel, 0.0) + report.seconds
+            self._items[report.unit] += sum(report.read.values())
+
+    def of(
+        self, unit: int, element: str, replicas: int, state_bytes: int | None = None
+    ) -> OperatorLoad:
+        """Return the load of a unit, which is that of its operators."""
+        work = self._work_s.get(unit, {})
+        seconds = [work.get(channel, 0.0) for channel in range(replicas)]
+        return OperatorLoad(
+            element,
+            replicas,
+            self._items[unit] or None,
+            sum(tuple(work.values())),
+            find_skew(seconds),
+            state_bytes=state_bytes,
+        )
 
 
 class LevelTimes:

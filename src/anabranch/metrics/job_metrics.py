@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -129,6 +129,38 @@ class ElementCounters:
 
 
 @dataclass(frozen=True)
+class OperatorLoad:
+    """The load of an operator, measured for its element, which fused operators share.
+
+    `items` have entered the element, and its replicas have worked for `work_s` seconds
+    in all, both since the element was last rearranged. `skew` is the work of the busiest
+    replica divided by the mean. `waiting` items are in the queues before it, which are
+    `full` to that share: a full queue slows down its producers. `keys` is the number of
+    keys in its state and `state_bytes` the disk space that this takes on this host.
+    """
+
+    element: str
+    replicas: int = 1
+    items: int | None = None
+    work_s: float = 0.0
+    skew: float = 1.0
+    waiting: int = 0
+    full: float = 0.0
+    keys: int | None = None
+    state_bytes: int | None = None
+
+
+def find_skew(work: Sequence[float]) -> float:
+    """Return the largest of some loads divided by their mean; 1 if they are alike.
+
+    >>> find_skew([3.0, 1.0]), find_skew([0.0, 0.0]), find_skew([])
+    (1.5, 1.0, 1.0)
+    """
+    total = sum(work)
+    return round(max(work) * len(work) / total, 3) if total > 0 else 1.0
+
+
+@dataclass(frozen=True)
 class LatencyStep:
     """A step of the controller of a latency goal: what it saw, and the replicas."""
 
@@ -152,6 +184,7 @@ class Metrics:
     | `elapsed_s` | seconds since the start |
     | `read`, `delivered` | items by source, and by sink |
     | `failed` | items that were left out since an operator failed on them, by operator |
+    | `failures` | the last 20 of these failures, each as a line of text |
     | `items_per_s` | items read per second |
 
     On the local engine and on Spark:
@@ -164,6 +197,9 @@ class Metrics:
     | `latency_counts` | pairs of a latency in ms, from birth, and the number of its items |
     | `backlog` | items that wait, at live sources and (locally) between threads; None if no source is live |
     | `degrees` | replicas by parallel region |
+    | `load` | by operator: items, time at work, skew, queue and state (`OperatorLoad`) |
+    | `shares` | by operator, its share of the work of the program when it was last profiled; without a latency goal |
+    | `hot_keys` | by region, keys with more items than one replica's share |
     | `steps` | with a latency goal, what its controller saw at each of the last 1,000 steps |
 
     On the local engine:
@@ -182,6 +218,7 @@ class Metrics:
     | `epoch_rows`, `epoch_done` | rows of the epoch that runs, and the items of it that operators have done so far |
     | `start_s` | seconds until the first epoch could begin |
     | `cuts` | operators before which a task is divided between workers |
+    | `spark_ui` | the address of Spark's own UI, if it has one |
     | `in_columns` | by operator that can run in columns, the share of its items that did |
     | `buckets_opened`, `buckets_restored` | buckets of states that epochs have opened, and how many of them had to be restored since their host did not have them |
 
@@ -201,6 +238,7 @@ class Metrics:
     read: Mapping[str, int] = field(default_factory=dict)
     delivered: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
     items_per_s: float = 0.0
     latency: LatencySummary = field(default_factory=LatencySummary)
     latency_from_reading: LatencySummary = field(default_factory=LatencySummary)
@@ -222,6 +260,10 @@ class Metrics:
     cuts: tuple[str, ...] = ()
     buckets_opened: int = 0
     buckets_restored: int = 0
+    load: Mapping[str, OperatorLoad] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    hot_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    spark_ui: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain data, which JSON can hold."""

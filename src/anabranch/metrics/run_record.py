@@ -8,18 +8,21 @@ the lines of a run are its `Story`; so an old run is shown just like a live one.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from anabranch.metrics.job_metrics import Metrics
+from anabranch.metrics.job_metrics import EpochTrace, Metrics
+from anabranch.metrics.limit import find_limit
 
 Line: TypeAlias = Mapping[str, Any]  # what kind of line -> its data
 Sample: TypeAlias = dict[str, Any]
 
 MOST_SAMPLES = 600  # in a chart; of a long run, neighbours are put together
+MOST_EPOCHS = 120  # in the timeline, the last ones
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,9 @@ def lines_of(look: JobSnapshot, before: JobSnapshot | None = None) -> list[Line]
     """
     known = () if before is None else before.changes
     lines: list[Line] = [{"sample": _sample(look, before)}]
+    failures = look.metrics.failures
+    if failures and (before is None or failures != before.metrics.failures):
+        lines.append({"failures": list(failures)})
     for place, (now, then) in enumerate(zip_longest(look.changes, known)):
         if now is not None and now != then:
             lines.append({"change": {"place": place, **now}})
@@ -73,26 +79,102 @@ def _sample(look: JobSnapshot, before: JobSnapshot | None) -> Sample:
     backlog = backlog_of(metrics)
     if backlog is not None:
         sample["backlog"] = backlog
+    if metrics.load:
+        sample["load"] = _load(metrics, None if before is None else before.metrics)
+    if metrics.shares:
+        sample["shares"] = {
+            name: round(share, 3) for name, share in metrics.shares.items()
+        }
+    if metrics.hot_keys:
+        sample["hot_keys"] = {
+            region: list(keys) for region, keys in metrics.hot_keys.items()
+        }
+    sample |= _sample_engine(metrics)
+    return sample
+
+
+def _sample_engine(metrics: Metrics) -> Sample:
+    """Return what only one engine measures."""
+    found: Sample = {}
     match metrics.engine:
         case "local":
-            sample["degrees"] = dict(metrics.degrees)
-            sample["ports"] = list(metrics.ports)
-            sample["waiting"] = {
+            found["degrees"] = dict(metrics.degrees)
+            found["ports"] = list(metrics.ports)
+            found["waiting"] = {
                 name: sum(one.waiting) for name, one in metrics.elements.items()
             }
         case "spark":
-            sample["epochs"] = metrics.epochs
+            found["epochs"] = metrics.epochs
             if metrics.epoch_s:
-                sample["epoch_s"] = round(metrics.epoch_s[-1], 3)
-                sample["epoch_items"] = metrics.epoch_items[-1]
+                found["epoch_s"] = round(metrics.epoch_s[-1], 3)
+                found["epoch_items"] = metrics.epoch_items[-1]
             if metrics.in_columns:
-                sample["in_columns"] = dict(metrics.in_columns)
+                found["in_columns"] = dict(metrics.in_columns)
             if metrics.epoch_done:
-                sample["epoch_rows"] = metrics.epoch_rows
-                sample["epoch_done"] = dict(metrics.epoch_done)
-            sample["degrees"] = dict(metrics.degrees)
-            sample["cuts"] = list(metrics.cuts)
-    return sample
+                found["epoch_rows"] = metrics.epoch_rows
+                found["epoch_done"] = dict(metrics.epoch_done)
+            found["degrees"] = dict(metrics.degrees)
+            found["cuts"] = list(metrics.cuts)
+            if metrics.spark_ui is not None:
+                found["spark_ui"] = metrics.spark_ui
+    return found
+
+
+def _load(metrics: Metrics, before: Metrics | None) -> dict[str, Sample]:
+    """Return the load of each operator since the last look.
+
+    >>> from anabranch.metrics.job_metrics import OperatorLoad
+    >>> first = Metrics("local", "running", 1.0, load={"a": OperatorLoad("a", 2)})
+    >>> load = {"a": OperatorLoad("a", 2, items=30, work_s=1.5, skew=1.2)}
+    >>> _load(Metrics("local", "running", 2.0, load=load), first)
+    {'a': {'element': 'a', 'replicas': 2, 'skew': 1.2, 'busy': 0.75, 'items': 30, 'per_s': 30}}
+    """
+    period_s = metrics.elapsed_s - (0.0 if before is None else before.elapsed_s)
+    found: dict[str, Sample] = {}
+    for name, now in metrics.load.items():
+        then = None if before is None else before.load.get(name)
+        if then is None or then.work_s > now.work_s:  # its element is a new one
+            then = replace(now, items=0, work_s=0.0)
+        one: Sample = {
+            "element": now.element,
+            "replicas": now.replicas,
+            "skew": round(now.skew, 2),
+        }
+        if period_s > 0:
+            one["busy"] = _share(now.work_s - then.work_s, period_s * now.replicas)
+        if now.items is not None:
+            one["items"] = now.items
+            if period_s > 0:
+                one["per_s"] = round((now.items - (then.items or 0)) / period_s)
+        if now.waiting:
+            one |= {"waiting": now.waiting, "full": round(min(1.0, now.full), 3)}
+        if now.keys is not None:
+            one["keys"] = now.keys
+        if now.state_bytes is not None:
+            one["state_bytes"] = now.state_bytes
+        found[name] = one
+    return found
+
+
+def _share(part: float, whole: float) -> float:
+    return round(max(0.0, min(1.0, part / whole)), 3)
+
+
+def epoch_line(trace: EpochTrace) -> Line:
+    """Return the line of an epoch that is over.
+
+    >>> epoch_line(EpochTrace(3, 17.0, (("read", 0.5), ("run", 1.0)), 40))
+    {'epoch': {'number': 3, 'began_s': 17.0, 'items': 40, 'phases': {'read': 0.5, 'run': 1.0}}}
+    """
+    phases = {name: round(seconds, 4) for name, seconds in trace.phases}
+    return {
+        "epoch": {
+            "number": trace.number,
+            "began_s": round(trace.began_s, 3),
+            "items": trace.items,
+            "phases": phases,
+        }
+    }
 
 
 def quantile_ms(counts: Sequence[tuple[float, int]], share: float) -> float:
@@ -142,6 +224,10 @@ class Story:
     program: Mapping[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     changes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    epochs: deque[Mapping[str, Any]] = field(
+        default_factory=lambda: deque(maxlen=MOST_EPOCHS)
+    )
+    failures: Sequence[str] = ()
     status: str = "running"
     error: str | None = None
     lines: int = 0
@@ -158,6 +244,10 @@ class Story:
                     self.samples = thin(self.samples)
             case {"change": dict(change)}:
                 self.changes[change["place"]] = change
+            case {"epoch": dict(epoch)}:
+                self.epochs.append(epoch)
+            case {"failures": list(failures)}:
+                self.failures = failures
             case {"end": dict(end)}:
                 self.status, self.error = end["status"], end["error"]
 
@@ -178,7 +268,46 @@ class Story:
                 "epoch_s": points(self.samples, "epoch_s"),
             },
             "changes": [change for _, change in sorted(self.changes.items())],
+            "epochs": self._epochs_since_start(),
+            "failures": list(self.failures),
+            "limit": find_limit(self.program, self.samples, self.epochs, self.status),
+            "summary": self.summarize(),
         }
+
+    def _epochs_since_start(self) -> list[dict[str, Any]]:
+        """Return the epochs with the time at which they began in the run."""
+        started_s = self.program.get("started", 0.0)
+        return [
+            {**one, "began_s": round(max(0.0, one["began_s"] - started_s), 3)}
+            for one in self.epochs
+        ]
+
+    def summarize(self) -> dict[str, float]:
+        """Return the figures by which two runs are compared.
+
+        >>> story = Story()
+        >>> story.add({"sample": {"at_s": 2.0, "read": 50, "delivered": 40, "epochs": 3}})
+        >>> story.summarize()
+        {'seconds': 2.0, 'read': 50, 'delivered': 40, 'read_per_s': 25.0, 'epochs': 3}
+        """
+        if not self.samples:
+            return {}
+        last = self.samples[-1]
+        found = {name: last[name] for name in ("read", "delivered")}
+        seconds = last["at_s"]
+        shown = {"seconds": seconds, **found}
+        shown["read_per_s"] = round(found["read"] / seconds, 3) if seconds else 0.0
+        for name in ("p50_ms", "p99_ms"):
+            pairs = [(one[name], one["items"]) for one in self.samples if name in one]
+            if pairs:
+                shown[name] = quantile_ms(sorted(pairs), 0.5)
+        if any("backlog" in one for one in self.samples):
+            shown["backlog"] = max(one.get("backlog") or 0 for one in self.samples)
+        if "degrees" in last:
+            shown["replicas"] = sum(last["degrees"].values())
+        if "epochs" in last:
+            shown["epochs"] = last["epochs"]
+        return shown
 
 
 def points(samples: Sequence[Sample], name: str) -> list[list[Any]]:

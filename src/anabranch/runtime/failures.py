@@ -7,7 +7,7 @@ import logging
 import os
 import reprlib
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from anabranch.logs import log, logger_of
 
 _LOGGER = logger_of("runtime")
 END = "the end of the stream"
+RECENT_FAILURES = 20  # that are kept as samples
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
@@ -185,21 +186,26 @@ def function_of(on_error: OnError) -> Callable[[Failure], Any] | None:
 class FailureCounts:
     """Counts the failures of each operator on their way to `on_error`.
 
-    The first of an operator is logged as a warning, the others as information.
+    The first of an operator is logged as a warning, the others as information. The last
+    ones are kept as text, for the dashboard.
 
     >>> counts = FailureCounts(skip)
     >>> counts(Failure("ratio", Site("job.py", 3), 0, "item 1", ValueError("zero")))
     >>> counts.by_operator()
     {'ratio': 1}
+    >>> counts.recent()
+    ("operator 'ratio' (job.py:3) failed on item 1: 0: ValueError: zero",)
     """
 
     def __init__(self, on_error: OnError) -> None:
         self.on_error = on_error
         self._counts: Counter[str] = Counter()
+        self._recent: deque[Failure] = deque(maxlen=RECENT_FAILURES)
 
     def __call__(self, failure: Failure) -> None:
         first = failure.operator not in self._counts
         self._counts[failure.operator] += 1
+        self._recent.append(failure)
         level = logging.WARNING if first else logging.INFO
         if _LOGGER.isEnabledFor(level):
             text = failure.text
@@ -211,6 +217,10 @@ class FailureCounts:
     def by_operator(self) -> dict[str, int]:
         """Return how many items each operator has failed on."""
         return dict(self._counts)
+
+    def recent(self) -> tuple[str, ...]:
+        """Return the last failures as text, oldest first."""
+        return tuple(failure.text for failure in tuple(self._recent))
 
 
 def failure_of(

@@ -16,6 +16,8 @@ from anabranch.runtime.keys import key_bytes
 class Holder(Protocol):
     """Holds states of an operator in another form, such as columns."""
 
+    keys: list[Any]
+
     def put_back(self, states: dict[Any, State]) -> None:
         """Put all states where they belong; one that is there already is newer."""
 
@@ -83,6 +85,11 @@ class LentStates(dict[Any, State]):
         holder, self.holder = self.holder, None
         if holder is not None:
             holder.put_back(self)
+
+    def count_keys(self) -> int:
+        """Return the number of keys, without having them put back; any thread may ask."""
+        holder = self.holder
+        return dict.__len__(self) + (0 if holder is None else len(holder.keys))
 
     def clear(self) -> None:
         self.holder = None

@@ -175,6 +175,7 @@ class Cluster:
             master="local[2]",
             pythonExec=sys.executable,
             defaultParallelism=2,
+            uiWebUrl=None,
             broadcast=lambda value: SimpleNamespace(value=value, destroy=lambda: None),
             getConf=dict,
             addJobTag=lambda _: None,

@@ -204,9 +204,7 @@ def _one_more(
         if move is not None and move.promise > 1 + settings.least_promise
     ]
     if not moves:
-        return Stay(
-            "no threaded port and no replica that is left to try promises a gain"
-        )
+        return Stay("no further thread or replica is expected to help")
     most = max(move.promise for move in moves)
     return min(
         (move for move in moves if move.promise > most * (1 - ALIKE)),

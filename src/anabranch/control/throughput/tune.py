@@ -126,11 +126,16 @@ class Controller:
         self._rounds = 0  # since the last profile
         self._begun = False
         self._alone: tuple[Move, ...] = ()  # ports that did not help together
+        self._profile: Profile | None = None  # the last one
 
     @property
     def now_s(self) -> float:
         """How long the program has run."""
         return self._actuator.now_s
+
+    def find_shares(self) -> dict[str, float]:
+        """Return the share of the work that each operator had when last profiled."""
+        return {} if self._profile is None else self._profile.shares()
 
     def run(self) -> None:
         """Adapt the program until it ends."""
@@ -151,6 +156,7 @@ class Controller:
         if seen is None:
             return None
         before, profile = seen
+        self._profile = profile
         if not any(load.blocked >= self._settings.beta / 2 for load in profile.threads):
             return None
         arrangement = self._actuator.arrangement
@@ -159,6 +165,11 @@ class Controller:
             return None
         self._first = arrangement
         return self._attempt(move, arrangement, before)
+
+    def _look(self) -> Profile | None:
+        profile = self._actuator.profile()
+        self._profile = profile or self._profile
+        return profile
 
     def _scope(self) -> Scope:
         return Scope(
@@ -174,7 +185,7 @@ class Controller:
         if helped is not None:
             return helped
         before = self._known or self._actuator.rates()
-        profile = None if before is None else self._actuator.profile()
+        profile = None if before is None else self._look()
         if before is None or profile is None:
             return False
         self._known = before
@@ -269,7 +280,7 @@ class Controller:
         if why is None:
             self._rounds += 1
             if self._rounds >= self._settings.rounds or self._shifted:
-                profile = self._actuator.profile()
+                profile = self._look()
                 if profile is None:
                     return False
                 self._rounds = 0

@@ -7,6 +7,7 @@ to others, at a switch.
 
 from __future__ import annotations
 
+import reprlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -67,6 +68,14 @@ class KeyWatch:
     def stop(self) -> None:
         """Watch no more."""
         self._over.set()
+
+    def find_hot_keys(self) -> dict[str, tuple[str, ...]]:
+        """Return the keys, by region, that were found to be too much for a replica."""
+        named = sorted(self._named, key=repr)
+        return {
+            region: tuple(reprlib.repr(key) for where, key in named if where == region)
+            for region in {where for where, _ in named}
+        }
 
     def _watch(self) -> None:
         wait_s = min(FIRST_LOOK_S, LOOK_S)

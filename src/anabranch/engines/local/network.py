@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from anabranch.engines.local.layout import Configuration, ElementLayout, LocalLayout
 from anabranch.graph.graph import Edge, Graph, Op, depth_first
 from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.metrics.job_metrics import ElementCounters
+from anabranch.metrics.job_metrics import ElementCounters, OperatorLoad, find_skew
 from anabranch.operators.custom import Scan
 from anabranch.operators.sinks import ToList
 from anabranch.operators.stateless import Map
@@ -48,7 +48,7 @@ from anabranch.runtime.split import (
     StraightOutlet,
     even_table,
 )
-from anabranch.runtime.state import States
+from anabranch.runtime.state import LentStates, States
 from anabranch.runtime.verify.verifier import Verifier
 
 
@@ -545,3 +545,27 @@ class Network:
             )
             for name, replicas in self.replicas.items()
         }
+
+    def measure_loads(self) -> dict[str, OperatorLoad]:
+        """Return the load of each operator, which is that of its element."""
+        found: dict[str, OperatorLoad] = {}
+        for name, counters in self.counters().items():
+            replicas = self.replicas[name]
+            load = OperatorLoad(
+                name,
+                len(replicas),
+                sum(counters.received),
+                sum(replica.busy_s for replica in replicas),
+                find_skew([replica.busy_s for replica in replicas]),
+                sum(counters.waiting),
+                sum(counters.waiting) / max(1, sum(counters.limit)),
+            )
+            for operator in self.layout.elements[name].operators:
+                states = [
+                    one.states[operator] for one in replicas if operator in one.states
+                ]
+                keys = [
+                    one.count_keys() for one in states if isinstance(one, LentStates)
+                ]
+                found[operator] = replace(load, keys=sum(keys) if keys else None)
+        return found

@@ -282,6 +282,8 @@ class LocalRun(RunningThread):
             degrees=dict(self.configuration.degrees),
             backlog=self.flow.count_backlog(),
             in_columns=self.flow.share_in_columns(),
+            load=self.flow.network.measure_loads(),
+            hot_keys=self._balance.find_hot_keys(),
         )
 
 

@@ -56,15 +56,16 @@ from anabranch.epochs.layout import lay_out, why_not_cut
 from anabranch.epochs.log import (
     Arrivals,
     EpochLog,
+    UnitLoads,
     births_in,
     tasks_of,
 )
 from anabranch.epochs.outputs import Deliveries, SparkOutputs
-from anabranch.epochs.state.restore import local_directory
+from anabranch.epochs.state.restore import local_directory, measure_directory
 from anabranch.epochs.task import Report, Spec
 from anabranch.errors import AnabranchError, RefutedError
 from anabranch.graph.graph import Graph
-from anabranch.metrics.job_metrics import Metrics
+from anabranch.metrics.job_metrics import Metrics, OperatorLoad
 from anabranch.metrics.latency import count_by_ms, recent_summary, summary
 from anabranch.operators.clock import has_idle
 from anabranch.operators.lifted import Lifted, restore
@@ -87,6 +88,7 @@ PLACES: Places = {
     Deliveries.deliver.__code__: lambda frame: frame.f_locals["op"].name,
     Taking._take_from.__code__: lambda frame: frame.f_locals["name"],  # noqa: SLF001
 }
+STATE_S = 5.0  # between two measurements of the size of states
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,10 @@ class SparkRun(RunningThread):
         self._limit = ResultLimit(math.inf)  # known once there is a session
         self._is_limited = False
         self._epoch_log = EpochLog(options.on_epoch)
+        self._loads = UnitLoads()
+        self._spark_ui: str | None = None  # its address
+        self._state_directory: Path | None = None  # of this host
+        self._state_sizes: dict[str, tuple[float, int | None]] = {}  # when; bytes
         self._epoch_rows = 0  # of the one that runs
         self._pace_s = PACE_S
         self._overlaps = True  # epochs may begin before those before are over
@@ -256,6 +262,8 @@ class SparkRun(RunningThread):
         check_python(spark)
         checkpoint = self._checkpoint
         spec = self._make_spec(scratch)
+        self._spark_ui = spark.sparkContext.uiWebUrl
+        self._state_directory = spec.states
         self._cores = spark.sparkContext.defaultParallelism
         self._limit = ResultLimit(find_result_limit(spark))
         degree = self._options.degree or self._cores
@@ -445,6 +453,7 @@ class SparkRun(RunningThread):
         self._note_columns(epochs.reports)
         self._buckets_opened += sum(report.opened for report in epochs.reports)
         self._buckets_restored += sum(report.restored for report in epochs.reports)
+        self._loads.note(epochs.reports)
         tasks = tasks_of(self._layout, epochs.reports)
         self._arrivals.note_delivery(tasks, births_in(epochs.reports))
         self._note_results(rows, epochs.result_bytes)
@@ -592,7 +601,34 @@ class SparkRun(RunningThread):
             in_columns=self._share_in_columns(),
             buckets_opened=self._buckets_opened,
             buckets_restored=self._buckets_restored,
+            load=self._measure_loads(),
+            hot_keys={} if self._epochs is None else self._epochs.find_hot_keys(),
+            spark_ui=self._spark_ui,
         )
+
+    def _measure_loads(self) -> dict[str, OperatorLoad]:
+        """Return the load of each operator, which is that of its unit."""
+        found: dict[str, OperatorLoad] = {}
+        for unit in self._layout.units:
+            operators = (*unit.operators, *unit.writes)
+            if not operators:
+                continue
+            replicas = self._channels.get(operators[0], 1)
+            held = self._measure_state(unit.name)
+            load = self._loads.of(unit.number, operators[0], replicas, held)
+            found |= dict.fromkeys(operators, load)
+        return found
+
+    def _measure_state(self, unit: str) -> int | None:
+        """Return the size of the states of a unit on this host, some seconds old."""
+        if self._state_directory is None:
+            return None
+        now_s = time.monotonic()
+        known = self._state_sizes.get(unit)
+        if known is None or now_s - known[0] > STATE_S:
+            size = measure_directory(self._state_directory / unit)
+            known = self._state_sizes[unit] = now_s, size
+        return known[1]
 
     def _note_columns(self, reports: Iterable[Report]) -> None:
         """Count the items that operators ran in columns, and those they could have."""

@@ -161,6 +161,10 @@ class Epochs:
         units = self._layout.unit_of
         return {name: channels[unit.number] for name, unit in units.items()}
 
+    def find_hot_keys(self) -> dict[str, tuple[str, ...]]:
+        """Return the keys, by region, that are too much for a replica."""
+        return self._key_tables.find_hot_keys()
+
     @property
     def finishing(self) -> bool:
         """Whether operators have said their last words; no rows may follow them."""

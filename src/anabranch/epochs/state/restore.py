@@ -8,6 +8,7 @@ from what there is of that: from the checkpoint too or, without one, from this h
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,19 @@ from anabranch.private import private_directory
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _LAYOUT = 4  # of the databases; another one is as good as none
 _TRIES = 3  # each but the last can only fail while another attempt restores
+
+
+def measure_directory(directory: Path) -> int | None:
+    """Return the disk space of the files in a directory; None if there are none.
+
+    >>> measure_directory(Path("/no/such/directory")) is None
+    True
+    """
+    blocks = []
+    for path in directory.rglob("*"):
+        with contextlib.suppress(OSError):  # it may have been removed in the meantime
+            blocks.append(path.stat().st_blocks)
+    return sum(blocks) * 512 if blocks else None
 
 
 def local_directory(identity: str) -> Path:

@@ -1,0 +1,170 @@
+"""What limits a run, in words: its input, one operator, the cores, or the commits.
+
+The answer rests on the record alone, so an old run is judged like one that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Sample: TypeAlias = Mapping[str, Any]
+
+LATELY = 5  # samples that tell how it is now
+BUSY = 0.8  # of the time: more is the whole of it, less the noise of the machine
+IDLE = 0.5  # of the time: an element that works less than that waits for items
+OVERHEAD = 0.4  # of an epoch's time: from then on a phase is what limits
+
+
+def find_limit(
+    program: Mapping[str, Any],
+    samples: Sequence[Sample],
+    epochs: Iterable[Mapping[str, Any]],
+    status: str = "running",
+) -> dict[str, str] | None:
+    """Return what limits a run and why; None before anything is known.
+
+    Of a run that has ended it is what limited all of it.
+
+    >>> load = {"score": {"element": "score", "replicas": 1, "busy": 0.97, "skew": 1.0}}
+    >>> samples = [{"at_s": 9.0, "read": 500, "delivered": 9, "load": load}]
+    >>> find_limit({"on": "local"}, samples, [])["what"]
+    'score is the bottleneck'
+    """
+    if not samples or status == "failed":
+        return None
+    if not samples[-1]["read"]:
+        return _describe_start(program, samples[-1], status)
+    seen, finished = [one for one in samples if one["read"]], list(epochs)
+    if status == "running":
+        seen, finished = seen[-LATELY:], finished[-LATELY:]
+    phase = _find_costly_phase(finished)
+    if phase is not None:
+        return phase
+    busy = _mean_busy(seen)
+    element = max(busy, key=lambda name: busy[name], default=None)
+    if element is None:
+        return None
+    if busy[element] < IDLE and seen[-1].get("backlog") == 0:
+        what = "The input" if status != "running" else "Waiting for input"
+        why = (
+            f"the busiest operator, {element}, works {busy[element]:.0%} of the time, "
+            f"and no items wait"
+        )
+        return {"what": what, "why": why}
+    return _describe_element(program, seen[-1], element, busy[element])
+
+
+def _describe_start(
+    program: Mapping[str, Any], sample: Sample, status: str
+) -> dict[str, str] | None:
+    if status != "running":
+        return None
+    if program.get("on") == "spark" and not sample.get("epochs"):
+        return {
+            "what": "Starting",
+            "why": "Spark and its workers start, and the first epoch has not ended yet",
+        }
+    return {"what": "The input", "why": "the sources have given no items yet"}
+
+
+def _find_costly_phase(epochs: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
+    """Return the phase around the work of epochs that takes much of their time."""
+    totals: dict[str, float] = {}
+    for epoch in epochs:
+        for name, seconds in epoch["phases"].items():
+            totals[name] = totals.get(name, 0.0) + seconds
+    whole = sum(totals.values())
+    words = {
+        "read": ("Finding the input", "reads positions and lists files in the driver"),
+        "commit": ("Committing", "writes states and outputs durably"),
+    }
+    for name, (what, how) in words.items():
+        if whole and totals.get(name, 0.0) > OVERHEAD * whole:
+            share = totals[name] / whole
+            why = f"{share:.0%} of the time of an epoch {how}; larger epochs cost less"
+            return {"what": what, "why": why}
+    return None
+
+
+def _mean_busy(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return the share of the time that each element worked, over some samples."""
+    found: dict[str, list[float]] = {}
+    for sample in samples:
+        for load in sample.get("load", {}).values():
+            if "busy" in load:
+                found.setdefault(load["element"], []).append(load["busy"])
+    return {name: sum(shares) / len(shares) for name, shares in found.items()}
+
+
+def _describe_element(
+    program: Mapping[str, Any], sample: Sample, element: str, busy: float
+) -> dict[str, str]:
+    """Say which element limits, and why it is not faster."""
+    load = {
+        name: one for name, one in sample["load"].items() if one["element"] == element
+    }
+    one = next(iter(load.values()))
+    shares = {name: sample.get("shares", {}).get(name, 0.0) for name in load}
+    most, whole = max(shares, key=lambda name: shares[name]), sum(shares.values())
+    if len(load) > 1 and whole and shares[most] > IDLE * whole:
+        return _describe_fused(program, most, shares[most] / whole, busy)
+    names = _join(list(load))
+    replicas = one["replicas"]
+    who = f"its {replicas} replicas work" if replicas > 1 else "it works"
+    reasons = [f"{who} {busy:.0%} of the time"]
+    if one.get("waiting"):
+        reasons.append(f"{one['waiting']:,} items wait before it")
+    if one["skew"] > 1.5:  # noqa: PLR2004
+        reasons.append(f"its busiest replica has {one['skew']:.1f} times the mean work")
+    sequential = _find_sequential(program)
+    for name in load:
+        if replicas == 1 and name in sequential:
+            reasons.append(f"{name} runs on one thread because it {sequential[name]}")
+            break
+    cores = program.get("cores")
+    if replicas > 1 and cores and replicas >= cores and busy > BUSY:
+        return {
+            "what": "The cores of this machine",
+            "why": f"{names}: {'; '.join(reasons)}; there are {cores} cores",
+        }
+    verb = "are" if len(load) > 1 else "is"
+    return {"what": f"{names} {verb} the bottleneck", "why": "; ".join(reasons)}
+
+
+def _find_sequential(program: Mapping[str, Any]) -> dict[str, str]:
+    """Return why operators are sequential, by operator."""
+    found = program.get("sequential", ())
+    return {entry["operator"]: entry["why"] for entry in found}
+
+
+def _describe_fused(
+    program: Mapping[str, Any], operator: str, share: float, busy: float
+) -> dict[str, str]:
+    """Say which of the operators of an element takes most of its time.
+
+    >>> program = {"sequential": [{"operator": "best", "why": "assigns a global"}]}
+    >>> _describe_fused(program, "best", 0.9, 0.97)["why"]
+    'it takes 90% of the time of its thread, which works 97% of the time; it runs on one \
+thread because it assigns a global'
+    """
+    why = (
+        f"it takes {share:.0%} of the time of its thread, which works {busy:.0%} of "
+        f"the time"
+    )
+    reason = _find_sequential(program).get(operator)
+    if reason is not None:
+        why += f"; it runs on one thread because it {reason}"
+    return {"what": f"{operator} is the bottleneck", "why": why}
+
+
+def _join(names: Sequence[str]) -> str:
+    """Return some names as a phrase, the first few of many.
+
+    >>> _join(["a", "b", "c"]), _join(list("abcdef"))
+    ('a, b and c', 'a, b, c and 3 more')
+    """
+    most = 4
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
