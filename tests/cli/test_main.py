@@ -214,6 +214,12 @@ def test_a_folder_is_run_like_a_script(capfd):
     assert "--trades" in capfd.readouterr().out
 
 
+def test_help_of_a_benchmark_measures_nothing(capsys):
+    assert 0 == main(["bench", "local/scaling", "--help"])
+
+    assert "usage: anabranch bench local/scaling" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["compile/time", "compile_time"])
 def test_a_benchmark_is_run_with_its_arguments_from_any_folder(
     name, capfd, tmp_path, monkeypatch

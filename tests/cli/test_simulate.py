@@ -19,6 +19,7 @@ def busy(n):
 
 stream = ab.generate(itertools.count, int, name="read").map(busy, name="first")
 program = stream.map(busy, name="second").write_csv("out")
+empty = ab.from_iterable([], name="read").map(busy).write_csv("out")
 short = ab.from_iterable([1], name="read").map(busy).write_csv("out")
 """
 
@@ -43,12 +44,21 @@ def test_each_number_of_cores_has_its_outcome_and_nothing_is_written(folder, cap
     assert not (folder / "out").exists()
 
 
-def test_a_program_that_is_over_at_once_cannot_be_measured(folder, capsys):
-    assert 1 == main(["simulate", "busy.py:short"])
+def test_a_short_input_is_repeated_until_it_is_measured(folder, capsys):
+    """
+    As the program of `anabranch new`, which reads all its trades in a moment.
+    """
+    assert 0 == main(["simulate", "busy.py:short", "--cores", "2", "--seconds", "1"])
 
-    assert "it ended before; give it more to read" in " ".join(
-        capsys.readouterr().err.split()
-    )
+    told = capsys.readouterr()
+    assert "repeated from memory" in told.err
+    assert "what limits it with 2 cores" in told.out
+
+
+def test_a_program_without_input_cannot_be_measured(folder, capsys):
+    assert 1 == main(["simulate", "busy.py:empty", "--seconds", "1"])
+
+    assert "its sources gave no items" in " ".join(capsys.readouterr().err.split())
 
 
 def test_python_code_gains_by_processes_and_not_by_threads(folder, capsys, monkeypatch):

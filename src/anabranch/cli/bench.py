@@ -52,6 +52,12 @@ def first_line(path: Path) -> str:
     return doc.partition("\n")[0]
 
 
+def describe(name: str, script: Path) -> str:
+    """Return the help of a benchmark that reads no options: it would begin to measure."""
+    doc = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
+    return f"usage: anabranch bench {name} [ARGUMENT...]\n\n{doc}"
+
+
 ALL = "harness/results"  # runs all the others; called `all`
 
 
@@ -91,6 +97,11 @@ def bench(arguments: argparse.Namespace) -> int:
         )
         msg = f"there is no benchmark {arguments.name!r}; {meant}"
         raise CommandError(msg)
+    script = scripts[by_flat_name[wanted]]
+    asks = not {"-h", "--help"}.isdisjoint(arguments.rest)
+    if asks and "argparse" not in script.read_text(encoding="utf-8"):
+        print(describe(by_flat_name[wanted], script))  # noqa: T201 - the result
+        return 0
     return subprocess.run(
         [*command_of(by_flat_name[wanted]), *arguments.rest],
         env=variables_of(arguments.folder),

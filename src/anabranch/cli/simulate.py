@@ -9,13 +9,14 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-from anabranch.cli.console import CommandError, add_target, at_least
+from anabranch.cli.console import CommandError, add_target, at_least, words
 from anabranch.cli.programs import load_sinks
 from anabranch.compiler.compile import Compilation, compile_graph
-from anabranch.compiler.options import LOCAL
+from anabranch.compiler.options import LOCAL, SEQUENTIAL
 from anabranch.control.simulate.programs import (
     ElementDivision,
     SimulatedEpochs,
@@ -35,16 +36,22 @@ from anabranch.control.throughput.pipelining import choose_ports
 from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine, LocalRun
+from anabranch.engines.sequential import SequentialEngine
 from anabranch.epochs.layout import lay_out, why_not_cut
-from anabranch.graph.graph import Graph
-from anabranch.graph.kind import SinkKind
+from anabranch.graph.graph import Graph, Op, Output
+from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.job import compile_sinks, graph_of
 from anabranch.language.drafts import Result
 from anabranch.metrics.load import ThreadSamples, profile_of
 from anabranch.operators.sinks import ForEach
+from anabranch.operators.sources import Generate
 from anabranch.plan.plan import Arrangement
 
 LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
+REPEATED = (
+    "the input is read in a moment, so it was repeated from memory: what reading it costs "
+    "is not counted"
+)
 TWO = 2
 SURE = 0.15  # of the time lost by two threads: beyond it, more than two are a guess
 AT_MOST = (
@@ -111,8 +118,18 @@ def simulate(arguments: argparse.Namespace) -> int:
     """Print a line for each number of cores."""
     sinks = load_sinks(arguments.target)
     graph = without_outputs(graph_of(sinks))
-    compilation = compile_graph(graph, LOCAL)
-    costs, regions = measure(compilation, arguments.seconds)
+    measured = measure(compile_graph(graph, LOCAL), arguments.seconds)
+    if measured is None:
+        repeated = compile_graph(repeat_inputs(graph), LOCAL)
+        measured = measure(repeated, arguments.seconds)
+        words().print(REPEATED, markup=False)
+    if measured is None:
+        msg = (
+            "the program must read something to be measured; its sources gave no items "
+            "or an operator took none; check its input"
+        )
+        raise CommandError(msg)
+    costs, regions = measured
     elements = elements_on_spark(sinks) if arguments.processes else None
     powers = itertools.takewhile(
         lambda n: n < arguments.cores, (2**n for n in itertools.count())
@@ -141,10 +158,37 @@ def without_outputs(graph: Graph) -> Graph:
     )
 
 
+def repeat_inputs(graph: Graph) -> Graph:
+    """Return the program with its inputs in memory, again and again.
+
+    Only for a program that has read them to their end.
+    """
+    return Graph(
+        tuple(
+            replace(op, kind=Generate(partial(itertools.cycle, read_all(op))))
+            if isinstance(op.kind, SourceKind)
+            else op
+            for op in graph
+        )
+    )
+
+
+def read_all(source: Op) -> list[Any]:
+    """Return all items of a source."""
+    items: list[Any] = []
+    sink = Op("items", ForEach(items.append), (Output(source.name),))
+    compilation = compile_graph(Graph((source, sink)), SEQUENTIAL)
+    SequentialEngine().start(compilation.graph, compilation.plan, Options()).wait()
+    return items
+
+
 def measure(
     compilation: Compilation, seconds: float
-) -> tuple[ItemCosts, dict[str, tuple[str, ...]]]:
-    """Measure the cost of items, and list the regions that may have replicas."""
+) -> tuple[ItemCosts, dict[str, tuple[str, ...]]] | None:
+    """Measure the cost of items, and list the regions that may have replicas.
+
+    None for a program that ends before it was seen.
+    """
     run = LocalEngine(Configuration()).start(
         compilation.graph, compilation.plan, Options()
     )
@@ -165,11 +209,7 @@ def measure(
     run.stop()
     run.wait()  # an error of the program is raised here
     if not items:
-        msg = (
-            f"the program must run for longer than {LOOK_S} s to be measured; it ended "
-            "before; give it more to read"
-        )
-        raise CommandError(msg)
+        return None
     return costs, dict(actuator.regions)
 
 
