@@ -13,7 +13,9 @@ from anabranch.language.drafts import build_graph
 from anabranch.python.analyze import analyze
 from tests.python.test_snippets import COMMON, module_of
 
-HEADER = f"{COMMON}\nfrom anabranch import Operator\n"
+HEADER = (
+    f"{COMMON}\nimport dataclasses, types, typing\nfrom anabranch import Operator\n"
+)
 
 
 def programs(name):

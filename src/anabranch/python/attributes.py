@@ -30,6 +30,7 @@ from anabranch.python.objects import (
     CALLABLES,
     CONTAINERS,
     MISSING,
+    NAMESPACES,
     class_attribute,
     comes_before_fields,
     field_names,
@@ -301,6 +302,8 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
             return _read_of_value(run, root, name, here)
         case Existing():
             return _read_of_existing(run, root, name, here)
+        case Plain(kind) if kind is type(None):
+            return NOTHING  # an AttributeError
         case Plain():
             known = name in _METHODS or name in TEXT_METHODS
             return PLAIN.union([Method(root, name)] if known else [])
@@ -361,7 +364,7 @@ def read_variables(run: AbstractInterpreter, value: Value, here: Here) -> Value:
     found: set[Root] = set()
     for root in value:
         match root:
-            case Fresh(site, kind) if is_users_class(kind):
+            case Fresh(site, kind) if is_users_class(kind) or kind in NAMESPACES:
                 run.heap.put(site, ELEMENTS, run.heap.inside(site))
                 found.add(Fresh(site, dict))  # the same object, seen as a table
             case InputPart():

@@ -73,6 +73,7 @@ IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
     "construct": ("__new__", "__init__", "__post_init__"),
     "end": ("__del__",),
     "call": ("__call__",),
+    "time zone": ("utcoffset", "dst", "tzname", "fromutc"),
     # What engines run on keys, times, columns and items.
     "key": _HASH,
     "merge": (*ORDER, "__bool__"),

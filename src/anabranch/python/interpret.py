@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import datetime as dt
 import enum
 import functools
 import types
@@ -67,6 +68,7 @@ from anabranch.python.values import (
     Frame,
     Fresh,
     Here,
+    InputPart,
     Lost,
     Method,
     Plain,
@@ -96,7 +98,9 @@ def _construct(
         raw = class_attribute(cls, name)
         function = getattr(raw, "__func__", raw)
         if isinstance(function, types.FunctionType):
-            given = Arguments() if name == "__post_init__" else args
+            given = (
+                _init_only(run, made, args, here) if name == "__post_init__" else args
+            )
             if name == "__new__":
                 root |= _run_new(run, function, made, given, here)
             else:
@@ -111,6 +115,21 @@ def _construct(
         )
     run_special(run, made, IMPLICIT["end"], here, Arguments())
     return root
+
+
+def _init_only(
+    run: AbstractInterpreter, made: Fresh, args: Arguments, here: Here
+) -> Arguments:
+    """Return what `__post_init__` gets: arguments and defaults that are no fields."""
+    cls = made.type
+    names = [*getattr(cls, "__dataclass_fields__", ())]
+    fields = {each.name for each in dataclasses.fields(cls)} if names else set()
+    if fields.issuperset(names):
+        return Arguments()
+    text = f"a default of {cls.__name__}"
+    defaults = (vars(cls)[name] for name in names if name in vars(cls))
+    held = [read_existing(run, each, text, here) for each in defaults]
+    return Arguments(rest=join([PLAIN, args.all(), *held]))
 
 
 def _find_member(
@@ -486,7 +505,11 @@ def follow_call(
     run = CallFollower(universe)
     here = outermost(callee)
     value = read_existing(run, callee, _name(callee), here)
-    return run, run.call(value, args, here)
+    result = run.call(value, args, here)
+    for cls in universe.subclasses_of(dt.tzinfo):  # any datetime may have one
+        zone: Root = InputPart(cls)
+        run_special(run, zone, IMPLICIT["time zone"], here, Arguments([PLAIN]))
+    return run, result
 
 
 def outermost(callee: Any) -> Here:

@@ -28,11 +28,13 @@ import json
 import logging
 import random
 import re
+import struct
 import sys
+import time
 import types
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -80,7 +82,7 @@ _EXCEPTIONS = _words("""statistics.NormalDist.samples posixpath.abspath posixpat
     ntpath.expanduser ntpath.expandvars genericpath.exists genericpath.getatime
     genericpath.getctime genericpath.getmtime genericpath.getsize genericpath.isdir
     genericpath.isfile genericpath.samefile genericpath.sameopenfile binascii.Incomplete
-    struct.pack_into zlib.compressobj zlib.decompressobj ntpath.exists ntpath.isdir
+    zlib.compressobj zlib.decompressobj ntpath.exists ntpath.isdir
     ntpath.isfile ntpath.lexists ntpath.ismount base64.encode base64.decode base64.main
     base64.test""")
 _FUNCTIONS: Mapping[str, str] = {
@@ -152,9 +154,19 @@ _FUNCTIONS: Mapping[str, str] = {
         setdiff1d shape sign sin sinc size sort sqrt square squeeze stack std subtract sum
         swapaxes take tan tanh tensordot tile trace transpose trapezoid tri tril triu trunc
         uint16 uint32 uint64 uint8 union1d unique unravel_index unwrap vander var vdot
-        vsplit vstack where zeros zeros_like""",
-    "numpy.linalg": "cholesky det eig eigh inv lstsq norm pinv qr solve svd eigvals",
-    "numpy.fft": "fft fftfreq fftshift ifft ifftshift irfft rfft rfftfreq fft2 ifft2",
+        vsplit vstack where zeros zeros_like argpartition bartlett base_repr binary_repr
+        blackman broadcast_arrays broadcast_shapes busday_count busday_offset can_cast choose
+        complex128 complex64 datetime64 datetime_as_string extract fix geomspace hamming
+        hanning histogram_bin_edges histogramdd i0 imag indices is_busday iscomplex
+        iscomplexobj isneginf isposinf isreal isrealobj isscalar issubdtype ix_ kaiser
+        nan_to_num nanargmax nanargmin nancumprod nancumsum nanprod packbits partition poly
+        polyadd polyder polyint polymul polysub promote_types real result_type roots row_stack
+        setxor1d str_ take_along_axis timedelta64 tril_indices trim_zeros triu_indices
+        unpackbits""",
+    "numpy.linalg": """cholesky det eig eigh inv lstsq norm pinv qr solve svd eigvals cond
+        eigvalsh matrix_power matrix_rank multi_dot slogdet tensorinv tensorsolve""",
+    "numpy.fft": """fft fftfreq fftshift ifft ifftshift irfft rfft rfftfreq fft2 ifft2 fftn
+        ifftn rfftn irfftn rfft2 irfft2 hfft ihfft""",
 }
 # First argument is changed, so they are as good as the list that they are given.
 _CHANGES_FIRST: Mapping[str, str] = {
@@ -173,7 +185,7 @@ _VIEWS = _words(
     """asarray ascontiguousarray atleast_1d atleast_2d atleast_3d reshape ravel squeeze
     transpose swapaxes moveaxis broadcast_to diagonal array_split hsplit vsplit split
     expand_dims flip fliplr flipud rot90 frombuffer diag ndarray take einsum diff histogram
-    histogram2d float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
+    histogram2d real imag broadcast_arrays trim_zeros ix_ nan_to_num float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
     bool_"""
 )
 # Modules that C code reports as its own, with the public name.
@@ -312,7 +324,34 @@ def is_pure(function: Any) -> bool:
     if f"{module}.{name}" in _EXCEPTIONS:
         return False
     listed = module in _PURE_MODULES or name in _names(module, changing=False)
+    listed = listed or (module == "numpy" and isinstance(function, np.ufunc))
     return listed and _is_really(function, module, name)
+
+
+# The position of the time that they are given; without it they read the clock.
+_OF_A_TIME: Final[Mapping[Any, int]] = {
+    **dict.fromkeys((time.gmtime, time.localtime, time.ctime, time.asctime), 0),
+    time.mktime: 0,
+    time.strftime: 1,
+}
+
+
+def is_of_given_time(function: Any, args: Arguments) -> bool:
+    """Tell whether a function of `time` is given a time, and so reads no clock.
+
+    >>> is_of_given_time(time.gmtime, Arguments([frozenset([Plain(int)])]))
+    True
+    >>> is_of_given_time(time.gmtime, Arguments())
+    False
+    """
+    if not isinstance(function, BuiltinFunctionType) or function not in _OF_A_TIME:
+        return False
+    given = args.positional[_OF_A_TIME[function] :][:1]
+    return bool(given) and all(
+        isinstance(root, Fresh)
+        or (isinstance(root, Plain) and root.type in (int, float))
+        for root in given[0]
+    )
 
 
 def changes_first_argument(function: Any) -> bool:
@@ -521,18 +560,22 @@ _METHODS: Final = {
 
 
 def arguments_written_by(function: Any, args: Arguments) -> Value:
-    """Return the arguments that a function of NumPy's may write its result into.
+    """Return the arguments that a function may write its result into.
 
     >>> given = [frozenset([Plain(kind)]) for kind in (int, float, str)]
     >>> arguments_written_by(np.dot, Arguments(given)) == given[2]
     True
     """
     found = args.keywords.get("out", NOTHING)
+    if function is struct.pack_into:
+        return join(args.positional[1:2]) | args.rest
     if isinstance(function, np.ufunc):
         return found | join(args.positional[function.nin :])
     if not module_of(function).startswith("numpy"):
         return found
     names = _parameters(function)
+    if function is np.nan_to_num and (args.keywords or len(args.positional) > 1):
+        found |= join(args.positional[:1])  # copy=False
     for index, value in enumerate(args.positional):
         if index < len(names) and names[index] == "out":
             found |= value

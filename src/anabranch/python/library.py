@@ -17,10 +17,13 @@ import operator
 import pickle
 import pprint
 import re
+import sys
+import time
 import tomllib
 import types
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
+from inspect import get_annotations
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +38,7 @@ from anabranch.python.attributes import (
     read_variables,
 )
 from anabranch.python.classes import class_of, classes_of
-from anabranch.python.implicit import IMPLICIT, IN_PLACE
+from anabranch.python.implicit import IMPLICIT, IN_PLACE, READ_HOOKS
 from anabranch.python.known import (
     CONTEXTS,
     ELEMENT,
@@ -51,6 +54,7 @@ from anabranch.python.known import (
     implementations,
     is_function_of_pandas,
     is_logging,
+    is_of_given_time,
     is_pure,
     is_reflective,
     leaves_memory_unset,
@@ -74,6 +78,7 @@ from anabranch.python.methods import (
 from anabranch.python.objects import (
     CALLABLES,
     CONTAINERS,
+    MISSING,
     class_attribute,
     field_names,
     function_in,
@@ -86,6 +91,7 @@ from anabranch.python.objects import (
 )
 from anabranch.python.reach import (
     escape,
+    find_candidates,
     find_operands,
     find_reachable,
     list_elements,
@@ -112,6 +118,7 @@ from anabranch.python.values import (
     AbstractInterpreter,
     Arguments,
     BoundMethod,
+    Closure,
     Existing,
     Frame,
     Fresh,
@@ -135,12 +142,15 @@ _PLAIN_RESULTS: dict[int, type | None] = {
     **{id(each): bytes for each in (hashlib.pbkdf2_hmac, hashlib.scrypt)},
     id(re.compile): re.Pattern,
     id(ET.tostring): None,
+    **{id(each): str for each in (time.strftime, time.ctime, time.asctime)},
+    id(time.mktime): float,
 }
 _KINDS: dict[int, type] = {
     **{id(each): list for each in (heapq.nlargest, heapq.nsmallest)},
     **{id(each): list for each in (sorted, re.findall, re.split, re.finditer)},
     id(iter): type(iter([])),
     id(decimal.localcontext): type(decimal.localcontext()),
+    **{id(each): time.struct_time for each in (time.gmtime, time.localtime)},
     **{id(each): re.Match for each in (re.match, re.search, re.fullmatch)},
     **{
         id(getattr(hashlib, name)): type(hashlib.sha256())
@@ -193,10 +203,10 @@ def find_result(  # noqa: PLR0911 - one return for each kind of result
         return frozenset([Plain(obj)])
     if obj is min or obj is max:
         return _choose_extreme(run, args, here)
-    if (obj is json.loads and not args.keywords) or any(
+    if (obj is json.loads and "cls" not in args.keywords) or any(
         obj is each for each in _DOCUMENTS
     ):
-        return _make_document(run, here)
+        return _make_document(run, made, here)
     if obj is copy.deepcopy:
         return _copy_deeply(run, args, here)
     if obj is copy.copy and (made_here := _copy_shallowly(run, args, here)):
@@ -244,9 +254,7 @@ def _make_object(
     if id(obj) in _NEVER_KEEPS or module_of(obj).startswith(("itertools", "numpy")):
         given = frozenset(root for root in given if not is_callable(root))
     unknown = LibraryObject if _is_library_object(run, given) else None
-    kind = _KINDS.get(id(obj), unknown)
-    kind = obj if isinstance(obj, type) else np.ndarray if is_numpy else kind
-    fresh = make_fresh(run, here, kind)
+    fresh = make_fresh(run, here, _find_kind(obj, unknown))
     if id(obj) in _SEQUENCES:
         held = join(list_elements(run, v, here) for v in args.positional)
         held |= args.rest | list_elements(run, args.rest, here)
@@ -273,6 +281,17 @@ def _make_object(
     if module_of(obj) in _FRESH_MODULES:
         return frozenset([fresh])
     return frozenset([fresh]) | held
+
+
+def _find_kind(obj: Any, unknown: type | None) -> type | None:
+    """Return the class of what a function gives; `unknown` where it is not listed."""
+    if isinstance(obj, type):
+        return obj
+    if module_of(obj).startswith("numpy"):
+        return np.ndarray
+    if is_function_of_pandas(obj):  # whatever it is, its methods are known
+        return sys.modules["pandas"].DataFrame  # type: ignore[no-any-return]
+    return _KINDS.get(id(obj), unknown)
 
 
 def _make_pairs(
@@ -335,12 +354,15 @@ def _copy_deeply(run: AbstractInterpreter, args: Arguments, here: Here) -> Value
     return made | kept
 
 
-def _make_document(run: AbstractInterpreter, here: Here) -> Value:
-    """Return a parsed JSON text: lists and dictionaries, all the way down."""
+def _make_document(run: AbstractInterpreter, hooked: Value, here: Here) -> Value:
+    """Return a parsed JSON text: lists and dictionaries, all the way down.
+
+    What hooks have made of its parts, `hooked`, may be anywhere in it.
+    """
     made = frozenset([make_at(run, (here.step, kind), kind) for kind in (dict, list)])
     for root in made:
-        run.heap.put(root.site, ELEMENTS, made | PLAIN)
-    return made | PLAIN
+        run.heap.put(root.site, ELEMENTS, made | hooked | PLAIN)
+    return made | hooked | PLAIN
 
 
 def _copies_itself(cls: type) -> bool:
@@ -428,7 +450,7 @@ def call_library(  # noqa: C901, PLR0911 - one return for each kind
         return MADE
     if changes_first_argument(obj) and args.positional:
         return _call_changing(run, args, here)
-    if is_pure(obj) or is_function_of_pandas(obj):
+    if is_pure(obj) or is_function_of_pandas(obj) or is_of_given_time(obj, args):
         return _call_pure(run, obj, args, here)
     if is_logging(obj):
         return write_log(run, args, here)
@@ -526,7 +548,7 @@ def _call_pure(
         made = call_arguments(run, passed, here, called)
     if obj is isinstance or obj is issubclass:
         classes = join(args.positional[1:]) | args.rest
-        check_class(run, classes, args.all(), here)
+        check_class(run, classes, join(args.positional[:1]) | args.rest, here)
     looked_at = made if looks_at_results(obj) else NOTHING
     run_builtin(run, obj, args.all() | looked_at, here)
     if module_of(obj) == "dataclasses" or obj is getattr(copy, "replace", None):
@@ -607,6 +629,22 @@ def check_class(
             if isinstance(hook, types.FunctionType) and is_users_code(hook.__code__):
                 callee: Value = frozenset([BoundMethod(root, hook)])
                 run.call(callee, Arguments(rest=given), here)
+            if getattr(root.obj, "_is_protocol", False):
+                _look_for_members(run, root.obj, given, here)
+
+
+def _look_for_members(
+    run: AbstractInterpreter, protocol: type, given: Value, here: Here
+) -> None:
+    """Run the properties that `isinstance` runs to see if an object has a member."""
+    bases = [base for base in protocol.__mro__ if is_users_class(base)]
+    names = {n for base in bases for n in (*vars(base), *get_annotations(base))}
+    for name in sorted(name for name in names if not name.startswith("__")):
+        for root in given:
+            for function in find_candidates(run, root, name):
+                callee: Value = frozenset([BoundMethod(root, function)])
+                run.call(callee, Arguments(rest=PLAIN), here)
+            run_special(run, root, READ_HOOKS, here, Arguments(rest=PLAIN))
 
 
 def call_super(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
@@ -633,8 +671,10 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
         return call_super(run, args, here)
     if obj is functools.partial:
         return _make_partial(run, args, here)
-    if obj is functools.cmp_to_key:
+    if obj is functools.cmp_to_key or obj is _keep_function:
         return first
+    if obj is functools.lru_cache or obj is functools.cache:
+        return _make_cache(run, args, here)
     generator = find_seeded_generator(obj, args)
     if generator is not None:
         return make_holding(run, generator, PLAIN, here)
@@ -677,6 +717,21 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
     if any(obj is each for each in vars(Operator).values()):
         return PLAIN
     return None
+
+
+def _keep_function(function: Any) -> Any:
+    """Stand for `lru_cache(...)`, which a function that is defined in a call is given."""
+    return function
+
+
+def _make_cache(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
+    """Give a function that is defined in this call a cache that ends with the call."""
+    functions = frozenset(root for root in args.all() if is_callable(root))
+    if not functions and not args.rest:
+        return frozenset([Existing(_keep_function, here.text)])
+    if all(isinstance(root, Closure) for root in args.all()):
+        return functions
+    return note_unknown(run, f"{here.text} keeps results of a function", here)
 
 
 def _make_record(run: AbstractInterpreter, args: Arguments, here: Here) -> Value | None:
@@ -807,9 +862,25 @@ def _call_getattr(
         run.found.rebind(ANY_NAME, None, here.place)
         return note_unknown_package(run, text, NOTHING, here)
     if obj is getattr or obj is hasattr:
-        return read_attribute(run, first, name, here) | join(args.positional[2:])
+        default = join(args.positional[2:])
+        if obj is hasattr or default:
+            lacking = frozenset(root for root in first if _lacks(run, root, name))
+            if lacking:
+                run.found.read(name, None, None, here.place)  # somebody may assign it
+            first -= lacking
+        return read_attribute(run, first, name, here) | default | PLAIN
     assign_attribute(run, first, name, join(args.positional[2:]), here)
     return PLAIN
+
+
+def _lacks(run: AbstractInterpreter, root: Root, name: str) -> bool:
+    """Tell whether an instance that exists already has no such attribute."""
+    if not isinstance(root, Existing) or not is_instance_of_users(root.obj):
+        return False
+    if any(find_candidates(run, root, hook) for hook in READ_HOOKS):
+        return False
+    held = instance_attribute(root.obj, name)
+    return held is MISSING and class_attribute(type(root.obj), name) is MISSING
 
 
 def _find_written_name(here: Here) -> str | None:

@@ -48,7 +48,7 @@ SCALARS: Final[tuple[type, ...]] = (
     *(TypeVar, ParamSpec, NewType, types.GenericAlias, types.UnionType),
     *(type(Union[int, str]), type(List[int]), type(Union)),  # noqa: UP006, UP007
 )
-_NAMESPACES = (
+NAMESPACES = (
     object,
     types.SimpleNamespace,
     argparse.Namespace,
@@ -142,7 +142,7 @@ def is_instance_of_users(obj: Any) -> bool:
     A namespace is as good as one: its attributes are what it was given. So is `object()`,
     which has none.
     """
-    return type(obj) in _NAMESPACES or is_users_class(type(obj))
+    return type(obj) in NAMESPACES or is_users_class(type(obj))
 
 
 def is_users_class(cls: Any) -> bool:
@@ -402,6 +402,63 @@ def walk_held(obj: Any) -> Iterator[Any]:
             continue
         with contextlib.suppress(AttributeError):
             waiting.extend(object.__getattribute__(each, "__dict__").values())
+
+
+def stored_in(obj: Any) -> list[Any]:
+    """Return the other objects that keep what an object shows: writers may have those.
+
+    >>> whole = bytearray(2)
+    >>> stored_in(memoryview(whole)[1:])[0] is whole
+    True
+    """
+    if isinstance(obj, memoryview):
+        found = [obj.obj]
+    elif type(obj) is types.MappingProxyType:
+        found = gc.get_referents(obj)
+    elif isinstance(obj, np.ndarray):
+        found = [] if obj.base is None else [obj.base]
+    elif is_instance_of_users(obj):
+        try:
+            return [object.__getattribute__(obj, "__dict__")]
+        except AttributeError:
+            return []
+    else:
+        return []
+    return [each for one in found for each in (one, *stored_in(one))]
+
+
+def walk_contents(obj: Any, *, opened: bool) -> Iterator[Any]:
+    """Yield what can be seen through an object beside itself; runs no user's code.
+
+    Of an instance that is the object with its attributes, and what these hold only if
+    it was `opened`: whoever reads an attribute is known to. Of others it is all.
+    """
+    whole = opened or isinstance(obj, CONTAINERS)
+    waiting, seen = [*stored_in(obj)], {id(obj)}
+    if isinstance(obj, CONTAINERS):
+        waiting.extend(list_held(obj))
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or is_scalar(each):
+            continue
+        if isinstance(each, (*CALLABLES, types.ModuleType)):
+            continue
+        seen.add(id(each))
+        yield each
+        if whole:
+            waiting.extend(stored_in(each))
+            if isinstance(each, CONTAINERS):
+                waiting.extend(list_held(each))
+
+
+def arrays_in(obj: Any) -> list[np.ndarray[Any, Any]]:
+    """Return the arrays in whose memory an array or a table of pandas keeps values."""
+    if isinstance(obj, np.ndarray):
+        return [obj]
+    if not is_table_type(type(obj)):
+        return []
+    columns = [obj] if obj.ndim == 1 else [column for _, column in obj.items()]
+    return [each.to_numpy() for each in columns if isinstance(each.dtype, np.dtype)]
 
 
 def holds_set(obj: Any) -> bool:

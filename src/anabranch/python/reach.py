@@ -206,10 +206,12 @@ def _run_access(run: AbstractInterpreter, root: Root, here: Here) -> Value:
     return ran | look_inside(run, ran)  # what `__iter__` gives is gone through
 
 
-def _list_elements_of_existing(
+def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
     run: AbstractInterpreter, root: Existing, obj: Any, text: str, here: Here
 ) -> Value:
     inside = f"what lies in {text}"
+    if isinstance(obj, types.FunctionType):
+        return frozenset([root])  # it has none, but may stand beside what has
     if isinstance(obj, collections.defaultdict):
         what = f"reading {text} may add a key to it"
         run.found.change(obj, what, here.place, root.variable)
@@ -255,12 +257,20 @@ def look_inside(run: AbstractInterpreter, value: Value) -> Value:
     return frozenset(found)
 
 
+def _is_named(obj: Any) -> bool:
+    """Tell whether an object is a constant, or a function that holds no other."""
+    return is_scalar(obj) or (type(obj) in _FUNCTIONS_ALONE)
+
+
 def _look_inside_existing(run: AbstractInterpreter, obj: Any, text: str) -> Value:
     if isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
         return PLAIN
     listed = contents(obj) if isinstance(obj, CONTAINERS) else None
-    if listed is not None and all(map(is_scalar, listed)):
-        return frozenset(Plain(type(each)) for each in listed)
+    if listed is not None and all(map(_is_named, listed)):
+        return frozenset(
+            Plain(type(each)) if is_scalar(each) else Existing(each, text)
+            for each in listed
+        )
     kinds = None
     closed = isinstance(obj, CONTAINERS) or is_table_type(type(obj))
     if closed or is_instance_of_users(obj):
@@ -290,6 +300,7 @@ def find_operands(run: AbstractInterpreter, value: Value) -> Value:
         if not isinstance(root, Existing):
             waiting.extend(look_inside(run, frozenset([root])))
         elif (listed := parts_of_object(root.obj)) is not None:
+            run.found.opened.add(id(root.obj))
             waiting.extend(Existing(each, root.text) for each in listed)
         elif isinstance(root.obj, CONTAINERS) or is_table_type(type(root.obj)):
             kinds = run.universe.kinds_within(root.obj)
@@ -362,6 +373,7 @@ def find_candidates(
 
 _NUMBERS = (int, float, bool, complex)
 _SETS = (set, frozenset)
+_FUNCTIONS_ALONE = (types.FunctionType, type)
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 # The result of these is the same for any order of what they are given.
 ORDER_FREE = frozenset(

@@ -16,8 +16,11 @@ import numpy as np
 
 from anabranch.python.objects import (
     CALLABLES,
+    arrays_in,
     is_scalar,
+    is_table_type,
     is_users_class,
+    walk_contents,
 )
 from anabranch.python.source import (
     FunctionNode,
@@ -114,7 +117,9 @@ def _keys_of_writes(found: Findings) -> Iterator[Any]:
 
 def _read(found: Findings) -> Iterator[Any]:
     yield from found.touched
-    yield from ((name, scope) for name, scope, _ in found.reads)
+    for name, scope, _ in found.reads:
+        yield (name, scope)
+        yield scope  # a module, seen as a dictionary
 
 
 def _writes_at_large(found: Findings) -> bool:
@@ -130,7 +135,9 @@ def _writes_at_large(found: Findings) -> bool:
 
 def _is_seen_by_others(target: Any) -> bool:
     """Tell whether an object is also seen under another identity; None: not known."""
-    return isinstance(target, types.ModuleType | np.ndarray)
+    return isinstance(target, types.ModuleType | np.ndarray) or is_table_type(
+        type(target)
+    )
 
 
 def _writes(found: Findings) -> bool:
@@ -181,17 +188,16 @@ def _by_object(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]
 
 
 def _arrays_touched(writer: Findings, reader: Findings) -> Iterator[Read]:
-    """Yield the arrays that a reader touches and whose memory a writer changes."""
+    """Yield what a reader touches and whose memory a writer changes."""
     targets = (
         writer.touched[each].target if each in writer.touched else change.target
         for each, change in writer.changes.items()
     )
-    arrays = [each for each in targets if isinstance(each, np.ndarray)]
+    arrays = [array for each in targets for array in arrays_in(each)]
     for read in reader.touched.values() if arrays else ():
-        if isinstance(read.target, np.ndarray) and any(
-            np.may_share_memory(read.target, each) for each in arrays
-        ):
-            yield read
+        for own in arrays_in(read.target):
+            if any(np.may_share_memory(own, each) for each in arrays):
+                yield read
 
 
 def _is_constant(target: Any) -> bool:
@@ -211,6 +217,7 @@ def _by_name(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]]:
         if (
             (name, scope) in writer.rebinds
             or scope in modules
+            or scope in writer.changes
             or (any_attribute and scope == ATTRIBUTE)
         ):
             yield f"reads {name}", Place(read.file, read.line)
@@ -233,6 +240,26 @@ def _by_unknown_code(writer: Findings, reader: Findings) -> Iterator[tuple[str, 
         yield "runs code that cannot be read", reader.writes_anything
 
 
+def spread(findings: Sequence[Findings]) -> None:
+    """Add what is seen and changed through others: in a table, behind a view."""
+    for found in findings:
+        for target, change in list(found.changes.items()):
+            if change.target is None and target in found.touched:
+                holder = found.touched[target].target
+                for each in walk_contents(holder, opened=True):
+                    found.changes.setdefault(id(each), change._replace(target=each))
+    changed = {target for found in findings for target in found.changes}
+    seen: dict[tuple[int, bool], list[Any]] = {}
+    for found in findings if changed else ():
+        for target, read in list(found.touched.items()):
+            key = (target, target in found.opened)
+            if key not in seen:
+                inner = walk_contents(read.target, opened=key[1])
+                seen[key] = [each for each in inner if id(each) in changed]
+            for each in seen[key]:
+                found.touched.setdefault(id(each), read._replace(target=each))
+
+
 class Verdicts:
     """The findings about all operators of a program, weighed together."""
 
@@ -241,6 +268,7 @@ class Verdicts:
     ) -> None:
         self.findings = findings
         everything = [f for each in findings.values() for f in each]
+        spread(everything)
         self.changed: dict[int, Change] = {}
         self.rebound: dict[tuple[str, int], Place] = {}
         visited: set[FunctionNode] = set()

@@ -538,16 +538,25 @@ def _match_class(
     parts = []
     for place, name in enumerate(one.names):
         found = NOTHING if name else value
-        names = [name] if name else [_match_argument(cls, place) for cls in known]
+        names = (
+            [name] if name else [_match_argument(run, c, place, here) for c in known]
+        )
         for each in filter(None, names):
             found |= read_attribute(run, value, each, here)
         parts.append(found)
     return parts
 
 
-def _match_argument(cls: Any, number: int) -> str:
+def _match_argument(run: AbstractInterpreter, cls: Any, number: int, here: Here) -> str:
     """Return the attribute that a part of a class pattern reads, by its position."""
-    names = getattr(cls, "__match_args__", ())
+    if not isinstance(cls, type):
+        return ""
+    names = class_attribute(cls, "__match_args__")
+    if class_attribute(type(cls), "__match_args__") is not MISSING:
+        note_unknown(run, f"{cls.__name__}.__match_args__ is computed", here)
+        return ""
+    if not isinstance(names, tuple):
+        return ""
     return names[number] if number < len(names) and cls not in _WHOLE else ""
 
 

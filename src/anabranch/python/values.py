@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from anabranch.operators.lifted import StatePlace
 from anabranch.python.arrivals import NOBODY, Arrival
 from anabranch.python.ir import Call, Function, Instruction, MakeFunction
+from anabranch.python.objects import stored_in
 from anabranch.python.source import FunctionNode
 from anabranch.python.universe import Universe
 
@@ -352,6 +353,7 @@ class Findings:
     reads: dict[Any, Read] = field(default_factory=dict)
     changes: dict[int, Change] = field(default_factory=dict)
     touched: dict[int, Read] = field(default_factory=dict)
+    opened: set[int] = field(default_factory=set)  # what operators went into, by id
     visited: set[FunctionNode] = field(default_factory=set)
     believed: set[FunctionNode] = field(default_factory=set)  # declared, not visited
     runs_anything: bool = False  # it runs code of the program that nobody looked at
@@ -380,9 +382,10 @@ class Findings:
         self, target: Any, text: str, at: Place, variable: StatePlace | None = None
     ) -> None:
         """Record that an object which outlives the call is changed."""
-        old = self.changes.get(id(target))
-        if old is None or old.target is None:
-            self.changes[id(target)] = Change(target, at.file, at.line)
+        for each in (target, *stored_in(target)):
+            old = self.changes.get(id(each))
+            if old is None or old.target is None:
+                self.changes[id(each)] = Change(each, at.file, at.line)
         self.effect("changes", text, at, variable)
 
     def change_inside(self, target: int, text: str, at: Place) -> None:
@@ -392,7 +395,8 @@ class Findings:
 
     def escape(self, target: Any, at: Place) -> None:
         """Record that code which is not followed may change an object."""
-        self.changes.setdefault(id(target), Change(target, at.file, at.line))
+        for each in (target, *stored_in(target)):
+            self.changes.setdefault(id(each), Change(each, at.file, at.line))
 
     def rebind(self, name: str, scope: Any, at: Place) -> None:
         """Record that a name, or an attribute (`scope` is None), is assigned."""
