@@ -212,12 +212,13 @@ def _by_name(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]]:
         for change in writer.changes.values()
         if isinstance(change.target, types.ModuleType)
     }
+    tables = writer.changes.keys() & writer.touched.keys()  # names, as a dictionary
     any_attribute = (ANY_NAME, ATTRIBUTE) in writer.rebinds
     for (name, scope, _), read in reader.reads.items():
         if (
             (name, scope) in writer.rebinds
             or scope in modules
-            or scope in writer.changes
+            or scope in tables
             or (any_attribute and scope == ATTRIBUTE)
         ):
             yield f"reads {name}", Place(read.file, read.line)
