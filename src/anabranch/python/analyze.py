@@ -52,6 +52,7 @@ from anabranch.python.arrivals import (
     SOMETHING,
     Arrival,
     arrival_of,
+    find_held,
     look_into,
 )
 from anabranch.python.forwards import forwards_of
@@ -70,7 +71,12 @@ from anabranch.python.purity import (
     findings_of_scan,
 )
 from anabranch.python.rates import push_of
-from anabranch.python.sharing import ATTRIBUTE, Sharing, Verdicts
+from anabranch.python.sharing import (
+    ATTRIBUTE,
+    Sharing,
+    Verdicts,
+    spread_changes,
+)
 from anabranch.python.universe import Universe
 from anabranch.python.values import CHANGES_INPUT, Effect, Findings, Place
 
@@ -180,7 +186,52 @@ def learn(graph: Graph, on_error: Callable[..., Any] | None = None) -> Verdicts:
     if on_error is not None:
         code = Code(on_error, (None,))
         found[ON_ERROR] = [findings_of_function(universe, code)]
+    _hand_on(graph, found, offered)
     return Verdicts(universe, found)
+
+
+def _hand_on(
+    graph: Graph,
+    found: Mapping[str, list[Findings]],
+    offered: Mapping[str, Arrival],
+) -> None:
+    """Let operators see the objects in their items that somebody else has and changes.
+
+    Whoever gives an object that is not its own lets all operators behind it read that,
+    and change it where they change their items.
+    """
+    changed = spread_changes(f for each in found.values() for f in each)
+    handed: dict[str, dict[int, Any]] = {}
+    for op in graph:  # producers first
+        arriving: dict[int, Any] = {}
+        for each in op.inputs:
+            arriving |= handed.get(each.operator, {})
+        at = Place(op.site.file, op.site.line)
+        if arriving and not found[op.name]:
+            found[op.name].append(Findings(connector=True))
+        for one in found[op.name] if arriving else ():
+            changes = any(e.text.endswith(CHANGES_INPUT) for e in one.effects)
+            for target in arriving.values():
+                one.touch("its items", target, at)
+                if changes:
+                    one.escape(target, at)
+        own = (one.hands_on for one in found[op.name])
+        handed[op.name] = arriving | {k: v for each in own for k, v in each.items()}
+        if (
+            changed
+            and isinstance(op.kind, FromIterable)
+            and _can_change(offered[op.name])
+        ):
+            items = op.kind.items
+            listed = items if isinstance(items, list | tuple) else ()
+            held = find_held(listed, changed)
+            handed[op.name] |= {id(each): each for each in held}
+
+
+def _can_change(arrival: Arrival) -> bool:
+    """Tell whether something in the items of a source may be changed."""
+    flat = all(is_scalar_type(t) or issubclass(t, tuple) for t in arrival.types)
+    return not (arrival.complete and flat)
 
 
 def findings_of_connector(universe: Universe, kind: Kind) -> list[Findings]:

@@ -12,7 +12,7 @@ import contextlib
 import enum
 import itertools
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -129,6 +129,27 @@ def _look_deeply(
             parts.extend(inside or ())
         level = parts
     return arrival_of(found, complete=complete)
+
+
+def find_held(items: Sequence[Any], identities: Collection[int]) -> list[Any]:
+    """Return those of some objects that are among items or held by them.
+
+    >>> inner = [1]
+    >>> find_held([{"a": inner}], {id(inner)})
+    [[1]]
+    """
+    found: list[Any] = []
+    level, seen = items, set[int]()
+    while level:
+        level = [each for each in level if not _is_closed(type(each))]
+        level = [each for each in level if id(each) not in seen]
+        seen.update(map(id, level))
+        found += [each for each in level if id(each) in identities]
+        kinds = set(map(type, level))
+        alike = ([each for each in level if type(each) is kind] for kind in kinds)
+        parts = (_parts(kind, same) for kind, same in zip(kinds, alike, strict=True))
+        level = [*itertools.chain.from_iterable(each or () for each in parts)]
+    return found
 
 
 def _is_closed(kind: type) -> bool:

@@ -19,7 +19,7 @@ from anabranch.graph.graph import Op
 from anabranch.graph.site import is_users_file
 from anabranch.operators.lifted import StatePlace
 from anabranch.operators.stateless import Filter, FlatMap, Map
-from anabranch.python.objects import CALLABLES, is_scalar, is_users_class, stored_in
+from anabranch.python.objects import CALLABLES, is_scalar, is_users_class, list_storages
 from anabranch.python.sharing import ATTRIBUTE, Sharing
 from anabranch.python.values import Findings
 
@@ -102,7 +102,7 @@ class _HeldState:
         """Return a change outside of the places, or None."""
         names = self._function.__globals__
         values = (*self._values.values(), names)
-        held = {id(one) for value in values for one in (value, *stored_in(value))}
+        held = {id(one) for value in values for one in (value, *list_storages(value))}
         if any(id(one.target) not in held for one in found.changes.values()):
             return "something that a variable leads to is changed as well"
         for name, scope in found.rebinds:

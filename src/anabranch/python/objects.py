@@ -404,13 +404,14 @@ def walk_held(obj: Any) -> Iterator[Any]:
             waiting.extend(object.__getattribute__(each, "__dict__").values())
 
 
-def stored_in(obj: Any) -> list[Any]:
+def list_storages(obj: Any) -> list[Any]:
     """Return the other objects that keep what an object shows: writers may have those.
 
     >>> whole = bytearray(2)
-    >>> stored_in(memoryview(whole)[1:])[0] is whole
+    >>> list_storages(memoryview(whole)[1:])[0] is whole
     True
     """
+    found: list[Any]
     if isinstance(obj, memoryview):
         found = [obj.obj]
     elif type(obj) is types.MappingProxyType:
@@ -424,7 +425,7 @@ def stored_in(obj: Any) -> list[Any]:
             return []
     else:
         return []
-    return [each for one in found for each in (one, *stored_in(one))]
+    return [each for one in found for each in (one, *list_storages(one))]
 
 
 def walk_contents(obj: Any, *, opened: bool) -> Iterator[Any]:
@@ -434,9 +435,7 @@ def walk_contents(obj: Any, *, opened: bool) -> Iterator[Any]:
     it was `opened`: whoever reads an attribute is known to. Of others it is all.
     """
     whole = opened or isinstance(obj, CONTAINERS)
-    waiting, seen = [*stored_in(obj)], {id(obj)}
-    if isinstance(obj, CONTAINERS):
-        waiting.extend(list_held(obj))
+    waiting, seen = [*list_storages(obj), *_list_inside(obj)], {id(obj)}
     while waiting:
         each = waiting.pop()
         if id(each) in seen or is_scalar(each):
@@ -446,9 +445,14 @@ def walk_contents(obj: Any, *, opened: bool) -> Iterator[Any]:
         seen.add(id(each))
         yield each
         if whole:
-            waiting.extend(stored_in(each))
-            if isinstance(each, CONTAINERS):
-                waiting.extend(list_held(each))
+            waiting.extend((*list_storages(each), *_list_inside(each)))
+
+
+def _list_inside(obj: Any) -> list[Any]:
+    """Return what a container or a table of pandas holds; of others nothing."""
+    if isinstance(obj, CONTAINERS):
+        return list_held(obj)
+    return [each for array in arrays_in(obj) for each in list_held(array)]
 
 
 def arrays_in(obj: Any) -> list[np.ndarray[Any, Any]]:

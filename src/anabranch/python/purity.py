@@ -106,11 +106,21 @@ def departing(run: AbstractInterpreter, value: Value) -> Arrival:
     local = {made for made, _ in run.local_classes.values()}
     for root in find_operands(run, value):
         found |= _find_types(run, root)
+        _note_handed_on(run, root)
         if isinstance(root, Fresh) and (root.type is None or root.type in local):
             for made in local:  # whoever gets it may run its methods
                 run.program.add_class(made)
     top = [_find_types(run, root).top for root in value]
     return found._replace(top=frozenset().union(*top))
+
+
+def _note_handed_on(run: AbstractInterpreter, root: Root) -> None:
+    """Remember an object that an operator gives although it has not made it."""
+    match root:
+        case Existing(obj=obj) if not isinstance(obj, (*CALLABLES, types.ModuleType)):
+            run.found.hands_on[id(obj)] = obj
+        case SharedPart(target=target) if target in run.found.touched:
+            run.found.hands_on[target] = run.found.touched[target].target
 
 
 def _find_types(  # noqa: C901, PLR0911 - one case for each kind

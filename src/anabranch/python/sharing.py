@@ -9,7 +9,7 @@ cannot be read, whatever there is.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -241,15 +241,21 @@ def _by_unknown_code(writer: Findings, reader: Findings) -> Iterator[tuple[str, 
         yield "runs code that cannot be read", reader.writes_anything
 
 
-def spread(findings: Sequence[Findings]) -> None:
-    """Add what is seen and changed through others: in a table, behind a view."""
+def spread_changes(findings: Iterable[Findings]) -> frozenset[int]:
+    """Add what lies in an object to the changes in it; return all that is changed."""
+    changed: set[int] = set()
     for found in findings:
         for target, change in list(found.changes.items()):
             if change.target is None and target in found.touched:
                 holder = found.touched[target].target
                 for each in walk_contents(holder, opened=True):
                     found.changes.setdefault(id(each), change._replace(target=each))
-    changed = {target for found in findings for target in found.changes}
+        changed |= found.changes.keys()
+    return frozenset(changed)
+
+
+def _spread_reads(findings: Sequence[Findings], changed: Collection[int]) -> None:
+    """Add what is seen through an object, in a table or behind a view."""
     seen: dict[tuple[int, bool], list[Any]] = {}
     for found in findings if changed else ():
         for target, read in list(found.touched.items()):
@@ -269,11 +275,11 @@ class Verdicts:
     ) -> None:
         self.findings = findings
         everything = [f for each in findings.values() for f in each]
-        spread(everything)
         self.changed: dict[int, Change] = {}
         self.rebound: dict[tuple[str, int], Place] = {}
         visited: set[FunctionNode] = set()
         believed: set[FunctionNode] = set()
+        _spread_reads(everything, spread_changes(everything))
         for found in everything:
             self.changed.update(found.changes)
             self.rebound.update(found.rebinds)

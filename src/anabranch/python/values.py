@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from anabranch.operators.lifted import StatePlace
 from anabranch.python.arrivals import NOBODY, Arrival
 from anabranch.python.ir import Call, Function, Instruction, MakeFunction
-from anabranch.python.objects import stored_in
+from anabranch.python.objects import list_storages
 from anabranch.python.source import FunctionNode
 from anabranch.python.universe import Universe
 
@@ -358,6 +358,7 @@ class Findings:
     believed: set[FunctionNode] = field(default_factory=set)  # declared, not visited
     runs_anything: bool = False  # it runs code of the program that nobody looked at
     gives: Arrival = NOBODY  # the types of what it gives
+    hands_on: dict[int, Any] = field(default_factory=dict)  # objects that outlive calls
     keeps_nothing: bool = False  # an `Operator` that is as it was after each item
     orders_items: bool = False  # it depends on the order of a set that it is given
     rebinds: dict[tuple[str, int], Place] = field(default_factory=dict)
@@ -382,7 +383,7 @@ class Findings:
         self, target: Any, text: str, at: Place, variable: StatePlace | None = None
     ) -> None:
         """Record that an object which outlives the call is changed."""
-        for each in (target, *stored_in(target)):
+        for each in (target, *list_storages(target)):
             old = self.changes.get(id(each))
             if old is None or old.target is None:
                 self.changes[id(each)] = Change(each, at.file, at.line)
@@ -395,7 +396,7 @@ class Findings:
 
     def escape(self, target: Any, at: Place) -> None:
         """Record that code which is not followed may change an object."""
-        for each in (target, *stored_in(target)):
+        for each in (target, *list_storages(target)):
             self.changes.setdefault(id(each), Change(each, at.file, at.line))
 
     def rebind(self, name: str, scope: Any, at: Place) -> None:
