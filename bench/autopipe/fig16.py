@@ -15,7 +15,7 @@ import random
 import statistics
 
 from anabranch.control.throughput.pipelining import choose_ports
-from anabranch.metrics.load import Profile
+from anabranch.metrics.pipeline import ThreadLoad
 from bench.autopipe.search import RUNS, loads, nodes
 from bench.harness.plots import plot
 from bench.harness.timing import Claim, Table, report
@@ -26,7 +26,7 @@ PAPER = "an order of magnitude (App. F)"
 SEARCHED = 32  # larger ones are computed: searching 64 takes half a minute
 
 
-def reverse_tree(size: int, seed: int, *, heavy: bool) -> Profile:
+def reverse_tree(size: int, seed: int, *, heavy: bool) -> tuple[ThreadLoad, ...]:
     paths = []
     for leaf in range(size // 2, size):
         path, at = [], leaf // 2

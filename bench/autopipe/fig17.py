@@ -14,7 +14,7 @@ import random
 import statistics
 
 from anabranch.control.throughput.pipelining import choose_ports
-from anabranch.metrics.load import Profile
+from anabranch.metrics.pipeline import ThreadLoad
 from bench.autopipe.search import RUNS, WAYS, loads, nodes
 from bench.harness.plots import plot
 from bench.harness.timing import Claim, Table, report
@@ -26,7 +26,9 @@ COUNTS = (8, 16, 24, 32)  # operators to draw from
 RATIOS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
-def random_graph(operators: int, ratio: float, seed: int, *, heavy: bool) -> Profile:
+def random_graph(
+    operators: int, ratio: float, seed: int, *, heavy: bool
+) -> tuple[ThreadLoad, ...]:
     pick = random.Random(seed)
     names = [f"o{number}" for number in range(operators)]
     count = max(1, round(ratio * operators / LENGTH))

@@ -12,23 +12,25 @@ from anabranch.control.throughput.pipelining import (
     dependent_groups,
     utility,
 )
-from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.pipeline import ThreadLoad
 
 WAYS = {"basic": (False, False), "pruning": (True, False), "both": (True, True)}
 RUNS = 5
 
 
-def nodes(profile: Profile, way: str) -> int:
+def nodes(profile: tuple[ThreadLoad, ...], way: str) -> int:
     """Return how many nodes of the tree are visited."""
     search = Search(cache(lambda port: utility(profile, port)), *WAYS[way])
-    for group in dependent_groups(profile.threads):
+    for group in dependent_groups(profile):
         paths = tuple(tuple(load.ports) for load in group)
         for _ in search.leaves(Matrix(paths, paths)):
             pass
     return search.nodes
 
 
-def loads(paths: list[list[str]], pick: random.Random, *, heavy: bool) -> Profile:
+def loads(
+    paths: list[list[str]], pick: random.Random, *, heavy: bool
+) -> tuple[ThreadLoad, ...]:
     """Return busy threads with these paths and random utilizations.
 
     The paper draws them uniformly and does not tell from which range. `heavy` ones are
@@ -36,13 +38,11 @@ def loads(paths: list[list[str]], pick: random.Random, *, heavy: bool) -> Profil
     others are up to a core for all threads that share an operator.
     """
     sharing = Counter(operator for path in paths for operator in path)
-    return Profile(
-        tuple(
-            ThreadLoad(
-                f"t{number}",
-                1.0,
-                {o: pick.random() / (1 if heavy else sharing[o]) for o in path},
-            )
-            for number, path in enumerate(paths)
+    return tuple(
+        ThreadLoad(
+            f"t{number}",
+            1.0,
+            {o: pick.random() / (1 if heavy else sharing[o]) for o in path},
         )
+        for number, path in enumerate(paths)
     )

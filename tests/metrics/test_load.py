@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.metrics.load import ThreadSamples, profile_of
+from anabranch.metrics.load import ThreadSamples, pipeline_of
 
 
 def load_of(at_work, cpu_s=1.0, begin="read"):
-    (load,) = profile_of([ThreadSamples(begin, 1.0, cpu_s, at_work)]).threads
+    (load,) = pipeline_of([ThreadSamples(begin, 1.0, cpu_s, at_work)]).threads
     return load
 
 
@@ -44,7 +44,7 @@ def test_waiting_is_not_work():
     """
     seen = ThreadSamples("read", 1.0, 0.25, {("read", "a"): 10}, waiting=90)
 
-    (load,) = profile_of([seen]).threads
+    (load,) = pipeline_of([seen]).threads
     assert load.utilization == 0.25
     assert {"a": 0.25} == load.ports
 
@@ -62,7 +62,7 @@ def test_threads_that_begin_alike_are_replicas():
     one = ThreadSamples("a", 1.0, 0.75, {("a", "b"): 1, ("a",): 1})
     other = ThreadSamples("a", 1.0, 0.25, {("a", "b"): 1, ("a",): 1})
 
-    profile = profile_of([one, other])
+    profile = pipeline_of([one, other])
 
     (load,) = profile.threads
     assert (2, 0.5, {"b": 0.25}) == (load.replicas, load.utilization, load.ports)
@@ -83,7 +83,7 @@ def side_by_side(*, locked: float) -> list[float]:
     """Both are on a core for half of the time; the second waits for items in the rest."""
     hungry = ThreadSamples("read", 1.0, 0.5, {}, looks=100, locked=locked)
     idle = ThreadSamples("b", 1.0, 0.5, {}, waiting=50, looks=100, locked=locked)
-    return [load.held_up for load in profile_of([hungry, idle]).threads]
+    return [load.held_up for load in pipeline_of([hungry, idle]).threads]
 
 
 def test_a_thread_that_neither_works_nor_waits_for_items_waits_for_the_lock():
@@ -97,7 +97,7 @@ def test_nobody_waits_for_a_lock_that_is_free():
 def test_one_thread_does_not_wait_for_its_own_lock():
     seen = ThreadSamples("read", 1.0, 0.5, {}, looks=100, locked=0.5)
 
-    (load,) = profile_of([seen]).threads
+    (load,) = pipeline_of([seen]).threads
 
     assert load.held_up == 0.0
 
@@ -108,7 +108,7 @@ def test_what_an_operator_waits_for_the_world_counts_as_work_without_a_core():
         "read", 1.0, 0.1, {("read",): 1.0}, waiting=10, looks=100, stood=stood
     )
 
-    (load,) = profile_of([seen]).threads
+    (load,) = pipeline_of([seen]).threads
 
     assert 0.9 == pytest.approx(load.utilization)
     assert 0.8 == pytest.approx(load.blocked) == pytest.approx(load.ports["fetch"])
@@ -122,4 +122,4 @@ def test_a_thread_that_may_wait_for_the_lock_is_not_taken_to_wait_for_the_world(
         for name in ("read", "b")
     ]
 
-    assert [0.0, 0.0] == [load.blocked for load in profile_of(seen).threads]
+    assert [0.0, 0.0] == [load.blocked for load in pipeline_of(seen).threads]

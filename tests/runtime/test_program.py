@@ -63,3 +63,47 @@ def test_a_step_may_return_a_named_tuple_of_two():
     fused.run([5, 6])
 
     assert [5, 11] == fused.exits[Edge(Output("scan"), Input("to_list", 0))].items
+
+
+def selective_program():
+    stream = ab.from_iterable([1], name="read").filter(rare, name="rare")
+    graph = build_graph([stream.flat_map(twice, name="twice").to_list(name="out")])
+    return Program(graph, ("read", "rare", "twice"), ["read"])
+
+
+def rare(n):
+    return n % 100 == 0
+
+
+def twice(n):
+    return [n, 1 // (n - 700)]
+
+
+def test_batches_that_are_counted_tell_the_items_of_each_stream():
+    counting, plain = selective_program(), selective_program()
+
+    counting.count_next(1)
+    for program in (counting, plain):
+        program.run(range(300))
+        program.run(range(300))
+
+    names = {edge.consumer.operator: n for edge, n in counting.counts.items()}
+    assert {"rare": 300, "twice": 3, "out": 6} == names
+    assert 300 == counting.counted
+    assert [one.items for one in plain.exits.values()] == [
+        one.items for one in counting.exits.values()
+    ]
+
+
+def test_a_batch_that_is_counted_fails_where_another_one_does():
+    program, failures = selective_program(), []
+
+    for counted in (0, 1):
+        program.count_next(counted)
+        with pytest.raises(OperatorError) as caught:
+            program.run(range(600, 800))
+        failures.append(str(caught.value))
+
+    assert failures[0] == failures[1]
+    assert "twice" in failures[0]
+    assert "700" in failures[0]

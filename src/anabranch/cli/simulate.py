@@ -42,7 +42,7 @@ from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.job import compile_sinks, graph_of
 from anabranch.language.drafts import Result
-from anabranch.metrics.load import ThreadSamples, profile_of
+from anabranch.metrics.load import ThreadSamples, pipeline_of
 from anabranch.operators.sinks import ForEach
 from anabranch.operators.sources import Generate
 from anabranch.plan.plan import Arrangement
@@ -218,7 +218,7 @@ def with_two_threads(
 ) -> ItemCosts:
     """Return the costs with what threads wait for the lock, if the program still runs."""
     actuator = run.actuator()
-    place = choose_ports(profile_of(seen), beta=0.0)
+    place = choose_ports(pipeline_of(seen).threads, beta=0.0)
     if place is None or not costs.locked_s:
         return costs
     split = Arrangement(place.ports)

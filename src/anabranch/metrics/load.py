@@ -1,4 +1,4 @@
-"""The load of threads and regions: samples of the profiler, and the profile made of them.
+"""Samples of the profiler, what a control step has seen, and the model made of them.
 
 The terms are those of *Auto-pipelining for Data Stream Processing*: the utilization of
 a thread is the share of a core that it uses, and the utilization of a port by a thread
@@ -7,19 +7,21 @@ is the share that it uses at the operator behind the port or downstream of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from anabranch.metrics.latency import NO_SOJOURNS, Sojourns
-
-Route: TypeAlias = tuple[
-    str, ...
-]  # operators from where a thread begins to where it is
+from anabranch.metrics.pipeline import (
+    InputLoad,
+    Pipeline,
+    RegionLoad,
+    Route,
+    ServiceTime,
+)
 
 LEAST_BLOCKED = 0.1  # of the time: less may as well be chance
 ENOUGH_LOOKS = 10  # to tell where a thread stands without a core
-LEAST_WORK = 0.2  # of a thread's time, to tell where it goes
 CONTENDED = 0.1  # of the time: from then on, threads are taken to wait for the lock
 
 
@@ -34,7 +36,8 @@ class ThreadSamples:
     had all cores. `locked` is the share of the time in which somebody held the lock of
     its interpreter. `looks` is how often all threads were looked at, and
     `sampler_s` what that took on a core, for all of them. `stood` is how often it was
-    seen where, on a core or not, but not where it waits for items.
+    seen where, on a core or not, but not where it waits for items. Of the looks at which
+    it was `waiting`, it waited at `full` for room in the buffer behind it.
     """
 
     begin: str
@@ -47,6 +50,7 @@ class ThreadSamples:
     looks: int = 0
     sampler_s: float = 0.0
     stood: Mapping[Route, int] = field(default_factory=dict)
+    full: int = 0
 
     @property
     def utilization(self) -> float:
@@ -94,171 +98,116 @@ class ThreadSamples:
         return {route: share * scale for route, share in left.items()}
 
 
-def profile_of(threads: Iterable[ThreadSamples]) -> Profile:
-    """Return how busy each thread is, and where.
+def pipeline_of(
+    threads: Iterable[ThreadSamples],
+    inputs: Sequence[InputLoad] = (),
+    **facts: Any,
+) -> Pipeline:
+    """Return the model of a program from samples of its threads.
 
-    A thread's use of a core is divided by where it was seen. A port is used by all that
-    happens at its operator or downstream of it, which are those that came by it. What a
-    thread of several does not spend at work or waiting for items counts as waiting for
-    the lock, if that is taken for some of the time: it may as well be a device.
+    A thread's time is divided by where it was seen. `inputs` are those that are known,
+    with their rates; an input that was seen beside them counts one item a second.
+    `facts` are further attributes of the pipeline.
+
+    What a thread of several does not spend at work or waiting for items counts as waiting
+    for the lock, if that is taken for some of the time: it may as well be a device.
 
     >>> seen = {("read",): 1, ("read", "a"): 1, ("read", "a", "b"): 2}
-    >>> (load,) = profile_of([ThreadSamples("read", 1.0, 0.8, seen)]).threads
-    >>> load.utilization, load.ports
-    (0.8, {'a': 0.6000000000000001, 'b': 0.4})
+    >>> (load,) = pipeline_of([ThreadSamples("read", 1.0, 0.8, seen)]).threads
+    >>> round(load.utilization, 2), {n: round(use, 2) for n, use in load.ports.items()}
+    (0.8, {'a': 0.6, 'b': 0.4})
     """
     alike: dict[str, list[ThreadSamples]] = {}
     for one in threads:
         alike.setdefault(one.begin, []).append(one)
     locked = max((o.locked for group in alike.values() for o in group), default=0.0)
-    return Profile(
-        tuple(
-            _load(begin, group, contended=len(alike) > 1 and locked >= CONTENDED)
-            for begin, group in alike.items()
-        ),
-        locked=locked,
+    contended = len(alike) > 1 and locked >= CONTENDED
+    uses = {
+        name: _uses_by_route(group, contended=contended)
+        for name, group in alike.items()
+    }
+    totals: dict[Route, float] = {}  # of all routes that end alike
+    for routes in uses.values():
+        for route, use in routes.items():
+            totals[route[-2:]] = totals.get(route[-2:], 0.0) + use.work_s
+    filled = [
+        _fill(route, use, totals[route[-2:]], len(alike[name]), inputs)
+        for name, routes in uses.items()
+        for route, use in routes.items()
+    ]
+    seen = {one.operator for one in filled}
+    idle = [one for one in inputs if one.operator not in seen and one.thread in alike]
+    return Pipeline((*filled, *idle), locked=locked, **facts)
+
+
+def _fill(
+    route: Route,
+    use: ServiceTime,
+    total: float,
+    replicas: int,
+    inputs: Sequence[InputLoad],
+) -> InputLoad:
+    """Return the input at the end of a route, with what an item costs there.
+
+    Of the items that come in where several routes end, it has its part of the work.
+    """
+    *before, operator = route
+    known = [
+        one
+        for one in inputs
+        if one.operator == operator and (not before or one.producer == before[-1])
+    ]
+    part = use.work_s / total if total > 0 else 1.0
+    in_per_s = part * sum(one.in_per_s for one in known) or 1.0
+    out_per_s = part * sum(one.out_per_s for one in known)
+    each = replicas / in_per_s
+    service = ServiceTime(
+        use.cpu_s * each, use.lock_s * each, use.blocked_s * each, use.output_s * each
+    )
+    first = known[0] if known else InputLoad(operator, route, service, in_per_s)
+    return replace(
+        first,
+        route=route,
+        service=service,
+        in_per_s=in_per_s,
+        out_per_s=out_per_s,
+        replicas=replicas,
     )
 
 
-def _load(begin: str, group: list[ThreadSamples], *, contended: bool) -> ThreadLoad:
-    on_core = sum(one.utilization for one in group) / len(group)
+def _uses_by_route(
+    samples: Sequence[ThreadSamples], *, contended: bool
+) -> dict[Route, ServiceTime]:
+    """Return the shares of a thread's time by route: those of its replicas on average."""
+    if not samples:
+        return {}
+    begin, count = samples[0].begin, len(samples)
+    on_core = sum(one.utilization for one in samples) / count
     seen: dict[Route, float] = {}
-    for one in group:
+    for one in samples:
         for route, time in one.at_work.items():
-            seen[route] = seen.get(route, 0.0) + time
+            seen[route or (begin,)] = seen.get(route or (begin,), 0.0) + time
     each = on_core / (sum(seen.values()) or 1.0)
-    busy = {route: time * each for route, time in seen.items()}
-    blocked = 0.0
+    cpu = {route: time * each for route, time in seen.items()}
+    blocked: dict[Route, float] = {}
     if not contended:  # else it may as well wait for the lock
-        for one in group:
+        for one in samples:
             for route, share in one.find_blocked().items():
-                busy[route] = busy.get(route, 0.0) + share / len(group)
-                blocked += share / len(group)
-    ports: dict[str, float] = {}
-    own: dict[str, float] = {}
-    for path in sorted(busy, key=len):
-        at = path[-1] if path else begin
-        own[at] = own.get(at, 0.0) + busy[path]
-        for operator in dict.fromkeys(path):
-            if operator != begin:
-                ports[operator] = ports.get(operator, 0.0) + busy[path]
-    held_up = sum(one.held_up for one in group) / len(group) if contended else 0.0
-    utilization = min(1.0, on_core + blocked)
-    return ThreadLoad(begin, utilization, ports, own, len(group), held_up, blocked)
-
-
-@dataclass(frozen=True)
-class ThreadLoad:
-    """One thread, or one of several alike.
-
-    `ports` holds every operator in the thread's path that could have a threaded port,
-    so not the one that the thread begins with. `own` is what the thread uses at each
-    operator alone. A thread of a region stands for all its `replicas`. `held_up` is the
-    share of the time in which it had work to do but waited for the interpreter's lock.
-    Of its utilization, `blocked` needs no core: an operator waited for the world.
-    """
-
-    thread: str
-    utilization: float
-    ports: Mapping[str, float]
-    own: Mapping[str, float] = field(default_factory=dict)
-    replicas: int = 1
-    held_up: float = 0.0
-    blocked: float = 0.0
-
-    @property
-    def on_core(self) -> float:
-        """The share of a core that it uses."""
-        return max(0.0, self.utilization - self.blocked)
-
-    @property
-    def wanted(self) -> float:
-        """The share of the time in which it had work to do.
-
-        >>> ThreadLoad("a", 0.5, {}, held_up=0.25).wanted
-        0.75
-        """
-        return min(1.0, self.utilization + self.held_up)
-
-
-@dataclass(frozen=True)
-class Profile:
-    """The threads of a program as they were while it was watched.
-
-    `locked` is the share of the time in which one of them held a lock that they all
-    need, which is the interpreter's where they are in one process. Where parts of a
-    program run one after the other, these are the threads of the part that takes
-    longest, and `share` is its share of the whole time. There, `with_more` and
-    `with_fewer` tell for regions how long all of it would take with one replica more,
-    and with one less, compared with now.
-    """
-
-    threads: tuple[ThreadLoad, ...]
-    locked: float = 0.0
-    share: float = 1.0
-    with_more: Mapping[str, float] = field(default_factory=dict)
-    with_fewer: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def busy_cores(self) -> float:
-        """How many cores the program keeps busy."""
-        return sum(load.on_core * load.replicas for load in self.threads)
-
-    @property
-    def wanted_cores(self) -> float:
-        """How many it would keep busy if no thread waited for a lock."""
-        return sum(
-            (load.wanted - load.blocked) * load.replicas for load in self.threads
+                at = route or (begin,)
+                blocked[at] = blocked.get(at, 0.0) + share / count
+    held_up = sum(one.held_up for one in samples) / count if contended else 0.0
+    full = sum(one.full / max(1, one.looks) for one in samples) / count
+    work = {r: cpu.get(r, 0.0) + blocked.get(r, 0.0) for r in {**cpu, **blocked}}
+    if not work:
+        work = {(begin,): 0.0}
+    total = sum(work.values())
+    found = {}
+    for route, use in work.items():
+        part = use / total if total > 0 else 1 / len(work)
+        found[route] = ServiceTime(
+            cpu.get(route, 0.0), held_up * part, blocked.get(route, 0.0), full * part
         )
-
-    def shares(self) -> dict[str, float]:
-        """Return which share of the work each operator has; nothing if there is little.
-
-        >>> Profile((ThreadLoad("a", 0.8, {}, {"a": 0.25, "b": 0.75}),)).shares()["b"]
-        0.75
-        """
-        work: dict[str, float] = {}
-        for load in self.threads:
-            for operator, use in load.own.items():
-                work[operator] = work.get(operator, 0.0) + use * load.replicas
-        total = sum(work.values())
-        if total < LEAST_WORK:
-            return {}
-        return {operator: use / total for operator, use in work.items()}
-
-    def sharing(self, port: str) -> tuple[ThreadLoad, ...]:
-        """Return the threads that come by a port: T(o)."""
-        return tuple(load for load in self.threads if load.ports.get(port, 0.0) > 0)
-
-
-@dataclass(frozen=True)
-class RegionLoad:
-    """A region: `degree` replicas that each take `service_s` for an item.
-
-    `items_per_s` came in, `per_item` for each item of the sources, and `share` of the
-    work was the busiest replica's. A region that is one thread with others around it may
-    only tell what they take together. `operators` are those of the region; one that is
-    `keyed` has a queue for each replica, which others cannot help with.
-    """
-
-    degree: int
-    service_s: float
-    items_per_s: float
-    share: float = 0.0
-    per_item: float = 1.0
-    operators: tuple[str, ...] = ()
-    keyed: bool = False
-
-    @property
-    def capacity_per_s(self) -> float:
-        """How many items a second it could do at most, as it is.
-
-        >>> RegionLoad(degree=4, service_s=0.02, items_per_s=50).capacity_per_s
-        200.0
-        """
-        if self.service_s <= 0:
-            return float("inf")
-        return 1 / (self.service_s * max(self.share, 1 / self.degree))
+    return found
 
 
 @dataclass(frozen=True)
@@ -285,24 +234,23 @@ class Observed:
     `arrivals` are items a second that came to the sources, in equal parts of the step;
     `backlog` is how many have arrived and wait. A `closed` program has sources that are
     read as fast as it can: then arrivals are what it could do. A step that was `alarmed`
-    ended early, since too many waited; its arrivals are those of all of it and of its end. `others_busy` is how many
-    threads' time goes into what is not replicated, `others_s` what that is for an item.
-    `stages` tells the latter for each thread, by the names of its operators. `on_core` is
-    the share of the time at work that needs a core.
+    ended early, since too many waited; its arrivals are those of all of it and of its
+    end. `pipeline` is the model of the program in this step.
     """
 
     seconds: float
     arrivals: tuple[float, ...]
     backlog: float
     sojourns: Sojourns = NO_SOJOURNS
-    regions: Mapping[str, RegionLoad] = field(default_factory=dict)
-    others_busy: float = 0.0
-    others_s: float = 0.0
+    pipeline: Pipeline = field(default_factory=Pipeline)
     closed: bool = False
     alarmed: bool = False
     epochs: tuple[Epoch, ...] = ()
-    stages: Mapping[str, float] = field(default_factory=dict)
-    on_core: float = 1.0
+
+    @property
+    def regions(self) -> Mapping[str, RegionLoad]:
+        """The regions of the pipeline."""
+        return self.pipeline.regions
 
     @property
     def arrived_per_s(self) -> float:

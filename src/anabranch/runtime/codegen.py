@@ -9,6 +9,10 @@ For `filter(big) -> flat_map(parts)` with positions the heart of the text is::
 
 An operator that several streams lead to is a function of its own; so is the rest of a
 chain when the nesting gets deep.
+
+Where an item enters a stream stands a comment, `# n[3] += 1`. It costs nothing; the text
+with these lines turned on counts the items of each stream (see `Program.count_next`), and
+has the same line numbers.
 """
 
 from __future__ import annotations
@@ -58,6 +62,7 @@ Entry: TypeAlias = Edge | str  # a stream from outside, or after the operator na
 
 _DEEPEST = 12  # Python allows 20 nested blocks
 _INDENT = "    "
+_COUNT = "# n["
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,15 @@ class Text:
     line_table: Mapping[int, str]  # line -> operator
     items: Mapping[int, str]  # line -> variable that holds the item at work
     calls: Mapping[int, str]  # line that calls an operator -> whose item it hands on
+    streams: Mapping[Edge, int]  # stream -> its place among the counts
+
+    @property
+    def counting_source(self) -> str:
+        """The program that counts the items of each stream, line by line the same."""
+        return "".join(
+            line.replace(_COUNT, "n[", 1) if line.lstrip().startswith(_COUNT) else line
+            for line in self.source.splitlines(keepends=True)
+        )
 
 
 def write_program(
@@ -128,6 +142,7 @@ class _ProgramWriter:
         self.calls: dict[int, str] = {}
         self.unwritten: list[str] = []  # operators that are called but not written yet
         self.called: set[str] = set()
+        self.streams: dict[Edge, int] = {}
         self.used: set[str] = set()
         self.variables = 0
 
@@ -159,11 +174,12 @@ class _ProgramWriter:
             line_table={n + len(header): name for n, name in self.line_table.items()},
             items={n + len(header): name for n, name in self.items.items()},
             calls={n + len(header): name for n, name in self.calls.items()},
+            streams=self.streams,
         )
 
     def _header(self, widths: Mapping[Edge, int]) -> list[str]:
         """Return the lines that make local names of what the program is bound to."""
-        header = ["def make(names):"]
+        header = ["def make(names, n):"]
         header += [f"{_INDENT}{name} = names[{name!r}]" for name in sorted(self.used)]
         for edge, number in self.exits.items():
             outs = [f"{number}", *(f"{number}_{i}" for i in range(widths[edge]))]
@@ -186,6 +202,7 @@ class _ProgramWriter:
             position = tuple(f"p{i}" for i in range(self._entry_width(entry)))
             place = _Place(3 + several, "x0", position)
             if isinstance(entry, Edge):
+                self._count(entry, place.depth)
                 self._consume(entry, place)
             else:
                 self._emit(entry, place)
@@ -364,12 +381,17 @@ class _ProgramWriter:
             if self.positions is not None and edge in self.positions.branch:
                 position = (*position, str(self.positions.branch[edge]))
             inner = _Place(depth, place.item, position)
+            self._count(edge, depth)
             if edge.consumer.operator in self.inside:
                 self._consume(edge, inner)
             else:
                 self._leave(edge, inner)
         if not edges:
             self._line(place.depth, "pass")
+
+    def _count(self, edge: Edge, depth: int) -> None:
+        number = self.streams.setdefault(edge, len(self.streams))
+        self._line(depth, f"{_COUNT}{number}] += 1")
 
     def _leave(self, edge: Edge, place: _Place) -> None:
         number = self.exits.setdefault(edge, len(self.exits))

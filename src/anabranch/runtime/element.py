@@ -254,6 +254,7 @@ class Replica:
     limit: int = 1
     received: int = 0
     busy_s: float = 0.0  # how long it has been at work, by the clock on the wall
+    given: dict[Edge, int] = field(default_factory=dict)  # items that have left
     widths: dict[Edge, int] = field(default_factory=dict)  # of positions that leave
     _entered: EntryLedger = field(default_factory=EntryLedger)
     _first: int = 0  # the number of the first item of the batch at work, if `indexed`
@@ -414,6 +415,7 @@ class Replica:
             if failed is not None:
                 also = left.order < failed.order  # this branch comes first
                 given = left.before(self._at + also)
+            self.given[left.edge] = self.given.get(left.edge, 0) + len(given)
             if left.edge in self.outlets:
                 self._learn_gain(left.edge, len(given), len(batch))
                 self.outlets[left.edge].put(given)

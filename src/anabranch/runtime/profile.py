@@ -29,7 +29,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple, TypeAlias
 
-from anabranch.metrics.load import Route, ThreadSamples
+from anabranch.metrics.load import ThreadSamples
+from anabranch.metrics.pipeline import Route
+from anabranch.runtime.ports import Inlet
 from anabranch.runtime.program import Program
 
 # The file of a program and the lines at which a thread's frames stand in it, innermost
@@ -110,6 +112,7 @@ RUSAGE_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # on Linux
 
 # Ports, gates, events and queues all wait here.
 WAIT = threading.Condition.wait.__code__
+FULL = Inlet.await_room.__code__  # for room in the buffer of the next thread
 
 # Far longer than a look takes. Not longer still: should the sampler lose the lock just
 # before a look begins, it takes so long until it can have it back.
@@ -159,6 +162,7 @@ class Sampler:
         self._places = [one.places() for one in threads]
         self._last_s = [0.0] * len(threads)  # what their clocks said at the last look
         self._waiting = [0] * len(threads)
+        self._full = [0] * len(threads)
         self.looks = 0
         self.cpu_s = 0.0  # what the sampler itself has used, once it has stopped
         self._clocks: list[Clock | None] = []
@@ -201,6 +205,7 @@ class Sampler:
                     looks=self.looks,
                     sampler_s=self.cpu_s,
                     stood=self._stood(number),
+                    full=self._full[number],
                 )
             )
         return tuple(found)
@@ -241,6 +246,9 @@ class Sampler:
             now_s = on_core_s(clock_id)
             if frame.f_code is WAIT:
                 self._waiting[number] += 1
+                behind = frame.f_back
+                if behind is not None and behind.f_code is FULL:
+                    self._full[number] += 1
             else:
                 # A thread that was not let onto a core has not worked where it stands.
                 self._places[number].note(frame, now_s - self._last_s[number])

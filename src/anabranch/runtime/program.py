@@ -23,6 +23,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from functools import partial
+from operator import length_hint
 from types import FrameType
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -149,7 +150,12 @@ class Program:
         self._text = text
         called = (text.line_table[line] for line in text.calls)
         self._functions = frozenset(called)  # operators with a function of their own
-        self._run = self._compile_text(kernels)
+        self._kernels = kernels
+        self._counts = [0] * len(text.streams)
+        self._run = self._compile_text(text.source)
+        self._run_counting: Callable[..., None] | None = None
+        self._uncounted = 0  # items with which streams are still to be counted
+        self.counted = 0  # items that came in with the batches that were
 
     @property
     def source(self) -> str:
@@ -184,10 +190,27 @@ class Program:
 
         An error of the user's code is told to `on_error`.
         """
+        run = self._run
+        if self._uncounted and self._run_counting is not None:
+            came = length_hint(items)
+            self._uncounted = max(0, self._uncounted - came)
+            self.counted += came
+            run = self._run_counting
         try:
-            self._run(items, positions, entries)
+            run(items, positions, entries)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self._on_error(self._failure(error))
+
+    def count_next(self, items: int) -> None:
+        """Count the items of each stream in batches of so many; any thread may ask."""
+        if self._run_counting is None:
+            self._run_counting = self._compile_text(self._text.counting_source)
+        self._uncounted = items
+
+    @property
+    def counts(self) -> Mapping[Edge, int]:
+        """The items of each stream, inside and at the ends, in the batches counted."""
+        return {edge: self._counts[n] for edge, n in self._text.streams.items()}
 
     def finish(self, operator: str) -> list[tuple[bytes, list[Any]]]:
         """Return an operator's outputs at the end of the stream.
@@ -254,13 +277,13 @@ class Program:
             (operator,) = producers
         return chain
 
-    def _compile_text(self, kernels: Mapping[str, Kernel]) -> Callable[..., None]:
-        source = self._text.source
+    def _compile_text(self, source: str) -> Callable[..., None]:
         lines = source.splitlines(keepends=True)
         linecache.cache[self.filename] = (len(source), None, lines, self.filename)
         names: dict[str, Any] = {}
         exec(compile(source, self.filename, "exec"), names)  # noqa: S102 - our own text
-        made: Callable[..., None] = names["make"](self._bindings(kernels))
+        bindings = self._bindings(self._kernels)
+        made: Callable[..., None] = names["make"](bindings, self._counts)
         return made
 
     def _bindings(self, kernels: Mapping[str, Kernel]) -> dict[str, Any]:

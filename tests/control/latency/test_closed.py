@@ -9,15 +9,15 @@ from anabranch.control.latency.closed import PAUSE, ClosedMemory, climb
 from anabranch.control.latency.decision import Room
 from anabranch.control.latency.hold import LatencyController
 from anabranch.control.simulate.queue import Machine, SimulatedQueue
-from anabranch.metrics.load import Observed, RegionLoad
-from tests.control.seen import latencies
+from anabranch.metrics.pipeline import RegionLoad
+from tests.control.seen import latencies, observed
 
 GOAL = Latency(0.05)
 
 
 def closed(throughput, degree, latency_s, busy=1.0):
     load = RegionLoad(degree, busy * degree / throughput, throughput)
-    return Observed(
+    return observed(
         1.0, (throughput,), 0, latencies(latency_s), {"r0": load}, closed=True
     )
 
@@ -111,7 +111,7 @@ def test_it_is_taken_back_once_when_the_bound_holds_again():
 
 
 def test_the_stage_that_is_too_slow_is_named_where_nothing_is_replicated():
-    slow = Observed(
+    slow = observed(
         1.0, (10.0,), 0, latencies(0.08), closed=True, stages={"parse": 0.07, "a": 0.01}
     )
 

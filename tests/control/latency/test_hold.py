@@ -13,7 +13,9 @@ from anabranch.control.goals import latency
 from anabranch.control.latency.hold import LatencyController
 from anabranch.control.simulate.queue import Machine, SimulatedQueue
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.load import Epoch, Observed, RegionLoad
+from anabranch.metrics.load import Epoch
+from anabranch.metrics.pipeline import RegionLoad
+from tests.control.seen import observed
 
 
 def settle(queue, goal):
@@ -180,7 +182,7 @@ class Silent:
             latencies.record(late_s, 100)
         ran = () if late_s is None else (Epoch(100, 0.4, 1, 0.3, 0.3),)
         seen = sojourns([latencies])
-        return Observed(1.0, (100.0,) * 4, 50, seen, epochs=ran)
+        return observed(1.0, (100.0,) * 4, 50, seen, epochs=ran)
 
     def resize(self, degrees, epoch_items):
         self.degrees = {**self.degrees, **degrees}
@@ -232,7 +234,7 @@ class Endless:
         self.latencies.record(0.01, 100)
         seen = sojourns([self.latencies]).since(before)
         regions = {"r0": RegionLoad(2, 0.01, 100, 0.5)}
-        return Observed(1.0, (100.0,) * 4, 0, seen, regions)
+        return observed(1.0, (100.0,) * 4, 0, seen, regions)
 
     def resize(self, degrees, epoch_items):
         return ""

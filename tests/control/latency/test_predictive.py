@@ -10,8 +10,8 @@ from anabranch.control.goals import Latency
 from anabranch.control.latency.decision import Room
 from anabranch.control.latency.need import Stance, need_of, needs
 from anabranch.control.latency.predictive import PATIENCE, Memory, predict
-from anabranch.metrics.load import Observed, RegionLoad
-from tests.control.seen import latencies, step
+from anabranch.metrics.pipeline import RegionLoad
+from tests.control.seen import latencies, observed, step
 
 GOAL = Latency(0.05)
 ROOM = Room(cores=12)
@@ -68,7 +68,7 @@ def test_what_gathers_before_a_region_does_not_count_as_fewer_items_for_it():
     """Half of the items of a burst have not come to the region yet."""
     calm = step(60, degree=1)
     load = RegionLoad(1, 0.01, 100, per_item=0.5, operators=("work",))
-    burst = Observed(0.2, (100, 300), 40, latencies(0.05), {"r0": load}, alarmed=True)
+    burst = observed(0.2, (100, 300), 40, latencies(0.05), {"r0": load}, alarmed=True)
 
     *_, found = decide(calm, calm, burst)
 
@@ -78,14 +78,14 @@ def test_what_gathers_before_a_region_does_not_count_as_fewer_items_for_it():
 def test_a_region_behind_a_filter_gets_what_its_own_items_need():
     """1 item in 100 of 3,000 a second comes to it: 30 of 10 ms are no work for two."""
     load = RegionLoad(1, 0.01, 30, per_item=0.01)
-    seen = Observed(1.0, (3000.0,) * 4, 0, latencies(0.01), {"r0": load})
+    seen = observed(1.0, (3000.0,) * 4, 0, latencies(0.01), {"r0": load})
 
     assert [None] * 3 == decide(seen, seen, seen)
 
 
 def test_a_load_that_rose_within_the_step_counts_as_it_is_now():
     load = RegionLoad(2, 0.01, 150)
-    seen = Observed(1.0, (100, 100, 500, 500), 0, latencies(0.2), {"r0": load})
+    seen = observed(1.0, (100, 100, 500, 500), 0, latencies(0.2), {"r0": load})
 
     (found,) = decide(seen)
 
@@ -180,8 +180,8 @@ def test_it_is_taken_back_once_when_the_bound_holds_again():
 
 
 def test_a_program_without_regions_says_which_stage_cannot_keep_up():
-    late = Observed(1.0, (150,) * 4, 500, latencies(0.4), stages={"fold": 0.01})
-    calm = Observed(1.0, (50,) * 4, 0, latencies(0.01), stages={"fold": 0.01})
+    late = observed(1.0, (150,) * 4, 500, latencies(0.4), stages={"fold": 0.01})
+    calm = observed(1.0, (50,) * 4, 0, latencies(0.01), stages={"fold": 0.01})
 
     found = decide(*[late] * 3, *[calm] * 4)
 
@@ -192,7 +192,7 @@ def test_a_program_without_regions_says_which_stage_cannot_keep_up():
 
 def test_the_operators_of_the_region_that_is_full_are_named():
     load = RegionLoad(2, 0.01, 200, operators=("parse", "score"))
-    seen = Observed(1.0, (300,) * 4, 500, latencies(0.4), {"r0": load})
+    seen = observed(1.0, (300,) * 4, 500, latencies(0.4), {"r0": load})
 
     (found,) = decide(seen, room=Room(2))
 
@@ -227,7 +227,7 @@ def test_every_region_gets_what_it_needs():
         "a": RegionLoad(1, 0.02, 50),
         "b": RegionLoad(1, 0.005, 50, per_item=2.0),
     }
-    seen = Observed(1.0, (200.0,) * 4, 50, latencies(0.5), loads)
+    seen = observed(1.0, (200.0,) * 4, 50, latencies(0.5), loads)
 
     (found,) = decide(seen)
 
@@ -236,7 +236,7 @@ def test_every_region_gets_what_it_needs():
 
 def test_regions_share_the_room_there_is():
     loads = {"a": RegionLoad(1, 0.02, 50), "b": RegionLoad(1, 0.01, 50)}
-    seen = Observed(1.0, (200.0,) * 4, 0, latencies(0.5), loads)
+    seen = observed(1.0, (200.0,) * 4, 0, latencies(0.5), loads)
 
     found = needs(seen, GOAL, 5, {}, Stance())
 
@@ -248,7 +248,7 @@ def test_regions_share_the_room_there_is():
 @pytest.mark.parametrize("variability", [0.1, 0.5, 1.0])
 def test_a_variable_load_needs_no_fewer_replicas(variability):
     load = RegionLoad(1, 0.02, 50)
-    seen = Observed(1.0, (200.0,), 0, regions={"r0": load})
+    seen = observed(1.0, (200.0,), 0, regions={"r0": load})
 
     calm = need_of(load, seen, GOAL, 20, Stance(variability=0.01))
     wild = need_of(load, seen, GOAL, 20, Stance(variability=variability))
@@ -259,7 +259,7 @@ def test_a_variable_load_needs_no_fewer_replicas(variability):
 
 def keyed(rate, degree, share, *, latency_s=0.011, backlog=0):
     load = RegionLoad(degree, 0.01, rate, share, keyed=True)
-    return Observed(1.0, (rate,) * 4, backlog, latencies(latency_s), {"r0": load})
+    return observed(1.0, (rate,) * 4, backlog, latencies(latency_s), {"r0": load})
 
 
 def test_the_hottest_replica_of_a_keyed_region_tells_what_it_can_do():
@@ -302,9 +302,8 @@ def test_a_stage_without_replicas_that_is_full_gets_no_replicas_elsewhere():
 def test_what_waits_for_a_stage_without_replicas_gets_none_elsewhere():
     """The load is over, 450 items wait, and one takes 20 ms there and 11 ms of 4 here."""
     load = RegionLoad(4, 0.011, 45, operators=("quick",))
-    seen = replace(
-        Observed(1.0, (10.0,) * 4, 450, latencies(5.0), {"r0": load}),
-        stages={"slow": 0.02},
+    seen = observed(
+        1.0, (10.0,) * 4, 450, latencies(5.0), {"r0": load}, stages={"slow": 0.02}
     )
 
     (found,) = decide(seen, goal=Latency(0.1))
@@ -317,8 +316,8 @@ def test_a_few_items_at_the_start_do_not_tell_how_many_a_region_gets():
     """The second step has ten times as many for the region as were read in it."""
     calm = RegionLoad(1, 0.01, 100, per_item=1.0)
     odd = RegionLoad(4, 0.01, 100, per_item=10.0)
-    first = Observed(0.2, (100.0,) * 4, 30, latencies(0.01), {"r0": calm})
-    second = Observed(0.1, (100.0,) * 4, 30, latencies(0.01), {"r0": odd})
+    first = observed(0.2, (100.0,) * 4, 30, latencies(0.01), {"r0": calm})
+    second = observed(0.1, (100.0,) * 4, 30, latencies(0.01), {"r0": odd})
 
     assert [None, None] == decide(first, second)
 

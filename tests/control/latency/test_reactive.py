@@ -7,8 +7,8 @@ import pytest
 from anabranch.control.goals import Latency
 from anabranch.control.latency.decision import Room
 from anabranch.control.latency.reactive import regulate
-from anabranch.metrics.load import Observed, RegionLoad
-from tests.control.seen import latencies, step
+from anabranch.metrics.pipeline import RegionLoad
+from tests.control.seen import latencies, observed, step
 
 # constraint 180 ms, so thresholds of 10% and 20% are at 162 and 144 ms
 CASES = {
@@ -40,7 +40,7 @@ def test_regulator(mean_s, replicas, threshold, scaling, wanted):
 
 
 def test_the_mean_counts_not_the_worst():
-    seen = Observed(1.0, (10.0,), 0, latencies(0.01, 0.01, 0.01, 0.4))
+    seen = observed(1.0, (10.0,), 0, latencies(0.01, 0.01, 0.01, 0.4))
 
     found = regulate(seen, {"r0": 2}, Latency(0.2), Room(cores=12))
 
@@ -48,13 +48,13 @@ def test_the_mean_counts_not_the_worst():
 
 
 def test_without_items_there_is_no_latency():
-    assert regulate(Observed(1.0, (0.0,), 0), {"r0": 2}, Latency(0.2), Room(12)) is None
+    assert regulate(observed(1.0, (0.0,), 0), {"r0": 2}, Latency(0.2), Room(12)) is None
 
 
 @pytest.mark.parametrize(("latency_s", "wanted"), [(0.3, {"b": 1}), (0.1, {"a": 4})])
 def test_of_several_regions_the_idle_one_gives_and_the_busy_one_gets(latency_s, wanted):
     loads = {"a": RegionLoad(3, 0.03, 90), "b": RegionLoad(2, 0.01, 10)}
-    seen = Observed(1.0, (90.0,), 0, latencies(latency_s), loads)
+    seen = observed(1.0, (90.0,), 0, latencies(latency_s), loads)
 
     found = regulate(seen, {"a": 3, "b": 2}, Latency(0.2), Room(cores=12))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.control.throughput.pipelining import dependent_groups, select_bottlenecks
-from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.pipeline import ThreadLoad
 from tests.control.example import EXAMPLE
 
 
@@ -16,7 +16,7 @@ def groups_of(**paths: str) -> list[str]:
 
 
 def test_all_threads_of_the_example_are_one_group():
-    (group,) = dependent_groups(EXAMPLE.threads)
+    (group,) = dependent_groups(EXAMPLE)
 
     assert ["t0", "t1", "t2", "t3"] == [load.thread for load in group]
 
@@ -32,7 +32,7 @@ def test_dependence_goes_on_through_a_third_thread():
 def test_a_thread_at_the_threshold_is_a_bottleneck():
     loads = ThreadLoad("a", 0.8, {}), ThreadLoad("b", 0.79, {})
 
-    assert (loads[0],) == select_bottlenecks(Profile(loads), beta=0.8)
+    assert (loads[0],) == select_bottlenecks((loads), beta=0.8)
 
 
 def test_a_thread_that_waits_for_the_lock_is_a_bottleneck():
@@ -41,4 +41,4 @@ def test_a_thread_that_waits_for_the_lock_is_a_bottleneck():
     """
     loads = ThreadLoad("t0", 0.5, {}, held_up=0.5), ThreadLoad("t1", 0.5, {})
 
-    assert loads[:1] == select_bottlenecks(Profile(loads), beta=0.8)
+    assert loads[:1] == select_bottlenecks((loads), beta=0.8)

@@ -132,7 +132,7 @@ def test_per_arrangement_a_port_gets_another_chance():
     controller.advance()
     assert "take back o5" == controller.history[-1].what
     program.noise = 0.0
-    program.arrangement = program.arrangement.with_ports({"o2"})
+    program.arrangement = program.arrangement.with_ports({"o1"})
     controller._known = None
     controller.advance()
 

@@ -8,18 +8,20 @@ import random
 import pytest
 
 from anabranch.control.throughput.pipelining import aggregate_utility, choose_ports
-from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.pipeline import ThreadLoad
 from tests.control.example import EXAMPLE
 
 SWITCHES = list(itertools.product((False, True), repeat=2))
 
 
-def every_solution(profile: Profile, beta: float, excluded: frozenset[str]):
+def every_solution(
+    profile: tuple[ThreadLoad, ...], beta: float, excluded: frozenset[str]
+):
     """
     Yield each set of ports that puts one and only one port into the path of each
     bottleneck thread, whatever it costs.
     """
-    needy = [load for load in profile.threads if load.utilization >= beta]
+    needy = [load for load in profile if load.utilization >= beta]
     ports = sorted({p for load in needy for p in load.ports} - excluded)
     for size in range(1, len(needy) + 1):
         for chosen in itertools.combinations(ports, size):
@@ -27,7 +29,7 @@ def every_solution(profile: Profile, beta: float, excluded: frozenset[str]):
                 yield chosen
 
 
-def random_profile(seed: int) -> Profile:
+def random_profile(seed: int) -> tuple[ThreadLoad, ...]:
     """Make threads that all come by one operator: they are one group."""
     pick = random.Random(seed)
     operators = [f"o{n}" for n in range(pick.randint(2, 6))]
@@ -37,7 +39,7 @@ def random_profile(seed: int) -> Profile:
         uses = {o: pick.uniform(0.01, 0.8) for o in path}
         uses["common"] = pick.uniform(0.01, 0.3)
         threads.append(ThreadLoad(f"t{number}", pick.uniform(0.7, 1.0), uses))
-    return Profile(tuple(threads))
+    return tuple(threads)
 
 
 @pytest.mark.parametrize(("pruning", "sorting"), SWITCHES)
@@ -110,18 +112,18 @@ def test_a_group_that_cannot_be_helped_does_not_keep_others_from_it():
     stuck = ThreadLoad("stuck", 1.0, {})
     free = ThreadLoad("free", 1.0, {"a": 0.5})
 
-    found = choose_ports(Profile((stuck, free)))
+    found = choose_ports((stuck, free))
 
     assert found is not None
     assert {"free": "a"} == found.places
 
 
 def test_a_port_that_moves_all_the_work_is_no_solution():
-    assert choose_ports(Profile((ThreadLoad("t", 1.0, {"all": 1.0}),))) is None
+    assert choose_ports((ThreadLoad("t", 1.0, {"all": 1.0}),)) is None
 
 
 def test_an_operator_that_was_never_seen_is_no_place():
-    assert choose_ports(Profile((ThreadLoad("t", 1.0, {"idle": 0.0}),))) is None
+    assert choose_ports((ThreadLoad("t", 1.0, {"idle": 0.0}),)) is None
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -16,8 +16,9 @@ from anabranch.control.throughput.together import (
     fewer_channels_of,
     no_port_at,
 )
-from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.pipeline import ThreadLoad
 from anabranch.plan.plan import Arrangement
+from tests.control.example import as_pipeline
 
 EVEN = ThreadLoad("read", 1.0, {"a": 1.0, "b": 0.5}, {"read": 0.0, "a": 0.5, "b": 0.5})
 HEAVY = ThreadLoad("read", 1.0, {"a": 0.9, "b": 0.1}, {"read": 0.1, "a": 0.8, "b": 0.1})
@@ -25,7 +26,7 @@ HEAVY = ThreadLoad("read", 1.0, {"a": 0.9, "b": 0.1}, {"read": 0.1, "a": 0.8, "b
 
 def chosen(load: ThreadLoad, cores: int = 4, **changes) -> Move | Stay:
     scope = Scope(cores, frozenset({"a", "b"}), {"r": ("a",)}, **changes)
-    return choose_move(Profile((load,)), Arrangement(), scope, ControlSettings())
+    return choose_move(as_pipeline(load), Arrangement(), scope, ControlSettings())
 
 
 def test_a_chain_that_divides_evenly_gets_a_port():
@@ -110,7 +111,7 @@ def test_channels_stop_when_the_cores_are_used_up():
 
 
 def test_threads_that_would_wait_for_the_interpreters_lock_are_not_tried():
-    profile = Profile((EVEN,), locked=0.97)
+    profile = as_pipeline(EVEN, locked=0.97)
     scope = Scope(4, frozenset({"a", "b"}), {})
 
     stay = choose_move(profile, Arrangement(), scope, ControlSettings())
@@ -122,7 +123,7 @@ def test_threads_that_would_wait_for_the_interpreters_lock_are_not_tried():
 def test_a_promise_is_bounded_by_the_lock():
     scope = Scope(4, frozenset({"a", "b"}), {})
     move = choose_move(
-        Profile((EVEN,), locked=0.8), Arrangement(), scope, ControlSettings()
+        as_pipeline(EVEN, locked=0.8), Arrangement(), scope, ControlSettings()
     )
 
     assert isinstance(move, Move)
@@ -137,7 +138,7 @@ def test_what_takes_little_of_the_time_promises_little():
     scope = Scope(4, frozenset({"a", "b"}), {})
     tenth, third = (
         choose_move(
-            Profile((EVEN,), share=share), Arrangement(), scope, ControlSettings()
+            as_pipeline(EVEN, share=share), Arrangement(), scope, ControlSettings()
         )
         for share in (0.09, 1 / 3)
     )
@@ -156,7 +157,7 @@ def test_a_thread_that_would_be_the_next_bottleneck_is_helped_at_once():
     scope = Scope(8, frozenset({"a", "b"}), {})
 
     move = choose_move(
-        Profile((first, second)), Arrangement(), scope, ControlSettings()
+        as_pipeline(first, second), Arrangement(), scope, ControlSettings()
     )
 
     assert isinstance(move, Move)
@@ -169,7 +170,7 @@ def test_a_thread_with_less_than_what_remains_is_left_alone():
     scope = Scope(8, frozenset({"a", "b"}), {})
 
     move = choose_move(
-        Profile((first, second)), Arrangement(), scope, ControlSettings()
+        as_pipeline(first, second), Arrangement(), scope, ControlSettings()
     )
 
     assert isinstance(move, Move)
@@ -182,7 +183,7 @@ IDLE = ThreadLoad("read", 0.3, {}, {"read": 0.3})
 
 def fewer(risk: float, **changes) -> Move | Stay:
     scope = Scope(2, frozenset(), {"r": ("read",)}, **changes)
-    profile = Profile((IDLE,), with_fewer={"r": 1 + risk})
+    profile = as_pipeline(IDLE, with_fewer={"r": 1 + risk})
     return choose_move(profile, WIDE, scope, ControlSettings())
 
 
@@ -211,7 +212,7 @@ def test_in_a_pipeline_channels_are_not_taken_away():
     scope = Scope(2, frozenset(), {"r": ("read",)})
 
     assert isinstance(
-        choose_move(Profile((IDLE,)), WIDE, scope, ControlSettings()), Stay
+        choose_move(as_pipeline(IDLE), WIDE, scope, ControlSettings()), Stay
     )
 
 
@@ -248,14 +249,14 @@ def test_no_more_of_them_than_the_user_wants():
     scope = Scope(2, frozenset({"a", "b"}), {"r": ("a",)})
     settings = ControlSettings(most_replicas=5)
 
-    move = choose_move(Profile((WAITING,)), Arrangement(), scope, settings)
+    move = choose_move(as_pipeline(WAITING), Arrangement(), scope, settings)
 
     assert isinstance(move, Move)
     assert 5 == move.to.degree("r")
 
 
 def test_waiting_for_the_world_takes_no_core():
-    assert pytest.approx(0.04) == Profile((WAITING,)).busy_cores
+    assert pytest.approx(0.04) == as_pipeline(WAITING).busy_cores
 
 
 def test_a_port_whose_thread_has_nothing_to_do_is_removed():
@@ -267,23 +268,21 @@ def test_a_port_whose_thread_has_nothing_to_do_is_removed():
     )
     scope = Scope(4, frozenset({"a", "b"}), {})
 
-    move = choose_move(Profile(loads), ports, scope, ControlSettings())
+    move = choose_move(as_pipeline(*loads), ports, scope, ControlSettings())
 
     assert isinstance(move, Move)
     assert (frozenset({"a"}), True) == (move.to.ports, move.saves)
     barred = Scope(4, frozenset({"a", "b"}), {}, frozenset({no_port_at("b")}))
-    stay = choose_move(Profile(loads), ports, barred, ControlSettings())
+    stay = choose_move(as_pipeline(*loads), ports, barred, ControlSettings())
     assert isinstance(stay, Stay)
 
 
 def test_a_port_without_an_effect_of_its_own_is_removed():
     """a and b take half of a thread's time together; c is what limits the program."""
-    profile = Profile(
-        (
-            ThreadLoad("a", 0.3, {}, {"a": 0.3}),
-            ThreadLoad("b", 0.2, {}, {"b": 0.2}),
-            ThreadLoad("c", 1.0, {}, {"c": 1.0}),
-        )
+    profile = as_pipeline(
+        ThreadLoad("a", 0.3, {}),
+        ThreadLoad("b", 0.2, {}),
+        ThreadLoad("c", 1.0, {}),
     )
     chain = {"a": (), "b": ("a",), "c": ("b",)}
     scope = Scope(8, frozenset("bc"), {}, producers=chain)
@@ -297,12 +296,10 @@ def test_a_port_without_an_effect_of_its_own_is_removed():
 
 
 def test_a_port_stays_if_the_thread_before_would_become_a_bottleneck():
-    profile = Profile(
-        (
-            ThreadLoad("a", 0.6, {}, {"a": 0.6}),
-            ThreadLoad("b", 0.4, {}, {"b": 0.4}),
-            ThreadLoad("c", 1.0, {}, {"c": 1.0}),
-        )
+    profile = as_pipeline(
+        ThreadLoad("a", 0.6, {}),
+        ThreadLoad("b", 0.4, {}),
+        ThreadLoad("c", 1.0, {}),
     )
     chain = {"a": (), "b": ("a",), "c": ("b",)}
     scope = Scope(8, frozenset("bc"), {}, producers=chain)

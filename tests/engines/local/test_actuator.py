@@ -19,9 +19,10 @@ from anabranch.engines.local.run import LocalEngine
 from anabranch.engines.local.watching import list_watched_threads
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
-from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.pipeline import ThreadLoad
 from anabranch.plan.plan import Arrangement
 from anabranch.testing import outputs
+from tests.control.example import as_pipeline
 
 BLOCK = bytes(20_000)
 EAGER = ControlSettings(alpha=1.0, least_promise=-1.0, least_free_cores=-9.0)
@@ -53,7 +54,7 @@ class Imagining(LocalActuator):
             return None
         ports = sorted(self.places - self.arrangement.ports)
         uses = {port: (n + 1) / (len(ports) + 1) for n, port in enumerate(ports)}
-        return Profile((ThreadLoad("read", 1.0, uses),))
+        return as_pipeline(ThreadLoad("read", 1.0, uses))
 
 
 @pytest.fixture

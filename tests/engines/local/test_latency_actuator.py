@@ -193,3 +193,23 @@ def test_more_than_there_are_need_another_network():
 
     assert before is not job._running.flow.network
     assert list(range(100)) == out.items
+
+
+def one_in_100(n):
+    return n % 100 == 0
+
+
+def test_the_rate_at_an_input_is_that_of_its_own_items():
+    stream = ab.testing.offered(ab.testing.constant(1000, seconds=1.5), name="read")
+    kept = stream.map(abs, name="all").filter(one_in_100, name="rare")
+    out = kept.map(waits, name="few").to_list(name="out")
+    job = ab.start(out, on="local", degree=1)
+    actuator = job._running.latency_actuator()
+
+    seen = actuator.watch(0.6)
+    job.wait()
+
+    rates = {one.operator: one.in_per_s for one in seen.pipeline.inputs}
+    assert rates["all"] == rates["rare"] > 0
+    assert pytest.approx(0.01, rel=0.5) == rates["few"] / rates["rare"]
+    assert rates["few"] == rates["out"]

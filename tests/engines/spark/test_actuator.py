@@ -16,9 +16,11 @@ from anabranch.epochs.layout import lay_out
 from anabranch.epochs.log import EpochLog, Seen
 from anabranch.epochs.task import Report
 from anabranch.job import compile_sinks
-from anabranch.metrics.load import Profile, ThreadLoad, ThreadSamples
+from anabranch.metrics.load import ThreadSamples
+from anabranch.metrics.pipeline import ThreadLoad
 from anabranch.plan.plan import Arrangement
 from anabranch.testing import outputs
+from tests.control.example import as_pipeline
 
 EAGER = ControlSettings(alpha=1.0, least_promise=-1.0, least_free_cores=-9.0)
 RESTLESS = replace(EAGER, least_gain=-1.0, sureness=0.0)  # keeps everything
@@ -44,7 +46,7 @@ class Imagining(SparkActuator):
             return None
         places = sorted(self.places - self.arrangement.ports)
         uses = {place: (n + 1) / (len(places) + 1) for n, place in enumerate(places)}
-        return Profile((ThreadLoad("read", 1.0, uses),))
+        return as_pipeline(ThreadLoad("read", 1.0, uses))
 
 
 def actuator_of(run, kind=SparkActuator) -> SparkActuator:

@@ -157,7 +157,7 @@ def _up(
     """Add what so many times the throughput needs, in every region."""
     if memory.wait or here.late_s > goal.bound_s * (1 - goal.threshold):
         return None, memory
-    most = max(room.beside(seen.others_busy), len(here.degrees))
+    most = max(room.beside(seen.pipeline.others_busy), len(here.degrees))
     wanted = {
         name: max(
             d, min(math.ceil(memory.factor * d), _count_needed(seen, name, memory))
@@ -207,7 +207,7 @@ def _why_unmet(seen: Observed, *, stuck: bool) -> str | None:
         " and ".join(load.operators) or name: load.service_s
         for name, load in seen.regions.items()
     }
-    took |= seen.stages
+    took |= seen.pipeline.stages
     name = max(took, key=lambda one: took[one], default=None)
     most = "" if name is None else f"; {name} takes {ms(took[name])} an item"
     return f"there are no replicas to suspend{most}"

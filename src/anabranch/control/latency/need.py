@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from anabranch.control.goals import Latency
 from anabranch.control.latency.decision import Degrees
-from anabranch.metrics.load import Observed, RegionLoad
+from anabranch.metrics.load import Observed
+from anabranch.metrics.pipeline import RegionLoad
 
 
 def wait_s(load: float, degree: int, service_s: float, quantile: float) -> float:
@@ -154,7 +155,7 @@ def need_of(  # noqa: PLR0917 - a model has its inputs
     of the work with degrees that were tried.
 
     >>> load = RegionLoad(degree=1, service_s=0.02, items_per_s=50)
-    >>> seen = Observed(1.0, (120.0,), backlog=0, regions={"r0": load})
+    >>> seen = Observed(1.0, (120.0,), backlog=0)
     >>> need_of(load, seen, Latency(0.2), 8, Stance()).degree
     3
     """
@@ -162,7 +163,7 @@ def need_of(  # noqa: PLR0917 - a model has its inputs
     work = rate * load.service_s
     # of the busiest replica, beyond its part
     lag = max(0.0, load.share - 1 / load.degree) if load.degree > 1 else 0.0
-    free_s = MARGIN * goal.bound_s - load.service_s - seen.others_s
+    free_s = MARGIN * goal.bound_s - load.service_s - seen.pipeline.others_s
 
     def busiest(degree: int) -> float:
         if load.keyed:
@@ -236,6 +237,6 @@ def variability_of(seen: Observed, goal: Latency) -> float | None:
     wait = wait_s(work, servers, load.service_s, goal.quantile)
     if work > TELLING * servers or not load.service_s / 2 < wait < math.inf:
         return None
-    alone_s = load.service_s + seen.others_s
+    alone_s = load.service_s + seen.pipeline.others_s
     waited_s = seen.sojourns.quantile_s(goal.quantile) - alone_s
     return min(1.5, max(0.1, waited_s / wait))

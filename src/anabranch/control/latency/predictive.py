@@ -134,7 +134,9 @@ def predict(
         region, trial = useless
         return _give_back(region, trial, seen, memory)
     memory = _learnt(memory, seen, goal)
-    most = max(room.beside(seen.others_busy, seen.on_core), len(degrees))
+    most = max(
+        room.beside(seen.pipeline.others_busy, seen.pipeline.on_core), len(degrees)
+    )
     ceilings = {name: one.degree for name, one in memory.ceilings.items()}
     stance = Stance(variability=memory.variability)
     full = _full_stage(seen, goal)
@@ -167,10 +169,12 @@ def predict(
 
 def _full_stage(seen: Observed, goal: Latency) -> tuple[str, float] | None:
     """Return the stage without replicas that cannot keep up, and what an item takes it."""
-    name = max(seen.stages, key=lambda one: seen.stages[one], default=None)
+    name = max(
+        seen.pipeline.stages, key=lambda one: seen.pipeline.stages[one], default=None
+    )
     if name is None:
         return None
-    each_s, waiting_per_s = seen.stages[name], seen.backlog / catch_up_s(goal)
+    each_s, waiting_per_s = seen.pipeline.stages[name], seen.backlog / catch_up_s(goal)
     regions = seen.regions.values()
     if any(one.service_s * one.per_item / one.degree > each_s for one in regions):
         waiting_per_s = 0.0  # what waits may wait for them
@@ -200,7 +204,7 @@ def _learn_gains(memory: Memory, seen: Observed) -> tuple[Memory, Observed]:
     have come in such steps, all steps count.
     """
     gathered = seen.alarmed or seen.backlog > GATHERED * seen.arrived_per_s
-    known, regions = dict(memory.gains), {}
+    known, gains = dict(memory.gains), {}
     for name, load in seen.regions.items():
         came, read = known.get(name, (0.0, 0.0))
         if load.items_per_s and load.per_item and not (gathered and read >= TELLS):
@@ -208,9 +212,9 @@ def _learn_gains(memory: Memory, seen: Observed) -> tuple[Memory, Observed]:
             came = (1 - LEARNT) * came + items
             read = (1 - LEARNT) * read + items / load.per_item
             known[name] = came, read
-        gain = came / read if read else load.per_item
-        regions[name] = replace(load, per_item=gain)
-    return replace(memory, gains=known), replace(seen, regions=regions)
+        gains[name] = came / read if read else load.per_item
+    pipeline = seen.pipeline.with_gains(gains)
+    return replace(memory, gains=known), replace(seen, pipeline=pipeline)
 
 
 def _learn_shares(memory: Memory, seen: Observed) -> Memory:
@@ -346,7 +350,9 @@ def _why_unmet(
     memory: Memory,
 ) -> str | None:
     """Return which operator keeps the bound from being kept, and what it would take."""
-    alone_s = sum(load.service_s for load in seen.regions.values()) + seen.others_s
+    alone_s = (
+        sum(load.service_s for load in seen.regions.values()) + seen.pipeline.others_s
+    )
     if alone_s > goal.bound_s:
         return f"an item takes {ms(alone_s)} without any waiting"
     stage = _full_stage(seen, goal)

@@ -19,7 +19,8 @@ from itertools import pairwise
 
 from anabranch.control.simulate.queue import Machine
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.load import Observed, RegionLoad
+from anabranch.metrics.load import Observed
+from anabranch.metrics.pipeline import InputLoad, Pipeline, RegionShape, ServiceTime
 from anabranch.metrics.rates import LOOKS, StepArrivals
 
 ROOM = 4  # items that may wait in front of a replica
@@ -129,53 +130,54 @@ class SimulatedPipeline:
         if self._over:
             return None
         before, read, began_s = sojourns([self.latencies]), self._read, self.now_s
-        marks = [
-            (sum(line.busy_s), list(line.busy_s), line.served) for line in self._lines
-        ]
+        marks = [(list(line.busy_s), line.served) for line in self._lines]
         step = StepArrivals(most_waiting)
         while step.look(self.now_s, self._count_arrivals(), self._count_waiting()):
             self.now_s += seconds / LOOKS
             self._pass()
         seconds = self.now_s - began_s
-        done = max(1, self._read - read)
-        regions, stages, others_s = {}, {}, 0.0
-        for line, (busy_s, each, served) in zip(self._lines, marks, strict=True):
-            worked_s, items = sum(line.busy_s) - busy_s, line.served - served
-            if not line.stage.replicated:
-                stages[line.stage.name] = worked_s / done
-                others_s += worked_s
-                continue
-            known = [*each, *[0.0] * (len(line.busy_s) - len(each))]
-            own = [now - then for now, then in zip(line.busy_s, known, strict=False)]
-            regions[line.stage.name] = RegionLoad(
-                line.degree,
-                worked_s / max(1, items),
-                items / seconds,
-                max(own) / worked_s if worked_s > 0 else 1 / line.degree,
-                per_item=items / done,
-                operators=(line.stage.name,),
-                keyed=bool(line.stage.keys),
-            )
+        per_s = max(1, self._read - read) / seconds
         return Observed(
             seconds,
             step.rates(),
             backlog=self._count_waiting(),
             sojourns=sojourns([self.latencies]).since(before),
-            regions=regions,
-            others_busy=others_s / seconds,
-            others_s=others_s / done,
+            pipeline=Pipeline(
+                tuple(
+                    self._describe(line, *mark, seconds)
+                    for line, mark in zip(self._lines, marks, strict=True)
+                ),
+                {
+                    line.stage.name: RegionShape(
+                        (line.stage.name,), line.degree, bool(line.stage.keys)
+                    )
+                    for line in self._lines
+                    if line.stage.replicated
+                },
+                source_per_s=per_s,
+            ),
             alarmed=step.alarmed,
-            stages=stages,
-            on_core=self._on_core(marks),
         )
 
-    def _on_core(self, marks: Sequence[tuple[float, list[float], int]]) -> float:
-        worked = [
-            (sum(line.busy_s) - busy_s, line.stage.on_core)
-            for line, (busy_s, _, _) in zip(self._lines, marks, strict=True)
-        ]
-        total_s = sum(one for one, _ in worked)
-        return sum(one * share for one, share in worked) / total_s if total_s else 1.0
+    def _describe(
+        self, line: _Line, each: Sequence[float], served: int, seconds: float
+    ) -> InputLoad:
+        """Return the load of a stage since a look at what it had done before."""
+        known = [*each, *[0.0] * (len(line.busy_s) - len(each))]
+        own = [now - then for now, then in zip(line.busy_s, known, strict=False)]
+        # Keys have moved: what was done before that is in none of them.
+        worked_s = sum(line.busy_s) - sum(each)
+        items, on_core = line.served - served, line.stage.on_core
+        each_s = worked_s / max(1, items)
+        return InputLoad(
+            line.stage.name,
+            (line.stage.name,),
+            ServiceTime(cpu_s=each_s * on_core, blocked_s=each_s * (1 - on_core)),
+            items / seconds,
+            items / seconds,
+            line.degree,
+            max(own) / worked_s if worked_s > 0 else 1 / line.degree,
+        )
 
     @property
     def _over(self) -> bool:

@@ -29,7 +29,7 @@ from anabranch.control.throughput.model import (
     throughput,
 )
 from anabranch.control.throughput.tune import Controller
-from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.pipeline import InputLoad, Pipeline, ServiceTime
 from anabranch.metrics.rates import Rates
 from anabranch.plan.plan import Arrangement
 
@@ -87,17 +87,22 @@ class SimulatedProgram:
         self.arrangement = arrangement
         return None if self._over else "simulated"
 
-    def glance(self) -> tuple[Rates, Profile] | None:
+    def glance(self) -> tuple[Rates, Pipeline] | None:
         return None
 
-    def profile(self) -> Profile | None:
+    def profile(self) -> Pipeline | None:
         if self._over:
             return None
         self._pass_time()
         rate, threads = self.items_per_s, self.find_threads()
         waited = estimate_waiting(self.costs, threads, self.cores)
-        return Profile(
-            tuple(load_of(name, one, rate, waited) for name, one in threads.items()),
+        return Pipeline(
+            tuple(
+                load
+                for name, one in threads.items()
+                for load in loads_of(name, one, rate, waited)
+            ),
+            source_per_s=rate,
             locked=min(1.0, self.costs.locked_s * rate),
         )
 
@@ -143,17 +148,18 @@ def settle(
     return controller
 
 
-def load_of(name: str, thread: Thread, rate: float, waited: float) -> ThreadLoad:
-    """Return how busy a thread is when so many items a second come through."""
-    scale = rate / thread.replicas
-    ports: dict[str, float] = {}
-    own: dict[str, float] = {name: thread.handing_s * scale}
-    for route, cost_s in thread.costs.items():
-        own[route[-1]] = own.get(route[-1], 0.0) + cost_s * scale
-        for operator in dict.fromkeys(route[1:]):
-            ports[operator] = ports.get(operator, 0.0) + cost_s * scale
-    use = thread.each_s * rate
-    return ThreadLoad(name, use, ports, own, thread.replicas, use * waited)
+def loads_of(
+    name: str, thread: Thread, rate: float, waited: float
+) -> Iterator[InputLoad]:
+    """Yield the inputs of a thread when so many items a second come through.
+
+    For each second at work it waits for the lock for `waited` seconds.
+    """
+    costs = dict(thread.costs)
+    costs[name,] = costs.get((name,), 0.0) + thread.handing_s
+    for route, cost_s in costs.items():
+        service = ServiceTime(cpu_s=cost_s, lock_s=cost_s * waited)
+        yield InputLoad(route[-1], route, service, rate, rate, thread.replicas)
 
 
 CLOSE = 0.95  # of the time for an item: then this is what it takes
@@ -308,20 +314,23 @@ class SimulatedEpochs(SimulatedProgram):
     def items_per_s(self) -> float:
         return 1 / sum(self._seconds(self.arrangement).values())
 
-    def glance(self) -> tuple[Rates, Profile] | None:
+    def glance(self) -> tuple[Rates, Pipeline] | None:
         return None
 
-    def profile(self) -> Profile | None:
+    def profile(self) -> Pipeline | None:
         if self._over:
             return None
         self._pass_time()
         seconds = self._seconds(self.arrangement)
         slowest = max(seconds, key=lambda level: seconds[level])
-        return Profile(
+        rate = 1 / seconds[slowest]
+        return Pipeline(
             tuple(
-                load_of(name, thread, 1 / seconds[slowest], 0.0)
+                load
                 for name, thread in self._at(slowest)
+                for load in loads_of(name, thread, rate, 0.0)
             ),
+            source_per_s=rate,
             share=seconds[slowest] / sum(seconds.values()),
             with_more=self._relative(+1),
             with_fewer=self._relative(-1),

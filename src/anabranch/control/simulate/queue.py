@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 
 from anabranch.control.latency.admission import EpochCosts
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.load import Epoch, Observed, RegionLoad
+from anabranch.metrics.load import Epoch, Observed
+from anabranch.metrics.pipeline import InputLoad, Pipeline, RegionShape, ServiceTime
 from anabranch.metrics.rates import LOOKS, RecentArrivals, StepArrivals
 
 REGION = "r0"
@@ -130,17 +131,22 @@ class SimulatedQueue:
             arrivals,
             backlog=self._count_waiting(),
             sojourns=seen,
-            regions={
-                REGION: RegionLoad(
-                    self.degree,
-                    worked_s / max(1, items),
-                    (self._next - first) / seconds,
-                )
-            },
-            others_busy=self.others_busy,
+            pipeline=self._describe(
+                worked_s / max(1, items), (self._next - first) / seconds
+            ),
             closed=bool(self.closed),
             alarmed=step.alarmed,
         )
+
+    def _describe(self, service_s: float, per_s: float) -> Pipeline:
+        """Return the model of the region and of what is beside it."""
+        region = InputLoad(
+            REGION, (REGION,), ServiceTime(service_s), per_s, per_s, self.degree
+        )
+        beside = ServiceTime(self.others_busy / per_s if per_s > 0 else 0.0)
+        others = InputLoad("others", ("others",), beside, per_s, per_s)
+        shapes = {REGION: RegionShape((REGION,), self.degree)}
+        return Pipeline((region, others), shapes, source_per_s=per_s)
 
     @property
     def _over(self) -> bool:

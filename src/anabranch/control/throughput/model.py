@@ -25,7 +25,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from anabranch.metrics.load import Route, ThreadSamples
+from anabranch.metrics.load import ThreadSamples
+from anabranch.metrics.pipeline import Route
 from anabranch.plan.plan import Arrangement
 
 PORT_S = 0.05e-6  # for handing an item to another thread, on either side

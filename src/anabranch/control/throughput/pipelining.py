@@ -26,51 +26,51 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeAlias
 
-from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.pipeline import ThreadLoad, find_sharing
 
 
-def predict(profile: Profile, port: str) -> dict[str, float]:
+def predict(threads: Sequence[ThreadLoad], port: str) -> dict[str, float]:
     """Return the work of each thread that comes by a port, and of the new thread.
 
     The new thread has the name of the port.
 
-    >>> from anabranch.metrics.load import ThreadLoad
     >>> loads = (ThreadLoad("t0", 0.75, {"o1": 0.5}), ThreadLoad("t1", 1, {"o1": 0.25}))
-    >>> predict(Profile(loads), "o1")
+    >>> predict(loads, "o1")
     {'t0': 0.25, 't1': 0.75, 'o1': 0.75}
     """
-    sharing = profile.sharing(port)
+    sharing = find_sharing(threads, port)
     work = {load.thread: load.utilization - load.ports[port] for load in sharing}
     work[port] = sum(load.ports[port] for load in sharing)
     return work
 
 
-def utility(profile: Profile, port: str) -> float:
+def utility(threads: Sequence[ThreadLoad], port: str) -> float:
     """Return the work of the busiest thread after an insertion: less is better.
 
-    >>> from anabranch.metrics.load import ThreadLoad
-    >>> utility(Profile((ThreadLoad("t0", 0.9, {"o1": 0.6}),)), "o1")
+    >>> utility((ThreadLoad("t0", 0.9, {"o1": 0.6}),), "o1")
     0.6
     """
-    return max(predict(profile, port).values())
+    return max(predict(threads, port).values())
 
 
-def aggregate_utility(profile: Profile, ports: Iterable[str]) -> float:
+def aggregate_utility(threads: Sequence[ThreadLoad], ports: Iterable[str]) -> float:
     """Return the utility of several insertions: that of the worst one."""
-    return max(utility(profile, port) for port in ports)
+    return max(utility(threads, port) for port in ports)
 
 
-def select_bottlenecks(profile: Profile, beta: float) -> tuple[ThreadLoad, ...]:
+def select_bottlenecks(
+    threads: Sequence[ThreadLoad], beta: float
+) -> tuple[ThreadLoad, ...]:
     """Return the threads that have work to do for `beta` of the time or more.
 
     In the paper that is their utilization. Where threads share an interpreter, one that
     waits for its lock is not on a core, but everybody else waits for it.
 
     >>> loads = ThreadLoad("t0", 0.9, {}), ThreadLoad("t1", 1.0, {})
-    >>> [load.thread for load in select_bottlenecks(Profile(loads), beta=0.92)]
+    >>> [load.thread for load in select_bottlenecks(loads, beta=0.92)]
     ['t1']
     """
-    return tuple(load for load in profile.threads if load.wanted >= beta)
+    return tuple(load for load in threads if load.wanted >= beta)
 
 
 def dependent_groups(
@@ -226,7 +226,7 @@ class Insertion:
 
 
 def choose_ports(
-    profile: Profile,
+    threads: Sequence[ThreadLoad],
     *,
     beta: float = 0.8,
     excluded: Collection[str] = (),
@@ -239,13 +239,13 @@ def choose_ports(
     other. `pruning` and `sorting` change what the search costs, not what is found.
 
     >>> chain = ThreadLoad("t0", 1.0, {"a": 0.9, "b": 0.6, "c": 0.2})
-    >>> choose_ports(Profile((chain,)))
+    >>> choose_ports((chain,))
     Insertion(places={'t0': 'b'}, utility=0.6, nodes=1)
     """
-    search = Search(cache(lambda port: utility(profile, port)), pruning, sorting)
+    search = Search(cache(lambda port: utility(threads, port)), pruning, sorting)
     places: dict[str, str] = {}
     worst = 0.0
-    for group in dependent_groups(select_bottlenecks(profile, beta)):
+    for group in dependent_groups(select_bottlenecks(threads, beta)):
         best = _best_candidate(group, frozenset(excluded), search)
         if best is not None:
             places.update(zip((load.thread for load in group), best, strict=True))

@@ -6,7 +6,7 @@ without a free core, or if the threads would only wait for a lock. If two promis
 same, the one with fewer threads wins, then the port, since it needs no ordering.
 
 Ports are inserted one after another, and two ports that were best one by one need not be
-the best two. When nothing is left to add, the profile knows the cost of each operator, so
+the best two. When nothing is left to add, the model knows the cost of each operator, so
 every placement that differs in one port is compared by the load of its busiest core.
 
 The replicas that a program started with may not be worth their cost. When nothing else is
@@ -25,14 +25,14 @@ from anabranch.control.throughput.pipelining import (
     choose_ports,
     select_bottlenecks,
 )
-from anabranch.metrics.load import Profile, ThreadLoad
+from anabranch.metrics.pipeline import Pipeline, ThreadLoad, find_sharing
 from anabranch.plan.plan import Arrangement
 
 Producers = Mapping[str, tuple[str, ...]]  # of each operator, producers first
 
 
 def find_better_placement(
-    profile: Profile,
+    pipeline: Pipeline,
     ports: frozenset[str],
     places: Collection[str],
     producers: Producers,
@@ -42,15 +42,17 @@ def find_better_placement(
 
     With each comes how many times the throughput it promises.
 
-    >>> from anabranch.metrics.load import ThreadLoad
-    >>> heavy = ThreadLoad("a", 1.0, {}, {"a": 0.6, "b": 0.4})
-    >>> profile = Profile((heavy, ThreadLoad("c", 0.1, {}, {"c": 0.1})))
+    >>> from anabranch.metrics.pipeline import InputLoad, ServiceTime
+    >>> uses = {("a",): 0.6, ("a", "b"): 0.4, ("c",): 0.1}
+    >>> pipeline = Pipeline(
+    ...     tuple(InputLoad(r[-1], r, ServiceTime(use), 1.0) for r, use in uses.items())
+    ... )
     >>> chain = {"a": (), "b": ("a",), "c": ("b",)}
     >>> [(round(gain, 2), *rest) for gain, *rest in
-    ...     find_better_placement(profile, frozenset("c"), "bc", chain, cores=2)]
+    ...     find_better_placement(pipeline, frozenset("c"), "bc", chain, cores=2)]
     [(1.67, 'c', 'b')]
     """
-    work = _work_of(profile)
+    work = _work_of(pipeline)
 
     def busiest(placed: frozenset[str]) -> float:
         loads = share_out(work, placed, producers)
@@ -72,10 +74,10 @@ def find_better_placement(
     return iter(sorted(better, key=lambda one: (-one[0], one[1], one[2] or "")))
 
 
-def _work_of(profile: Profile) -> dict[str, float]:
+def _work_of(pipeline: Pipeline) -> dict[str, float]:
     """Return the share of a thread's time that each operator takes."""
     work: dict[str, float] = {}
-    for load in profile.threads:
+    for load in pipeline.threads:
         for operator, use in load.own.items():
             work[operator] = work.get(operator, 0.0) + use
     return work
@@ -159,42 +161,48 @@ def fewer_channels_of(region: str) -> str:
 
 
 def choose_move(
-    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+    pipeline: Pipeline,
+    arrangement: Arrangement,
+    scope: Scope,
+    settings: ControlSettings,
 ) -> Move | Stay:
     """Return the change that promises most, or why there is none."""
-    chosen = _one_more(profile, arrangement, scope, settings)
+    chosen = _one_more(pipeline, arrangement, scope, settings)
     if isinstance(chosen, Stay):
-        elsewhere = _one_port_elsewhere(profile, arrangement, scope, settings)
+        elsewhere = _one_port_elsewhere(pipeline, arrangement, scope, settings)
         if elsewhere is not None:
             return elsewhere
         for region in scope.regions:
-            less = _one_channel_less(region, profile, arrangement, scope, settings)
+            less = _one_channel_less(region, pipeline, arrangement, scope, settings)
             if less is not None:
                 return less
-        return _one_port_less(profile, arrangement, scope, settings) or chosen
+        return _one_port_less(pipeline, arrangement, scope, settings) or chosen
     return chosen
 
 
 def _one_more(
-    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+    pipeline: Pipeline,
+    arrangement: Arrangement,
+    scope: Scope,
+    settings: ControlSettings,
 ) -> Move | Stay:
-    needy = select_bottlenecks(profile, settings.beta)
+    needy = select_bottlenecks(pipeline.threads, settings.beta)
     if not needy:
-        busiest = max((load.utilization for load in profile.threads), default=0.0)
         return Stay(
-            f"no thread is a bottleneck; the busiest is at work {busiest:.0%} of the time"
+            "no thread is a bottleneck; the busiest is at work "
+            f"{pipeline.busiest:.0%} of the time"
         )
-    free = scope.cores - profile.wanted_cores
+    free = scope.cores - pipeline.wanted_cores
     if free < settings.least_free_cores:
         return Stay(f"all {scope.cores} cores are busy")
-    if profile.locked * (1 + settings.least_promise) >= 1:
+    if pipeline.locked * (1 + settings.least_promise) >= 1:
         return Stay(
-            f"the interpreter's lock is taken {profile.locked:.0%} of the time; "
+            f"the interpreter's lock is taken {pipeline.locked:.0%} of the time; "
             "further threads would wait for it"
         )
-    ports = _one_more_port(profile, arrangement, scope, settings)
+    ports = _one_more_port(pipeline, arrangement, scope, settings)
     channels = [
-        _more_channels(region, needy, profile, arrangement, scope, settings)
+        _more_channels(region, needy, pipeline, arrangement, scope, settings)
         for region in scope.regions
         if channels_of(region) not in scope.barred
     ]
@@ -213,16 +221,20 @@ def _one_more(
 
 
 def _one_more_port(
-    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+    pipeline: Pipeline,
+    arrangement: Arrangement,
+    scope: Scope,
+    settings: ControlSettings,
 ) -> Move | None:
     if _measure_barred_share(scope) > settings.alpha:
         return None
-    found = _generous(profile, arrangement, scope, settings)
+    found = _generous(pipeline, arrangement, scope, settings)
     if found is None:
         return None
-    loads = {load.thread: load for load in profile.threads}
+    loads = {load.thread: load for load in pipeline.threads}
     helped = [loads[thread] for thread in found.places]
     ports = sorted(found.ports)
+    after = pipeline.divide(ports)
     return Move(
         what=f"insert threaded ports at {', '.join(ports)}"
         if len(ports) > 1
@@ -230,15 +242,19 @@ def _one_more_port(
         why=_why(helped, found.utility),
         to=arrangement.with_ports(ports),
         at={port: port for port in ports},
-        promise=_promise(helped, found.utility, profile, scope, profile.share),
+        promise=predict_gain(pipeline, after, scope.cores),
         threads=sum(
-            max(load.replicas for load in profile.sharing(port)) for port in ports
+            max(load.replicas for load in find_sharing(pipeline.threads, port))
+            for port in ports
         ),
     )
 
 
 def _generous(
-    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+    pipeline: Pipeline,
+    arrangement: Arrangement,
+    scope: Scope,
+    settings: ControlSettings,
 ) -> Insertion | None:
     """Return the optimizer's answer for all threads that would be bottlenecks.
 
@@ -246,12 +262,12 @@ def _generous(
     would cost a step of its own. So it is helped as well, as long as that leaves the
     busiest thread with less.
     """
-    seen = {port for load in profile.threads for port in load.ports}
+    seen = {port for load in pipeline.threads for port in load.ports}
     excluded = (seen - scope.places) | scope.barred | arrangement.ports
     best, least, beta = None, float("inf"), settings.beta
     while True:
         found = choose_ports(
-            profile,
+            pipeline.threads,
             beta=beta,
             excluded=excluded,
             pruning=settings.pruning,
@@ -259,7 +275,7 @@ def _generous(
         )
         if found is None:
             return best
-        others = [load for load in profile.threads if load.thread not in found.places]
+        others = [load for load in pipeline.threads if load.thread not in found.places]
         busiest = max([found.utility, *(load.utilization for load in others)])
         if busiest >= least * (1 - ALIKE):
             return best
@@ -277,7 +293,7 @@ def _generous(
 def _more_channels(  # noqa: PLR0917 - the whole situation
     region: str,
     needy: Collection[ThreadLoad],
-    profile: Profile,
+    pipeline: Pipeline,
     arrangement: Arrangement,
     scope: Scope,
     settings: ControlSettings,
@@ -289,19 +305,14 @@ def _more_channels(  # noqa: PLR0917 - the whole situation
     }
     if not any(inside.values()):
         return None
-    wider = _choose_width(inside, needy, width, profile, scope, settings)
-    # All replicas together do what they do now; what is not in the region stays.
-    after = max(
-        max(load.utilization - use, use * width / wider) if use else load.utilization
-        for load in needy
-        for use in (inside[load.thread],)
-    )
-    promise = _promise(needy, after, profile, scope, profile.share)
-    if region in profile.with_more:
-        promise = 1 / profile.with_more[region]
+    wider = _choose_width(inside, needy, width, pipeline, scope, settings)
+    after = pipeline.widen(operators, wider)
+    promise = predict_gain(pipeline, after, scope.cores)
+    if region in pipeline.with_more:
+        promise = 1 / pipeline.with_more[region]
     return Move(
         what=f"{wider} replicas for {region}",
-        why=_why(needy, after),
+        why=_why(needy, after.busiest),
         to=arrangement.with_degree(region, wider),
         at={channels_of(region): operators[0]},
         promise=promise,
@@ -313,7 +324,7 @@ def _choose_width(  # noqa: PLR0917 - the whole situation
     inside: Mapping[str, float],
     needy: Collection[ThreadLoad],
     width: int,
-    profile: Profile,
+    pipeline: Pipeline,
     scope: Scope,
     settings: ControlSettings,
 ) -> int:
@@ -326,7 +337,7 @@ def _choose_width(  # noqa: PLR0917 - the whole situation
     if not waiting or any(load.blocked < MOSTLY * load.utilization for load in waiting):
         return width + 1
     used = sum(load.on_core * load.replicas for load in waiting)
-    free = max(0.0, scope.cores - profile.busy_cores)
+    free = max(0.0, scope.cores - pipeline.busy_cores)
     fitting = int(width * (1 + free / max(used, LEAST_USE)))
     jump = FIRST_JUMP if width == 1 else JUMP
     most = min(jump * width, fitting, max(width + 1, settings.most_replicas))
@@ -335,7 +346,7 @@ def _choose_width(  # noqa: PLR0917 - the whole situation
 
 def _one_channel_less(
     region: str,
-    profile: Profile,
+    pipeline: Pipeline,
     arrangement: Arrangement,
     scope: Scope,
     settings: ControlSettings,
@@ -346,9 +357,9 @@ def _one_channel_less(
     known, and the rest of the time does not depend on the replicas.
     """
     width, place = arrangement.degree(region), fewer_channels_of(region)
-    if width == 1 or place in scope.barred or region not in profile.with_fewer:
+    if width == 1 or place in scope.barred or region not in pipeline.with_fewer:
         return None
-    risk = profile.with_fewer[region] - 1
+    risk = pipeline.with_fewer[region] - 1
     if risk > settings.most_risk:
         return None
     return Move(
@@ -368,7 +379,10 @@ def no_port_at(port: str) -> str:
 
 
 def _one_port_less(
-    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+    pipeline: Pipeline,
+    arrangement: Arrangement,
+    scope: Scope,
+    settings: ControlSettings,
 ) -> Move | None:
     """Return a port that has no effect of its own, if there is one.
 
@@ -377,9 +391,9 @@ def _one_port_less(
     port, nor is one that could be run by the thread before it without making that a
     bottleneck.
     """
-    busy = {load.thread: load.wanted * load.replicas for load in profile.threads}
+    busy = {load.thread: load.wanted * load.replicas for load in pipeline.threads}
     most = max(busy.values(), default=0.0)
-    after = _find_loads_without(profile, arrangement, scope)
+    after = _find_loads_without(pipeline, arrangement, scope)
     reasons = {
         port: (
             f"its thread is at work {busy[port]:.0%} of the time, the busiest {most:.0%}"
@@ -409,7 +423,7 @@ def _one_port_less(
 
 
 def _find_loads_without(
-    profile: Profile, arrangement: Arrangement, scope: Scope
+    pipeline: Pipeline, arrangement: Arrangement, scope: Scope
 ) -> dict[str, float]:
     """Return for each port the load of the thread that would run its operators too.
 
@@ -417,9 +431,9 @@ def _find_loads_without(
     """
     if not scope.producers or arrangement.degrees:
         return {}
-    if any(load.blocked or load.replicas > 1 for load in profile.threads):
+    if any(load.blocked or load.replicas > 1 for load in pipeline.threads):
         return {}
-    work, found = _work_of(profile), {}
+    work, found = _work_of(pipeline), {}
     now = share_out(work, arrangement.ports, scope.producers)
     for port in arrangement.ports:
         without = share_out(work, arrangement.ports - {port}, scope.producers)
@@ -429,20 +443,23 @@ def _find_loads_without(
 
 
 def _one_port_elsewhere(
-    profile: Profile, arrangement: Arrangement, scope: Scope, settings: ControlSettings
+    pipeline: Pipeline,
+    arrangement: Arrangement,
+    scope: Scope,
+    settings: ControlSettings,
 ) -> Move | None:
     """Return a port to move or to remove, since the work would be divided better.
 
     Not where some of the work is that of replicas, or waits for the world or a lock: then
     what an operator costs does not tell what its thread can do.
     """
-    uncertain = any(load.blocked or load.replicas > 1 for load in profile.threads)
+    uncertain = any(load.blocked or load.replicas > 1 for load in pipeline.threads)
     if not scope.producers or uncertain or arrangement.degrees:
         return None
-    if profile.locked * (1 + settings.least_promise) >= 1:
+    if pipeline.locked * (1 + settings.least_promise) >= 1:
         return None
     better = find_better_placement(
-        profile, arrangement.ports, scope.places, scope.producers, scope.cores
+        pipeline, arrangement.ports, scope.places, scope.producers, scope.cores
     )
     for promise, port, place in better:
         if promise <= 1 + settings.least_promise:
@@ -469,21 +486,25 @@ def _measure_barred_share(scope: Scope) -> float:
     return len(scope.barred & scope.places) / max(1, len(scope.places))
 
 
-def _promise(
-    helped: Collection[ThreadLoad],
-    after: float,
-    profile: Profile,
-    scope: Scope,
-    share: float,
-) -> float:
-    """Return how much faster all would be, if so much of the time were."""
-    busiest = max(load.utilization for load in helped)
+def predict_gain(pipeline: Pipeline, after: Pipeline, cores: int) -> float:
+    """Return how many times the throughput a change promises, by the model.
+
+    The busiest thread sets the pace, unless the cores or the interpreter's lock do.
+
+    >>> from anabranch.metrics.pipeline import InputLoad, ServiceTime
+    >>> uses = {("a",): 0.5, ("a", "b"): 0.5}
+    >>> now = Pipeline(
+    ...     tuple(InputLoad(r[-1], r, ServiceTime(use), 1.0) for r, use in uses.items())
+    ... )
+    >>> predict_gain(now, now.divide({"b"}), cores=4)
+    2.0
+    """
     faster = min(
-        busiest / after if after > 0 else float(scope.cores),
-        scope.cores / max(profile.wanted_cores, LEAST_USE),
-        1 / profile.locked if profile.locked else float("inf"),
+        pipeline.busiest / after.busiest if after.busiest > 0 else float(cores),
+        cores / max(pipeline.wanted_cores, LEAST_USE),
+        1 / pipeline.locked if pipeline.locked else float("inf"),
     )
-    return 1 / (1 - share + share / faster)
+    return 1 / (1 - pipeline.share + pipeline.share / faster)
 
 
 def _why(helped: Collection[ThreadLoad], after: float) -> str:

@@ -19,7 +19,7 @@ from typing import Protocol
 from anabranch.control.goals import ControlSettings
 from anabranch.control.throughput.together import Move, Scope, Stay, choose_move
 from anabranch.metrics.job_metrics import Adaptation, Journal
-from anabranch.metrics.load import Profile
+from anabranch.metrics.pipeline import Pipeline
 from anabranch.metrics.rates import Gain, Rates, gain
 from anabranch.plan.plan import Arrangement
 
@@ -57,13 +57,13 @@ class Actuator(Protocol):
     def arrange(self, arrangement: Arrangement) -> str | None:
         """Put an arrangement into effect; return how that went, in words."""
 
-    def profile(self) -> Profile | None:
+    def profile(self) -> Pipeline | None:
         """Watch its threads for a while."""
 
     def rates(self) -> Rates | None:
         """Watch its throughput for a while, without a profiler."""
 
-    def glance(self) -> tuple[Rates, Profile] | None:
+    def glance(self) -> tuple[Rates, Pipeline] | None:
         """Watch both for a moment, where a moment tells something; else None."""
 
 
@@ -306,7 +306,7 @@ class Controller:
             return None
         return f"throughput at {most} has shifted: {moved[most]}"
 
-    def _find_other_work(self, profile: Profile) -> str | None:
+    def _find_other_work(self, profile: Pipeline) -> str | None:
         """Return which operator has another share of the work than it had, if one has."""
         before, now = self._shares or {}, profile.shares()
         if not before or not now:

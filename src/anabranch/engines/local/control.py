@@ -1,8 +1,9 @@
 """What the controllers see of a program on the local engine, and change.
 
-A fused operator has no counter of its own, which would cost something for each item. So
-the throughput at an operator follows from the sources that lead to it: what they read in a
-second, of which the operator gets a share that one more thread does not change.
+Both controllers get the same model (`anabranch.metrics.pipeline`), with the rate at each
+input as `watching` counts it. A change is judged by the progress of the sources that lead
+to an operator: of what they read, the operator gets a share that one more thread does not
+change, and few items come by behind a filter, which would tell a change late.
 
 For the latency goal, replicas tell how long items take by wall-clock time: that is their
 cost as things are, with all waiting inside. The profiler tells what a region takes of a
@@ -14,30 +15,30 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 
 from anabranch.engines.local.flow import LocalFlow, Switch
-from anabranch.engines.local.layout import (
-    Configuration,
-    LocalLayout,
-    why_not_suspended,
-)
+from anabranch.engines.local.layout import Configuration, why_not_suspended
 from anabranch.engines.local.network import Network
-from anabranch.engines.local.watching import list_watched_threads
+from anabranch.engines.local.watching import (
+    Counters,
+    count_items,
+    fill_elements,
+    find_stream_rates,
+    find_weights,
+    list_inputs,
+    list_watched_threads,
+    shapes_of,
+)
 from anabranch.engines.thread import RunningThread
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Input, ancestors
 from anabranch.graph.kind import SourceKind
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.load import (
-    Observed,
-    Profile,
-    RegionLoad,
-    ThreadSamples,
-    profile_of,
-)
+from anabranch.metrics.load import Observed, ThreadSamples, pipeline_of
+from anabranch.metrics.pipeline import Pipeline
 from anabranch.metrics.rates import LOOKS, Rates, StepArrivals
 from anabranch.plan.plan import Arrangement
 from anabranch.runtime.profile import Sampler, cpu_clock
@@ -109,9 +110,29 @@ class LocalActuator:
         self._settling_s = SETTLING_S
         return effect_of(switch)
 
-    def profile(self) -> Profile | None:
+    def profile(self) -> Pipeline | None:
+        before = count_items(self._flow.network)
         samples = self.samples(PERIOD_S)
-        return None if samples is None else profile_of(samples)
+        return None if samples is None else self._describe(before, samples)
+
+    def _describe(
+        self, before: Counters, samples: tuple[ThreadSamples, ...]
+    ) -> Pipeline:
+        """Return the model of the program since a look at its counters."""
+        done = count_items(self._flow.network).since(before)
+        rates = find_stream_rates(self._flow, done)
+        # A thread goes on through the elements behind locks, so the profiler knows best
+        # which operators lead to one; elements know the rates.
+        known = [
+            one
+            for one in list_inputs(self._flow, done, rates)
+            if one.in_per_s > 0 or one.operator == one.thread
+        ]
+        sources = {source.op.name for source in self._flow.sources}
+        per_s = sum(one.in_per_s for one in known if one.operator in sources)
+        return pipeline_of(
+            samples, known, shapes=shapes_of(self._flow), source_per_s=per_s
+        )
 
     def samples(self, period_s: float) -> tuple[ThreadSamples, ...] | None:
         """Sample the threads for so many seconds."""
@@ -121,12 +142,13 @@ class LocalActuator:
         found = sampler.stop()
         return None if over else found
 
-    def glance(self) -> tuple[Rates, Profile] | None:
+    def glance(self) -> tuple[Rates, Pipeline] | None:
+        before = count_items(self._flow.network)
         sampler = Sampler(list_watched_threads(self._flow))
         sampler.start()
         rates = self._rates(GLANCE_S, GLANCES)
         samples = sampler.stop()
-        return None if rates is None else (rates, profile_of(samples))
+        return None if rates is None else (rates, self._describe(before, samples))
 
     def rates(self) -> Rates | None:
         if self._ends_within(self._settling_s):
@@ -198,14 +220,6 @@ def rearrange(before: Configuration, arrangement: Arrangement) -> Configuration:
 LITTLE = 0.3  # a thread on a core for less of its time says nothing about the rest
 
 
-@dataclass(frozen=True)
-class Work:
-    """What a replica has done."""
-
-    items: int = 0
-    busy_s: float = 0.0
-
-
 class LocalLatencyActuator:
     """Watches one program and changes its replicas; used by one thread."""
 
@@ -254,8 +268,7 @@ class LocalLatencyActuator:
 
     def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
         network = self._flow.network
-        before, seen_before = _work(network), sojourns(self._latencies)
-        read_before, started_s = self._read(), perf_counter()
+        before, seen_before = count_items(network), sojourns(self._latencies)
         cpu_before_s = self._cpu_s(network)
         sampler = None
         # A region may share a thread with others. On one core there is no room for another
@@ -268,51 +281,35 @@ class LocalLatencyActuator:
         samples = () if sampler is None else sampler.stop()
         if over:
             return None
-        took_s = perf_counter() - started_s
-        read = max(1, self._read() - read_before)
-        done = {
-            name: [_less(a, b) for a, b in zip(ones, before[name], strict=True)]
-            for name, ones in _work(network).items()
-        }
-        on_core = {load.thread: load for load in profile_of(samples).threads}
-        regions: dict[str, RegionLoad] = {}
-        inside_s = 0.0
-        for region, operators in self._regions.items():
-            works = _works(network.layout, region, operators, done)
-            load = _load(
-                works,
-                operators,
-                on_core,
-                took_s,
-                self._sharing(network.layout, operators),
-                active=self.degrees[region],
-            )
-            per_item = load.items_per_s * took_s / read
-            regions[region] = replace(
-                load,
-                per_item=per_item,
-                operators=operators,
-                keyed=bool(self._flow.regions[region].key),
-            )
-            inside_s += load.service_s * load.items_per_s * took_s
-        all_s = sum(work.busy_s for works in done.values() for work in works)
-        others_s = max(0.0, all_s - inside_s)
-        stages = self._stages(network.layout, done, regions, read)
+        done = count_items(network).since(before)
         used_s = self._cpu_s(network) - cpu_before_s
         return Observed(
-            took_s,
+            done.at_s,
             step.rates(),
             backlog=self._count_waiting(),
             sojourns=sojourns(self._latencies).since(seen_before),
-            regions=regions,
-            others_busy=others_s / took_s,
-            others_s=others_s / read,
+            pipeline=self._describe(done, samples, used_s),
             closed=not any(source.is_live for source in self._flow.sources),
             alarmed=step.alarmed,
-            stages=stages,
-            on_core=min(1.0, max(0.0, used_s / all_s))
-            if all_s > LITTLE * took_s
-            else 1.0,
+        )
+
+    def _describe(
+        self, done: Counters, samples: Collection[ThreadSamples], used_s: float
+    ) -> Pipeline:
+        """Return the model of the program for one step, in which it used so much CPU."""
+        busy_s = sum(work.busy_s for works in done.works.values() for work in works)
+        on_core = 1.0
+        if busy_s > LITTLE * done.at_s:
+            on_core = min(1.0, max(0.0, used_s / busy_s))
+        rates = find_stream_rates(self._flow, done)
+        inputs = tuple(list_inputs(self._flow, done, rates))
+        filled = fill_elements(inputs, done, find_weights(samples), on_core)
+        sources = {source.op.name for source in self._flow.sources}
+        read = sum(one.in_per_s for one in inputs if one.operator in sources)
+        return Pipeline(
+            tuple(filled),
+            shapes_of(self._flow),
+            source_per_s=max(read, 1 / max(done.at_s, 1e-9)),
         )
 
     def _cpu_s(self, network: Network) -> float:
@@ -320,43 +317,6 @@ class LocalLatencyActuator:
         sources = [source.thread for source in self._flow.sources]
         clocks = map(cpu_clock, (*sources, *network.threads.values()))
         return sum(one.cpu_s + one.denied_s for one in clocks if one is not None)
-
-    def _stages(
-        self,
-        layout: LocalLayout,
-        done: Mapping[str, list[Work]],
-        regions: Mapping[str, RegionLoad],
-        read: int,
-    ) -> dict[str, float]:
-        """Return the cost of an item on each thread that is not a replica's."""
-        found: dict[str, float] = {}
-        for name, element in layout.elements.items():
-            if element.part is not None:
-                continue
-            inside = [
-                load
-                for load in regions.values()
-                if load.degree == 1 and load.operators[0] in element.operators
-            ]
-            within = {operator for load in inside for operator in load.operators}
-            own = [one for one in element.operators if one not in within]
-            own = [one for one in own if one not in self._sources] or own
-            each_s = sum(work.busy_s for work in done[name]) / read
-            each_s -= sum(load.service_s * load.per_item for load in inside)
-            if own:
-                found[" and ".join(own)] = max(0.0, each_s)
-        return found
-
-    @cached_property
-    def _sources(self) -> frozenset[str]:
-        return frozenset(op.name for op in self._flow.graph.sources)
-
-    def _sharing(self, layout: LocalLayout, operators: tuple[str, ...]) -> int:
-        """Return how many regions share the thread of some operators."""
-        own = layout.element_of(operators[0]).name
-        return sum(
-            layout.element_of(names[0]).name == own for names in self._regions.values()
-        )
 
     def _look_until_over(self, step: StepArrivals, seconds: float) -> bool:
         """Wait until a step is over; tell whether the program has ended meanwhile."""
@@ -375,61 +335,3 @@ class LocalLatencyActuator:
 
     def _read(self) -> int:
         return sum(source.read for source in self._flow.sources)
-
-
-def _works(
-    layout: LocalLayout,
-    region: str,
-    operators: tuple[str, ...],
-    done: Mapping[str, list[Work]],
-) -> dict[str, list[Work]]:
-    """Return the work done by the elements of a region, or the one it is part of."""
-    own = [e.name for e in layout.elements.values() if e.part == region]
-    return {name: done[name] for name in own or [layout.element_of(operators[0]).name]}
-
-
-def _work(network: Network) -> dict[str, list[Work]]:
-    return {
-        name: [Work(replica.received, replica.busy_s) for replica in replicas]
-        for name, replicas in network.replicas.items()
-    }
-
-
-def _less(after: Work, before: Work) -> Work:
-    return Work(after.items - before.items, after.busy_s - before.busy_s)
-
-
-def _load(
-    works: Mapping[str, list[Work]],
-    operators: tuple[str, ...],
-    on_core: Mapping[str, object],
-    took_s: float,
-    sharing: int,
-    *,
-    active: int,
-) -> RegionLoad:
-    """Return the load of a region from what its elements have done.
-
-    Of its replicas so many are `active`; others may just have been suspended.
-    """
-    first = next(iter(works))
-    items = sum(work.items for work in works[first])
-    there = len(works[first])
-    degree = min(active, there)
-    channels = [
-        sum(ones[channel].busy_s for ones in works.values()) for channel in range(there)
-    ]
-    busy_s = sum(channels)
-    if degree == 1:
-        busy_s *= _part(operators, on_core.get(first), busy_s / took_s, sharing)
-    share = max(channels) / sum(channels) if sum(channels) > 0 else 1 / degree
-    return RegionLoad(degree, busy_s / max(1, items), items / took_s, share)
-
-
-def _part(operators: tuple[str, ...], load: object, busy: float, sharing: int) -> float:
-    """Return which part of a thread's work is that of some operators."""
-    own: Mapping[str, float] = getattr(load, "own", {})
-    total = sum(own.values())
-    if total < LITTLE * busy or total <= 0:  # it waits for something else
-        return 1 / sharing
-    return sum(own.get(name, 0.0) for name in operators) / total

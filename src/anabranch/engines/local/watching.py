@@ -1,19 +1,32 @@
-"""Which threads a flow has, and where they are now."""
+"""Which threads a flow has, where they are now, and how many items go by where.
+
+What goes from element to element is counted as it goes, batch by batch. A fused operator
+has no counter of its own, which would cost something for each item: now and then a few
+batches run through a program that counts every stream, and tell which share of the
+element's items comes by each of its operators.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from time import perf_counter
 from types import CodeType, FrameType
 
 from anabranch.engines.engine import Places
 from anabranch.engines.local.delivery import deliverer, finish_key
 from anabranch.engines.local.flow import LocalFlow
+from anabranch.engines.local.network import Network
 from anabranch.engines.local.reading import Gate, SourceThread
 from anabranch.engines.sinks import Sinks
-from anabranch.graph.graph import Op, ancestors
+from anabranch.graph.graph import Edge, Graph, Input, Op, ancestors
 from anabranch.graph.kind import SourceKind
-from anabranch.metrics.load import Route
+from anabranch.metrics.load import ThreadSamples
+from anabranch.metrics.pipeline import InputLoad, RegionShape, Route, ServiceTime
+from anabranch.operators.custom import Scan
+from anabranch.operators.stateless import Map
 from anabranch.runtime.element import Replica
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.profile import Watched
@@ -106,3 +119,207 @@ def _describe_thread(
         elsewhere={DELIVER: at_sink},
         reads=isinstance(graph[begin].kind, SourceKind),
     )
+
+
+COUNTED = 2000  # items that are counted stream by stream, for one answer
+LITTLE_COUNTED = 20  # items: fewer tell less than all that were counted before
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a replica has done."""
+
+    items: int = 0
+    busy_s: float = 0.0
+
+    def since(self, before: Work) -> Work:
+        """Return what was done after an earlier look."""
+        return Work(self.items - before.items, self.busy_s - before.busy_s)
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The counters of a network at a moment."""
+
+    at_s: float
+    works: Mapping[str, tuple[Work, ...]]  # element -> replicas
+    given: Mapping[Edge, int]  # streams between elements, and to sinks
+    inside: Mapping[Edge, int]  # streams inside of elements, in counted batches
+    counted: Mapping[str, int]  # element -> items of these batches
+
+    def since(self, before: Counters) -> Counters:
+        """Return the counts between two looks at one network; `at_s` is how long."""
+        recent = {
+            name: count - before.counted.get(name, 0)
+            for name, count in self.counted.items()
+        }
+        enough = {name for name, count in recent.items() if count >= LITTLE_COUNTED}
+        return Counters(
+            self.at_s - before.at_s,
+            {
+                name: tuple(
+                    now.since(then)
+                    for now, then in zip(works, before.works[name], strict=True)
+                )
+                for name, works in self.works.items()
+            },
+            {e: count - before.given.get(e, 0) for e, count in self.given.items()},
+            {
+                edge: count - before.inside.get(edge, 0) if recent_only else count
+                for edge, count in self.inside.items()
+                for recent_only in (enough == set(self.counted),)
+            },
+            recent if enough == set(self.counted) else self.counted,
+        )
+
+
+def count_items(network: Network) -> Counters:
+    """Return the counters of a network, and have its next items counted."""
+    given: dict[Edge, int] = {}
+    inside: dict[Edge, int] = {}
+    counted: dict[str, int] = {}
+    for name, replicas in network.replicas.items():
+        for replica in replicas:
+            for edge, count in tuple(replica.given.items()):
+                given[edge] = given.get(edge, 0) + count
+        program = replicas[0].program
+        if program is not None:
+            counted[name] = program.counted
+            inside.update(program.counts)
+            program.count_next(COUNTED)
+    return Counters(
+        perf_counter(),
+        {
+            name: tuple(Work(replica.received, replica.busy_s) for replica in replicas)
+            for name, replicas in network.replicas.items()
+        },
+        given,
+        inside,
+        counted,
+    )
+
+
+def find_stream_rates(flow: LocalFlow, done: Counters) -> dict[Edge, float]:
+    """Return the items a second on every stream, between two looks at the counters.
+
+    Streams between elements are counted. So is what leads to them by maps alone, which
+    give as many items as they take. Others have the share that counted batches tell;
+    where there were none, an operator is taken to give as many items as it takes.
+    """
+    graph, took_s = flow.graph, max(done.at_s, 1e-9)
+    rates = {edge: count / took_s for edge, count in done.given.items()}
+    for name, element in flow.network.layout.elements.items():
+        came = sum(work.items for work in done.works[name]) / took_s
+        for operator in reversed(element.operators):
+            (*out,) = (rates[e] for e in graph.out_edges(operator) if e in rates)
+            into = _in_edges(graph, operator)
+            if isinstance(graph[operator].kind, Map | Scan) and out:
+                rates.setdefault(into[0], out[0])
+        counted = done.counted.get(name, 0)
+        for operator in element.operators:
+            into = [rates[e] for e in _in_edges(graph, operator) if e in rates]
+            for edge in graph.out_edges(operator):
+                share = done.inside.get(edge, 0) / counted if counted else None
+                given = sum(into) if into else came
+                rates.setdefault(edge, given if share is None else came * share)
+    return rates
+
+
+def _in_edges(graph: Graph, name: str) -> list[Edge]:
+    return [
+        Edge(output, Input(name, port))
+        for port, output in enumerate(graph[name].inputs)
+    ]
+
+
+def shapes_of(flow: LocalFlow) -> dict[str, RegionShape]:
+    """Return the regions of a flow, with the replicas at work."""
+    degrees = flow.configuration.degrees
+    return {
+        one.name: RegionShape(one.operators, degrees.get(one.name, 1), bool(one.key))
+        for one in flow.plan.regions
+    }
+
+
+def list_inputs(
+    flow: LocalFlow, done: Counters, rates: Mapping[Edge, float]
+) -> Iterator[InputLoad]:
+    """Yield all inputs with their rates, by element; what items cost is not in them yet."""
+    graph, shapes = flow.graph, shapes_of(flow)
+    took_s = max(done.at_s, 1e-9)
+    for name, element in flow.network.layout.elements.items():
+        works = done.works[name]
+        busy_s = [work.busy_s for work in works]
+        replicas = 1
+        if element.part is not None:
+            replicas = min(shapes[element.part].degree, len(works))
+        share = max(busy_s) / sum(busy_s) if sum(busy_s) > 0 else 1 / replicas
+        inside = frozenset(element.operators)
+        for operator in element.operators:
+            before = (ancestors(graph, operator) & inside) - {operator}
+            route = (*(one for one in graph.names if one in before), operator)
+            out_per_s = max((rates[e] for e in graph.out_edges(operator)), default=0.0)
+            into = [
+                (edge.consumer.port, rates.get(edge, 0.0), edge.producer.operator)
+                for edge in _in_edges(graph, operator)
+            ] or [(0, sum(work.items for work in works) / took_s, "")]
+            for port, in_per_s, producer in into:
+                yield InputLoad(
+                    operator,
+                    route,
+                    ServiceTime(),
+                    in_per_s,
+                    out_per_s / len(into),
+                    replicas,
+                    share,
+                    port,
+                    producer,
+                )
+
+
+def find_weights(samples: Iterable[ThreadSamples]) -> dict[str, float]:
+    """Return how often threads were seen at each operator, on a core or not."""
+    found: dict[str, float] = {}
+    for one in samples:
+        for route, looks in one.stood.items():
+            at = route[-1] if route else one.begin
+            found[at] = found.get(at, 0.0) + looks
+    return found
+
+
+def fill_elements(
+    inputs: Sequence[InputLoad],
+    done: Counters,
+    weights: Mapping[str, float],
+    on_core: float,
+) -> Iterator[InputLoad]:
+    """Yield inputs with what an item costs by the clock on the wall.
+
+    An element knows how long it was at work; `weights` divide that among its operators,
+    and `on_core` tells which share of it needed a core.
+    """
+    alike: dict[str, list[InputLoad]] = {}
+    for one in inputs:
+        alike.setdefault(one.thread, []).append(one)
+    took_s = max(done.at_s, 1e-9)
+    for name, group in alike.items():
+        busy_s = sum(work.busy_s for work in done.works[name]) / took_s
+        own = [weights.get(one.operator, 0.0) for one in group]
+        if not sum(own):
+            own = [1.0] * len(group)
+        for one, weight in zip(group, own, strict=True):
+            several = sum(each.operator == one.operator for each in group)
+            part = busy_s * weight / several / sum(_once(group, own))
+            each_s = part / one.in_per_s if one.in_per_s > 0 else 0.0
+            yield replace(
+                one,
+                service=ServiceTime(
+                    cpu_s=each_s * on_core, blocked_s=each_s * (1 - on_core)
+                ),
+            )
+
+
+def _once(group: Sequence[InputLoad], weights: Sequence[float]) -> Iterator[float]:
+    """Yield the weight of each operator once, whatever the number of its inputs."""
+    found = {one.operator: weight for one, weight in zip(group, weights, strict=True)}
+    yield from found.values()

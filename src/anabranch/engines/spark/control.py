@@ -22,7 +22,8 @@ from anabranch.epochs.log import Arrivals, EpochLog, LevelTimes, Seen
 from anabranch.epochs.task import Report
 from anabranch.graph.graph import ancestors
 from anabranch.metrics.latency import sojourns
-from anabranch.metrics.load import Observed, Profile, RegionLoad, ThreadLoad, profile_of
+from anabranch.metrics.load import Epoch, Observed, pipeline_of
+from anabranch.metrics.pipeline import InputLoad, Pipeline, RegionShape, ServiceTime
 from anabranch.metrics.rates import Rates, RecentArrivals
 from anabranch.plan.plan import Arrangement
 
@@ -142,10 +143,10 @@ class SparkActuator:
         self._looked_at = self._log.started
         return "from the next epoch on"
 
-    def glance(self) -> tuple[Rates, Profile] | None:
+    def glance(self) -> tuple[Rates, Pipeline] | None:
         return None
 
-    def profile(self) -> Profile | None:
+    def profile(self) -> Pipeline | None:
         self._log.profiling = True
         seen = self._log.next(PROFILED, self._run.ended)
         self._log.profiling = False
@@ -155,11 +156,11 @@ class SparkActuator:
         took_s = sum(one.seconds for one in seen)
         return self.profile_from([r for one in seen for r in one.reports], took_s)
 
-    def profile_from(self, reports: Collection[Report], took_s: float) -> Profile:
-        """Return the profile of the level that took longest, of epochs that took so long."""
+    def profile_from(self, reports: Collection[Report], took_s: float) -> Pipeline:
+        """Return the model of the level that took longest, of epochs that took so long."""
         levels = LevelTimes(self.layout, reports, self.cores, self._run.costs)
         slowest = levels.slowest
-        profile = profile_of(
+        pipeline = pipeline_of(
             samples
             for report in reports
             if self.layout.units[report.unit].level == slowest
@@ -181,32 +182,36 @@ class SparkActuator:
             if any(columns for columns, _ in report.ran.values())
         }
         return replace(
-            profile,
-            threads=tuple(self._with_cuts(one, in_columns) for one in profile.threads),
+            pipeline,
+            inputs=tuple(self._with_cuts(one, in_columns) for one in pipeline.inputs),
+            shapes={
+                name: RegionShape(ops, degree) for name, ops in self.regions.items()
+            },
             locked=0.0,  # every worker has a lock of its own
             share=min(1.0, levels.longest_s / took_s) if took_s > 0 else 1.0,
             with_more=relative(degree + 1),
             with_fewer=relative(degree - 1) if fewer else {},
         )
 
-    def _with_cuts(self, load: ThreadLoad, in_columns: Container[int]) -> ThreadLoad:
-        """Return a load with what each cut would move: all of its part that is behind.
+    def _with_cuts(self, one: InputLoad, in_columns: Container[int]) -> InputLoad:
+        """Return an input with the cuts that would move it to another worker as its route.
 
-        None in a unit that runs in columns, since its parts would run in Python.
+        None in a unit that runs in columns, since its parts would run in Python. Workers
+        have no lock in common.
         """
-        unit = self.layout.unit_of[load.thread]
+        service = replace(one.service, lock_s=0.0)
+        unit = self.layout.unit_of[one.thread]
         if unit.number in in_columns:
-            return replace(load, ports={}, held_up=0.0)
+            return replace(one, route=one.route[:1], service=service)
         parts = parts_of(self.layout, unit, self._ports)
-        (inside,) = (p.operators for p in parts if load.thread in p.operators)
-        ports = {}
-        for name in inside:
-            if name in self.places:
-                behind = behind_cut(self.layout, unit, name).intersection(inside)
-                moved = sum(load.own.get(one, 0.0) for one in behind)
-                if moved > 0:
-                    ports[name] = moved
-        return replace(load, ports=ports, held_up=0.0)  # no lock in common
+        (inside,) = (p.operators for p in parts if one.thread in p.operators)
+        cuts = [
+            name
+            for name in inside
+            if name in self.places
+            and one.operator in behind_cut(self.layout, unit, name)
+        ]
+        return replace(one, route=(one.thread, *cuts), service=service)
 
     def rates(self) -> Rates | None:
         seen = [] if self._warm else [self._first_warm()]
@@ -355,10 +360,23 @@ class SparkLatencyActuator:
             rates,
             backlog=arrivals.count_backlog(),
             sojourns=came_out,
-            regions={
-                name: RegionLoad(degree, 0.0, rates[-1])
-                for name, degree in self.degrees.items()
-            },
+            pipeline=self._describe(epochs, rates[-1]),
             closed=not arrivals.live,
             epochs=epochs,
+        )
+
+    def _describe(self, epochs: Sequence[Epoch], per_s: float) -> Pipeline:
+        """Return the model of the regions, which run as one: what epochs have told."""
+        items = sum(one.items for one in epochs)
+        each_s = sum(one.work_s for one in epochs) / max(1, items)
+        return Pipeline(
+            tuple(
+                InputLoad(name, (name,), ServiceTime(each_s), per_s, per_s, degree)
+                for name, degree in self.degrees.items()
+            ),
+            {
+                name: RegionShape((name,), degree)
+                for name, degree in self.degrees.items()
+            },
+            source_per_s=per_s,
         )

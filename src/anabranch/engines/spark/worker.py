@@ -45,7 +45,8 @@ from anabranch.epochs.unit.runner import Chunk, PartDone, UnitRunner
 from anabranch.epochs.unit.states import UnitStates
 from anabranch.epochs.wire import encode
 from anabranch.errors import AnabranchError, EngineError
-from anabranch.metrics.load import Route, ThreadSamples
+from anabranch.metrics.load import ThreadSamples
+from anabranch.metrics.pipeline import Route
 from anabranch.runtime.call_watch import limit_calls
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.failures import name_error
