@@ -1,10 +1,10 @@
 """A load with a doubling and a burst: predictive and reactive, and every fixed number.
 
-Bars: in steady state at least 99% of the items within the bound (50 ms on local, 1 s on
-Spark); a doubling seen within 5 s and settled within 10 s (Spark: 5 epochs); at most one
+Bars: of all items, from birth, at least the share of the best fixed number within the bound
+(50 ms on local, 1 s on Spark), less 2 points; a doubling seen within 5 s and settled within 10 s (Spark: 5 epochs); at most one
 replica more than the best fixed number, the fewest with which 99% of all items are within
 the bound; at most 40% of the changes of the reactive policy; on one core at most 5% worse
-than the best fixed setting. Steady is what begins 10 s after a change of the load.
+than the best fixed setting.
 
 Words choose parts: simulated, unseen, local, spark, one-core; none: simulated and unseen.
 """

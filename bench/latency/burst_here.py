@@ -15,9 +15,9 @@ from functools import partial
 from itertools import pairwise
 
 import anabranch as ab
-from bench.harness.timing import timed
 from bench.latency.bars import Bar, Run, Trace, changes_of, show
 from bench.latency.report import plot, table
+from bench.latency.sent import Sent, SentLoad
 
 SERVICE_S = 0.01
 LOCAL = Trace(((90, 12), (180, 12), (450, 3), (180, 12)), bound_s=0.05)
@@ -30,35 +30,32 @@ SHARES = (0.5, 0.95, 0.99)
 
 
 @ab.declare(state="stateless")
-def waits(n: int) -> int:
+def waits(row: Sent) -> Sent:
     time.sleep(SERVICE_S)
-    return n
+    return row
 
 
 def ran(name: str, trace: Trace, *, epochs: bool = False, **options):
     """Run a trace; return what became of it, and the job.
 
-    Latency counts from when items were due, on the clock on which the first item was
-    due when it was first looked for.
+    Items come over a connection. Latency counts from when they were due, by the clock of
+    the sink; all of them count.
     """
-    load, done = trace.load, []
+    sent, pairs = SentLoad(trace.load), []
     sink = (
-        ab.testing.offered(load)
+        sent.stream()
         .map(waits)
-        .for_each(lambda n: done.append((n, time.perf_counter())))
+        .for_each(lambda row: pairs.append((row.born, time.time() - row.born)))
     )
+    started_s = time.time()
     job = ab.run(sink, **options)
-    found = job.metrics()
-    came = [(load.due_s[n], at_s) for n, at_s in done]
-    fastest_s = min(at_s - due_s for due_s, at_s in came)
-    pairs = [(due_s, at_s - due_s - fastest_s + SERVICE_S) for due_s, at_s in came]
+    pairs = [(born_s - sent.began_s, age_s) for born_s, age_s in pairs]
     # The history counts from the start of the job, pairs from the first item.
-    shift_s = found.elapsed_s - max(due_s + late_s for due_s, late_s in pairs)
     return Run(
         name,
         pairs,
         options.get("degree", 1),
-        changes_of(job.history, shift_s),
+        changes_of(job.history, sent.began_s - started_s),
         ends_of(pairs) if epochs else (),
     ), job
 
@@ -121,22 +118,22 @@ def epochs_ms(job) -> list[int]:
     return [round(1000 * s) for s in job.metrics().epoch_s]
 
 
-def hashes(n: int, size: int = 3_000_000) -> int:
+def hashes(row: Sent, size: int = 3_000_000) -> Sent:
     hashlib.sha256(bytes(size)).digest()
-    return n
+    return row
 
 
-def one_run(load, alone_s: float, options) -> list[float]:
-    """Return how long items took; the fastest is taken to have waited for nothing."""
-    done: list[tuple[int, float]] = []
+def one_run(load, options) -> list[float]:
+    """Return the ages of items at the sink."""
+    ages_s: list[float] = []
     sink = (
-        ab.testing.offered(load)
+        SentLoad(load)
+        .stream()
         .map(hashes)
-        .for_each(lambda n: done.append((n, time.perf_counter())))
+        .for_each(lambda row: ages_s.append(time.time() - row.born))
     )
     ab.run(sink, on="local", **options)
-    came = [at_s - load.due_s[n] for n, at_s in done]
-    return [one - min(came) + alone_s for one in came]
+    return ages_s
 
 
 def one_core() -> dict:
@@ -147,11 +144,10 @@ def one_core() -> dict:
         "fixed, 1": {"degree": 1},
         "fixed, 2": {"degree": 2},
     }
-    alone_s = statistics.median(timed(partial(hashes, n)) for n in range(200))
     seen: dict[str, list[list[float]]] = {name: [] for name in sides}
     for turn in range(REPETITIONS + 1):
         for name, options in sides.items():
-            late_s = sorted(one_run(load, alone_s, options))
+            late_s = sorted(one_run(load, options))
             if turn:
                 places = [int(share * (len(late_s) - 1)) for share in SHARES]
                 seen[name].append([1000 * late_s[place] for place in places])

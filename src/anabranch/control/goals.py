@@ -14,13 +14,13 @@ class ControlSettings:
     """How eager and how careful the controller is.
 
     `beta` is how busy a thread must be to need help, and `alpha` the share of ports
-    that may be blacklisted before no more are tried. A change is kept if it gains more
+    that may be rejected before no more are tried. A change is kept if it gains more
     than `least_gain` and more than `sureness` standard errors; if it looks like one but
     is not beyond doubt, it is measured up to `measurements` times. One that promises less
     than `least_promise` is not tried, nor to do without a replica if that may cost more
     than `most_risk`. After it has settled, `patience` measurements in
     a row that differ by more than `shift` wake the controller up; a profile is one in
-    `rounds` of them. Where an operator waits for the world, a region gets up to
+    `rounds` of them. Where an operator blocks, as in a call of a server, a region gets up to
     `most_replicas`, whatever the number of cores.
     """
 
@@ -36,7 +36,7 @@ class ControlSettings:
     patience: int = 2
     rounds: int = 4
     most_replicas: int = 64
-    blacklist_per_arrangement: bool = False
+    reject_per_arrangement: bool = False
     pruning: bool = True
     sorting: bool = True
 
@@ -78,8 +78,8 @@ def throughput(
     Threads and replicas are added while the program runs, as long as each of them is
     seen to help (see `Job.history`). The names are the paper's: a thread that has work to
     do for a share `beta` of the time needs help, and when a share `alpha` of the ports has
-    been tried in vain, no more are tried. A region whose operators wait for the world,
-    such as for answers of a server, gets as many `replicas` as help, up to this.
+    been tried in vain, no more are tried. A region whose operators block,
+    such as in a call of a server, gets as many `replicas` as help, up to this.
 
     >>> import anabranch as ab
     >>> sink = ab.from_iterable([1, 2]).map(abs).to_list()
@@ -115,7 +115,7 @@ def latency(
 
     `policy="reactive"` is the regulator of the paper (its Algorithm 1): in every control
     `step` the mean latency is compared with the bound; above it `scaling` replicas are
-    suspended, and below it by more than `threshold` so many are woken.
+    suspended, and below it by more than `threshold` so many are resumed.
 
     >>> import anabranch as ab
     >>> ab.latency("200 ms").bound_s

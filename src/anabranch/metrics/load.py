@@ -77,7 +77,7 @@ class ThreadSamples:
         return max(0.0, 1 - self.utilization - self.waiting / self.looks)
 
     def find_blocked(self) -> dict[Route, float]:
-        """Return the share of the time in which it waited for the world, by place.
+        """Return the share of the time in which it was blocked, by place.
 
         >>> stood = {("a",): 10, ("a", "fetch"): 90}
         >>> seen = ThreadSamples("a", 1.0, 0.1, {("a",): 1.0}, looks=100, stood=stood)

@@ -299,8 +299,8 @@ class Pipeline:
     def widen(self, operators: Collection[str], degree: int) -> Pipeline:
         """Return the pipeline as it would be with other replicas of a region.
 
-        Its operators get threads of their own, if they have none. The busiest replica
-        stands out as much as it does now.
+        Its operators get threads of their own, if they have none. What makes one replica
+        stand out now cannot be divided (see `predict_share`).
 
         >>> a = InputLoad("a", ("read", "a"), ServiceTime(cpu_s=0.8), 1.0)
         >>> read = InputLoad("read", ("read",), ServiceTime(cpu_s=0.2), 1.0)
@@ -345,6 +345,21 @@ class Pipeline:
             shape.operators,
             shape.keyed,
         )
+
+
+def predict_share(share: float, replicas: int, degree: int) -> float:
+    """Return which share of the work the busiest of `degree` replicas would have.
+
+    The busiest of `replicas` has a `share` now. What stands out is taken to be one key,
+    whose items no number of replicas can divide; the rest divides evenly.
+
+    >>> predict_share(0.25, 7, 8), predict_share(0.9, 2, 100), predict_share(0.5, 2, 4)
+    (0.234375, 0.802, 0.25)
+    """
+    if replicas < 2:  # noqa: PLR2004 - one replica says nothing about keys
+        return 1 / degree
+    hot = min(1.0, max(0.0, (share * replicas - 1) / (replicas - 1)))
+    return hot + (1 - hot) / degree
 
 
 def find_sharing(threads: Iterable[ThreadLoad], port: str) -> tuple[ThreadLoad, ...]:
@@ -396,6 +411,5 @@ def _widen(one: InputLoad, inside: Collection[str], degree: int) -> InputLoad:
     route = one.route[crossings[-1] :] if crossings else one.route
     if one.operator not in inside:
         return replace(one, route=route)
-    skew = max(1.0, one.share * one.replicas) if one.replicas > 1 else 1.0
-    share = min(1.0, skew / degree)
+    share = predict_share(one.share, one.replicas, degree)
     return replace(one, route=route, replicas=degree, share=share)

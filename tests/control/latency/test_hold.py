@@ -126,7 +126,7 @@ def test_history_says_what_came_of_a_change():
     assert "replicas of r0" in first.what
     assert "300 items a second of 10 ms each" in first.why
     assert "99% within" in first.effect
-    assert "stood still" in first.effect
+    assert "paused" in first.effect
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.2])

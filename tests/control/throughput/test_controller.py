@@ -100,7 +100,7 @@ def test_a_gain_within_the_spread_is_not_kept():
     assert "take back o5" in [step.what for step in controller.history]
 
 
-def test_what_was_blacklisted_is_not_tried_again():
+def test_what_was_rejected_is_not_tried_again():
     costs = ItemCosts(chain().at, serial_s=chain().whole_s)
     program = SimulatedProgram(costs, cores=8)
     patient = ControlSettings(alpha=1.0)
@@ -111,7 +111,7 @@ def test_what_was_blacklisted_is_not_tried_again():
     assert len(set(tried)) == len(tried)
 
 
-def test_it_halts_when_the_blacklist_exceeds_alpha():
+def test_it_settles_when_rejections_exceed_alpha():
     costs = ItemCosts(chain().at, serial_s=chain().whole_s)
     eager = SimulatedProgram(costs, cores=8)
     patient = SimulatedProgram(costs, cores=8)
@@ -128,7 +128,7 @@ def test_per_arrangement_a_port_gets_another_chance():
     What failed in one arrangement may help in another.
     """
     program = SimulatedProgram(chain(), cores=8, noise=3.0, seed=1)
-    controller = Controller(program, ControlSettings(blacklist_per_arrangement=True))
+    controller = Controller(program, ControlSettings(reject_per_arrangement=True))
     controller.advance()
     assert "take back o5" == controller.history[-1].what
     program.noise = 0.0

@@ -232,7 +232,7 @@ def test_operators_that_wait_for_the_world_get_many_replicas_at_once():
 
     assert isinstance(move, Move)
     assert 16 == move.to.degree("r")
-    assert "96% waiting for the world" in move.why
+    assert "96% of the time blocked" in move.why
 
 
 def test_no_more_of_them_than_free_cores_can_keep_at_work():

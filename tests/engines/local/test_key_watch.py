@@ -57,7 +57,7 @@ def test_hot_buckets_move_and_the_results_stay():
     moves = [one for one in job.history if "to other replicas" in one.what]
     assert moves
     assert "one replica had 100% of the load of all 2" == moves[0].why
-    assert "the flow stood still" in moves[0].effect
+    assert "all items paused" in moves[0].effect
 
 
 def test_a_key_that_is_too_hot_is_named_with_its_share():

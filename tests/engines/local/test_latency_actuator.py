@@ -159,8 +159,8 @@ def test_replicas_are_woken_and_suspended_without_another_network(shape):
     assert wanted.items == out.items
     assert [1, 5, 2, 6, 1, 4] == seen
     assert job._running.flow.network is network
-    assert f"2 of {region} suspended; the flow went on" == effects[0]
-    assert f"4 of {region} woken; the flow went on" == effects[1]
+    assert f"2 of {region} suspended; items kept flowing" == effects[0]
+    assert f"4 of {region} resumed; items kept flowing" == effects[1]
 
 
 def test_a_replica_that_is_suspended_gets_no_items():

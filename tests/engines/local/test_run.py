@@ -117,7 +117,7 @@ def test_a_change_tells_how_long_the_flow_stood_still(keyed):
 
     assert change.what == "insert a threaded port at after[0]"
     assert change.why == "a test"
-    assert re.search(r"stood still for [\d.]+ ms", change.effect)
+    assert re.search(r"paused for [\d.]+ ms", change.effect)
     assert (change,) == run.history
 
 

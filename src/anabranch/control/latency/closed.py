@@ -117,7 +117,7 @@ def _judge_growth(
         return _change("only", fewer, why, _pause(memory))
     if gained < LEAST_GAIN * wished:
         why = f"it did not help: {1 + gained:.2f} times the throughput, {words}"
-        return _change("give back", before.degrees, why, _pause(memory))
+        return _change("back to", before.degrees, why, _pause(memory))
     if gained < LINEAR * wished:
         fewer = _between(before.degrees, here.degrees, gained / wished)
         if fewer != here.degrees:

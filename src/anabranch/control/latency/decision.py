@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from anabranch.control.goals import Latency
 from anabranch.metrics.load import Observed
 
-MOST_REPLICAS = 64  # where they wait for the world, and the user has not said
+MOST_REPLICAS = 64  # where operators block, and the user has not said
 Degrees = Mapping[str, int]  # region -> replicas
 
 

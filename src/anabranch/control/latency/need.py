@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from anabranch.control.goals import Latency
 from anabranch.control.latency.decision import Degrees
 from anabranch.metrics.load import Observed
-from anabranch.metrics.pipeline import RegionLoad
+from anabranch.metrics.pipeline import RegionLoad, predict_share
 
 
 def wait_s(load: float, degree: int, service_s: float, quantile: float) -> float:
@@ -57,6 +57,7 @@ ENOUGH = 30  # items, to tell how variable a load is
 EVEN = 1.3
 RISEN = 1.25
 TELLING = 0.9
+AS_WELL = 0.05  # more work for the busiest replica: not worth further ones
 CATCH_UP_S = 5.0  # how soon a backlog should be gone, at the latest
 LEAST_CATCH_UP_S = 0.5  # and as soon as it can be
 
@@ -129,14 +130,21 @@ Shares = Mapping[int, float]  # degree -> share of the busiest replica, as it wa
 def share_at(load: RegionLoad, degree: int, known: Shares) -> float:
     """Return which share of the work the busiest of so many replicas has.
 
-    Of degrees that were not tried it is expected that it stands out by as much as now.
+    Of a degree that was not tried it is expected that it stands out by as much as now:
+    another number of replicas may divide the keys better. Once several degrees were
+    tried, what stands out in the largest of them is taken to be one key.
 
     >>> load = RegionLoad(2, 0.01, 100, share=0.75, keyed=True)
     >>> share_at(load, 3, {}), share_at(load, 3, {3: 0.625}), share_at(load, 1, {})
     (0.5, 0.625, 1.0)
+    >>> share_at(load, 5, {2: 0.75, 3: 0.7})
+    0.64
     """
     if degree in known:
         return known[degree]
+    if len(known) > 1:
+        largest = max(known)
+        return round(predict_share(known[largest], largest, degree), 6)
     skew = max(1.0, load.share * load.degree) if load.degree > 1 else 1.0
     return min(1.0, skew / degree)
 
@@ -179,7 +187,10 @@ def need_of(  # noqa: PLR0917 - a model has its inputs
     quick = [d for d in stable if stance.variability * waits_s(d) <= free_s]
     helpful = _helpful(most, lag)
     if load.keyed:  # more than one that divides the work as well have nothing to do
-        helpful = min(range(1, most + 1), key=lambda d: (round(busiest(d), 6), d))
+        least = min(map(busiest, range(1, most + 1)))
+        helpful = min(
+            d for d in range(1, most + 1) if busiest(d) <= (1 + AS_WELL) * least
+        )
     why = f"{rate:.3g} items a second of {load.service_s * 1000:.3g} ms each"
     met = bool(quick)
     degree = (quick or stable or [helpful])[0]

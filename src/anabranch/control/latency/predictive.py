@@ -77,6 +77,7 @@ SHIFT = 0.25
 NEAR = 0.8  # of the bound
 FULL = 0.97  # of its time: a stage without replicas that has so much to do is too slow
 GATHERED = 0.05  # seconds of the load that may wait where nothing has gathered
+UNEVEN = 2.0  # times its part: keys are far from evenly divided
 TELLS = 50  # items in a step, to tell how evenly they are divided
 
 
@@ -281,7 +282,7 @@ def _give_back(
         rising=0,
     )
     back = {region: trial.before}
-    return Decision(f"give back: {in_words(back)}", why, back), memory
+    return Decision(f"back to: {in_words(back)}", why, back), memory
 
 
 def _urgent(seen: Observed, degrees: Degrees, more: Degrees, goal: Latency) -> bool:
@@ -380,11 +381,13 @@ def _why_unmet(
     calm = replace(seen, backlog=0)
     known = memory.shares.get(full)
     needed = need_of(load, calm, goal, MOST_NEEDED, stance, known)
-    wanted = (
-        f"it would need {needed.degree} replicas"
-        if needed.met
-        else f"no number of replicas would do: the busiest has {load.share:.0%} of it"
-    )
+    wanted = f"it would need {needed.degree} replicas"
+    if not needed.met:
+        wanted = (
+            f"no number of replicas would do: the busiest has {load.share:.0%} of it"
+        )
+    elif load.keyed and load.share * load.degree > UNEVEN:
+        wanted += f" that divide its keys evenly: now the busiest has {load.share:.0%}"
     return (
         f"{where} has work for {need.work:.1f} replicas and {need.degree} of {most} can "
         f"help; {wanted}"

@@ -42,7 +42,7 @@ def regulate(
             f"mean latency {ms(latency_s)} is below {ms(goal.bound_s)} by more than "
             f"{goal.threshold:.0%}"
         )
-        return _change("wake", region, more, degrees, why)
+        return _change("resume", region, more, degrees, why)
     return None
 
 

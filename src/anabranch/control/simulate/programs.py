@@ -134,7 +134,7 @@ class SimulatedProgram:
 def settle(
     program: SimulatedProgram, settings: ControlSettings | None = None
 ) -> Controller:
-    """Let the controller adapt a simulated program until it halts.
+    """Let the controller adapt a simulated program until it settles.
 
     >>> at = {("read",): 0.2, ("read", "a"): 0.4, ("read", "a", "b"): 0.4}
     >>> program = SimulatedProgram(ItemCosts(at), cores=4)

@@ -106,7 +106,7 @@ class SimulatedQueue:
         self.degree = degrees.get(REGION, self.degree)
         still_s = self._opened_s = max(self.now_s, *self._free_s)
         self._free_s = [still_s] * self.degree
-        return f"the flow stood still for {(still_s - self.now_s) * 1000:.0f} ms"
+        return f"all items paused for {(still_s - self.now_s) * 1000:.0f} ms"
 
     def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
         """Let time pass."""

@@ -328,7 +328,7 @@ def _choose_width(  # noqa: PLR0917 - the whole situation
     scope: Scope,
     settings: ControlSettings,
 ) -> int:
-    """Return how many replicas to try: one more, or many where they wait for the world.
+    """Return how many replicas to try: one more, or many where operators block.
 
     So many that they would keep the free cores busy; what is tried at once is measured
     at once.
@@ -427,7 +427,7 @@ def _find_loads_without(
 ) -> dict[str, float]:
     """Return for each port the load of the thread that would run its operators too.
 
-    Nothing where that is not known: what waits for the world, or is a replica's.
+    Nothing where that is not known: what blocks, or is a replica's.
     """
     if not scope.producers or arrangement.degrees:
         return {}
@@ -450,7 +450,7 @@ def _one_port_elsewhere(
 ) -> Move | None:
     """Return a port to move or to remove, since the work would be divided better.
 
-    Not where some of the work is that of replicas, or waits for the world or a lock: then
+    Not where some of the work is that of replicas, or blocks, or waits for a lock: then
     what an operator costs does not tell what its thread can do.
     """
     uncertain = any(load.blocked or load.replicas > 1 for load in pipeline.threads)
@@ -510,7 +510,11 @@ def predict_gain(pipeline: Pipeline, after: Pipeline, cores: int) -> float:
 def _why(helped: Collection[ThreadLoad], after: float) -> str:
     names = ", ".join(f"{load.thread} ({load.utilization:.0%})" for load in helped)
     blocked = max((load.blocked for load in helped), default=0.0)
-    waits = f", {blocked:.0%} waiting for the world" if blocked else ""
+    waits = (
+        f", {blocked:.0%} of the time blocked, as in a call of a server"
+        if blocked
+        else ""
+    )
     return (
         f"bottleneck: {names}{waits}; split, the busiest has {after:.0%} of a thread's "
         "work"

@@ -67,13 +67,13 @@ class Actuator(Protocol):
         """Watch both for a moment, where a moment tells something; else None."""
 
 
-class Blacklist:
+class Rejections:
     """Places that did not help: for good, or only in the arrangement they were tried in.
 
     Per arrangement the controller is less likely to get stuck at a local optimum, since
     a port may help once others are there; but it tries more, and remembers more.
 
-    >>> listed, bare = Blacklist(per_arrangement=True), Arrangement()
+    >>> listed, bare = Rejections(per_arrangement=True), Arrangement()
     >>> listed.add({"b"}, bare)
     >>> sorted(listed.at(bare)), sorted(listed.at(bare.with_ports({"a"})))
     (['b'], [])
@@ -116,13 +116,13 @@ class Controller:
         self.settled = False
         self._actuator = actuator
         self._settings = settings or ControlSettings()
-        self._blacklist = Blacklist(
-            per_arrangement=self._settings.blacklist_per_arrangement
+        self._rejected = Rejections(
+            per_arrangement=self._settings.reject_per_arrangement
         )
         self._first: Arrangement | None = None  # what it began with
         self._known: Rates | None = None  # of the present arrangement, if measured
         self._shifted = 0  # measurements in a row that were unlike those before
-        self._shares: Mapping[str, float] | None = None  # of operators, when it halted
+        self._shares: Mapping[str, float] | None = None  # of operators, when it settled
         self._rounds = 0  # since the last profile
         self._begun = False
         self._alone: tuple[Move, ...] = ()  # ports that did not help together
@@ -147,7 +147,7 @@ class Controller:
         return self._watch() if self.settled else self._seek()
 
     def _begin(self) -> bool | None:
-        """Help operators that wait for the world at once: a moment shows that they do.
+        """Help operators that block at once: a moment shows that they do.
 
         None where they do not.
         """
@@ -176,7 +176,7 @@ class Controller:
             self._actuator.cores,
             self._actuator.places,
             self._actuator.regions,
-            self._blacklist.at(self._actuator.arrangement),
+            self._rejected.at(self._actuator.arrangement),
             self._actuator.producers,
         )
 
@@ -260,7 +260,7 @@ class Controller:
         if several:  # each of them may help where all together do not
             self._alone = tuple(_alone(move, port) for port in sorted(idle))
         else:
-            self._blacklist.add(idle, earlier)
+            self._rejected.add(idle, earlier)
         how = self._actuator.arrange(kept)
         if how is None:
             return False
@@ -293,7 +293,7 @@ class Controller:
         if self._shifted < self._settings.patience:
             return True
         self._note("tune again", why, "everything may be tried again")
-        self._blacklist.clear()
+        self._rejected.clear()
         self._alone = ()
         self.settled, self._known = False, now
         return self._reconsider(now)

@@ -48,11 +48,11 @@ def effect_of(switch: Switch) -> str:
     """Say what a change brought: the pause, and the locks that it turned on or off."""
     if switch.woken:
         parts = [
-            f"{abs(more)} of {name} {'woken' if more > 0 else 'suspended'}"
+            f"{abs(more)} of {name} {'resumed' if more > 0 else 'suspended'}"
             for name, more in switch.woken.items()
         ]
-        return f"{', '.join(parts)}; the flow went on"
-    text = f"the flow stood still for {switch.pause_s * 1000:.2f} ms"
+        return f"{', '.join(parts)}; items kept flowing"
+    text = f"all items paused for {switch.pause_s * 1000:.2f} ms"
     before, after = switch.before.threads.locks, switch.after.threads.locks
     for names, turned in ((after - before, "on"), (before - after, "off")):
         if names:
@@ -62,7 +62,7 @@ def effect_of(switch: Switch) -> str:
 
 PERIOD_S = 1.0  # how long the program is watched for one answer
 SLICES = 20
-GLANCE_S = 0.2  # enough to see that threads wait for the world
+GLANCE_S = 0.2  # enough to see that threads block
 GLANCES = 4
 SETTLING_S = 0.25  # after a change, until threads have found how much to take at a time
 
