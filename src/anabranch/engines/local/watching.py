@@ -217,10 +217,10 @@ def find_stream_rates(flow: LocalFlow, done: Counters) -> dict[Edge, float]:
                 rates.setdefault(into[0], out[0])
         counted = done.counted.get(name, 0)
         for operator in element.operators:
-            into = [rates[e] for e in _in_edges(graph, operator) if e in rates]
+            taken = [rates[e] for e in _in_edges(graph, operator) if e in rates]
             for edge in graph.out_edges(operator):
                 share = done.inside.get(edge, 0) / counted if counted else None
-                given = sum(into) if into else came
+                given = sum(taken) if taken else came
                 rates.setdefault(edge, given if share is None else came * share)
     return rates
 
