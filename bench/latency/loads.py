@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import anabranch as ab
 from anabranch.control.latency.hold import LatencyController
-from anabranch.control.simulate.pipeline import SimulatedPipeline, SimulatedStage
+from anabranch.control.simulate.chain_of_stages import SimulatedPipeline, SimulatedStage
 from anabranch.control.simulate.queue import Machine
 from bench.harness.timing import Claim, Table, report
 from bench.latency.report import asked, table

@@ -12,7 +12,7 @@ from anabranch.logs import log, logger_of
 from anabranch.metrics.latency import LatencySummary
 
 _LOGGER = logger_of("control")
-MOST = 10_000  # that are kept; then the older half is forgotten
+MOST = 2_000  # that are kept; then the older half is forgotten
 
 
 @dataclass(frozen=True)

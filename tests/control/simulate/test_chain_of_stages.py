@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.control.simulate.pipeline import SimulatedPipeline, SimulatedStage
+from anabranch.control.simulate.chain_of_stages import SimulatedPipeline, SimulatedStage
 from anabranch.control.simulate.queue import Machine
 
 CORES = Machine(8)
