@@ -126,7 +126,7 @@ class Controller:
         self._rounds = 0  # since the last profile
         self._begun = False
         self._alone: tuple[Move, ...] = ()  # ports that did not help together
-        self._profile: Profile | None = None  # the last one
+        self._profile: Pipeline | None = None  # the last one
 
     @property
     def now_s(self) -> float:
@@ -166,7 +166,7 @@ class Controller:
         self._first = arrangement
         return self._attempt(move, arrangement, before)
 
-    def _look(self) -> Profile | None:
+    def _look(self) -> Pipeline | None:
         profile = self._actuator.profile()
         self._profile = profile or self._profile
         return profile
