@@ -1,8 +1,9 @@
 """Which process runs which tests: whole files, and those of Spark in one process.
 
 A JVM takes seconds to start and longer to run at full speed, so one process runs the
-tests that use it while the others run the rest. Whoever has nothing left helps. A file
-is not divided, so that what its tests share is made once.
+tests that use it while the others run the rest. It helps with the rest where it has
+time, but nobody starts a second JVM. A file is not divided, so that what its tests share
+is made once.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ _USES_SPARK = re.compile(r"mark\.spark\b|def \w+\([^)]*\bspark\b")
 
 
 class FileScheduling(LoadScopeScheduling):
-    """Gives each process whole files; the first process prefers those of Spark."""
+    """Gives each process whole files; those of Spark go to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        is_first = node is self.nodes[0]
-        files = iter(self.workqueue)
-        chosen = next((file for file in files if uses_spark(file) == is_first), None)
+        at_work = [one for one in self.nodes if not one.shutting_down]
+        has_spark = node is at_work[0]
+        chosen = next((f for f in self.workqueue if uses_spark(f) == has_spark), None)
         if chosen is not None:
             self.workqueue.move_to_end(chosen, last=False)
+        elif not has_spark:
+            node.shutdown()
+            return
         super()._assign_work_unit(node)
 
 

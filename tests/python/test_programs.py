@@ -11,6 +11,7 @@ import pytest
 import anabranch as ab
 from anabranch.language.drafts import build_graph
 from anabranch.python.analyze import analyze
+from tests import needs
 from tests.python.test_snippets import COMMON, module_of
 
 HEADER = (
@@ -115,7 +116,7 @@ def test_a_global_list_is_found_in_whatever_table_it_lies(tmp_path):
     assert [] == [w for n, w in enumerate(WAYS) if not traits[f"it_{n}"].effects]
 
 
-@pytest.mark.parametrize("program", ACCEPTED.values(), ids=ACCEPTED)
+@pytest.mark.parametrize("program", needs.share(2, ACCEPTED.values()), ids=ACCEPTED)
 def test_what_has_no_effect_is_accepted(program, tmp_path):
     traits = traits_of(program, tmp_path)
 

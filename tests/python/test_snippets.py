@@ -15,6 +15,7 @@ import pytest
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import from_iterable
 from anabranch.python.analyze import analyze
+from tests import needs
 
 COMMON = """
 import collections, copy, datetime, enum, functools, hashlib, heapq, itertools, json, math
@@ -135,7 +136,7 @@ def traits_of(snippet, module):
     return analyze(build_graph([made.to_list()]))["it"]
 
 
-@pytest.mark.parametrize("snippet", snippets("safe"))
+@pytest.mark.parametrize("snippet", needs.share(2, snippets("safe")))
 def test_everyday_code_is_accepted_next_to_a_hostile_class(snippet, tmp_path):
     module = module_of(f"{COMMON}{HOSTILE}{SAFE}\n{snippet}\n", tmp_path)
 
