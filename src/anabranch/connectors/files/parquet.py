@@ -146,7 +146,9 @@ def _read_group(path: Path, file: Any, group: int, names: list[str]) -> pa.Table
     coded = [
         name
         for name in names
-        if schema.field(name).type == pa.string() and _has_codes(held, places[name])
+        if schema.field(name).type == pa.string()
+        and name in places  # unless the file is damaged
+        and _has_codes(held, places[name])
     ]
     if not coded:
         found = file.read_row_group(group, columns=names).select(names)
