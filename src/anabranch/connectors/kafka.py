@@ -21,11 +21,12 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from anabranch.connectors.avro import AvroDecoder, AvroEncoder
 from anabranch.connectors.base import Malformed, Sink, Source, require
 from anabranch.connectors.lines import LineEncoder, decoder_of
 from anabranch.errors import InputError, OutputError
 from anabranch.operators.getters import attribute_getter
-from anabranch.operators.sources import KafkaMessage, RowFormat
+from anabranch.operators.sources import KafkaMessage, ValueFormat
 
 _ASK_S = 2.0  # how long one question to the broker may take
 _POLL_S = 0.2
@@ -50,12 +51,14 @@ class KafkaSource(Source):
     servers: str
     topic: str | tuple[str, ...]
     type: Any
-    format: RowFormat
+    format: ValueFormat
     delimiter: str = ","
     start: Literal["earliest", "latest"] | datetime = "earliest"
     follow: bool = True
     patience_s: float = 60.0
     options: tuple[tuple[str, Any], ...] = ()
+    schema: str | None = None  # of values in Avro
+    registry: str | None = None
 
     label: ClassVar[str] = "kafka"
 
@@ -112,8 +115,11 @@ class KafkaSource(Source):
             at = rows[index]
             return f"topic {at.topic}, partition {at.partition}, offset {at.offset}"
 
-        decoder = decoder_of(self, f"topic {self.topic}")
-        return decoder.decode([row.value for row in rows], where)
+        values = [row.value for row in rows]
+        if self.format == "avro":
+            decoder = AvroDecoder(self.type, self.schema, self.registry)
+            return decoder.decode(values, where)
+        return decoder_of(self, f"topic {self.topic}").decode(values, where)  # type: ignore[arg-type]
 
     def born_s(self, row: KafkaMessage) -> float | None:
         return row.time_s
@@ -311,16 +317,18 @@ class KafkaSink(Sink):
 
     servers: str
     topic: str
-    format: RowFormat
+    format: ValueFormat
     key: str | None = None
     patience_s: float = 60.0
     options: tuple[tuple[str, Any], ...] = ()
+    schema: str | None = None  # of values in Avro
+    registry: str | None = None
 
     label: ClassVar[str] = "to_kafka"
 
     def __post_init__(self) -> None:
         self._kafka: Any = None
-        self._lines = LineEncoder(self.format, None)
+        self._encoder: AvroEncoder | LineEncoder | None = None
         self._whole = False  # whether items are messages
         self._producer: Any = None
         self._group: Any = None
@@ -332,7 +340,10 @@ class KafkaSink(Sink):
         """Shut out earlier runs of this sink, and return the last epoch they sent."""
         self._kafka = require("confluent_kafka", "kafka")
         self._whole = type is KafkaMessage
-        self._lines = LineEncoder(self.format, None if self._whole else type)
+        if self.format == "avro" and not self._whole:
+            self._encoder = AvroEncoder(type, self.schema, self.registry, self.topic)
+        else:
+            self._encoder = LineEncoder(self.format, None if self._whole else type)
         self._name = f"anabranch-{job}"
         with self._errors():
             self._connect(self.patience_s)
@@ -368,7 +379,8 @@ class KafkaSink(Sink):
         if self._whole:
             lines = [(item, item.value) for item in items]
         else:
-            lines, refused = self._lines.encode_all(items)
+            assert self._encoder is not None  # noqa: S101 - it is open
+            lines, refused = self._encoder.encode_all(items)
         self._held = lines
         with self._errors():
             self._send_lines()

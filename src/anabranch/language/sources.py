@@ -12,7 +12,13 @@ from anabranch.connectors.base import Source, advise_instance, load_connector
 from anabranch.errors import ArgumentError
 from anabranch.graph.paths import plain_path
 from anabranch.graph.site import call_site
-from anabranch.language.stream import Stream, catalog_options, source
+from anabranch.language.stream import (
+    Stream,
+    catalog_options,
+    refuse_avro_options,
+    schema_text,
+    source,
+)
 from anabranch.language.stream import source as start_stream
 from anabranch.operators.sources import (
     FromIterable,
@@ -21,6 +27,7 @@ from anabranch.operators.sources import (
     ReadFiles,
     ReadSource,
     RowFormat,
+    ValueFormat,
 )
 
 
@@ -221,8 +228,10 @@ def kafka(
     topic: str | Sequence[str],
     type: Any = str,
     *,
-    format: RowFormat | None = None,  # noqa: A002
+    format: ValueFormat | None = None,  # noqa: A002
     delimiter: str = ",",
+    schema: str | Mapping[str, Any] | None = None,
+    registry: str | None = None,
     start: Literal["earliest", "latest"] | datetime = "earliest",
     follow: bool = True,
     patience_s: float = 60.0,
@@ -235,6 +244,10 @@ def kafka(
     job begins at `start`: with the first messages, behind the last ones, or with the first
     of a time or later. Items are the values of messages; with the type `ab.KafkaMessage`
     they are the messages, with key, headers and time.
+
+    With `format="avro"` (`pip install anabranch[avro]`) values are Avro: with the URL of a
+    schema `registry` of whatever schema they name, else of `schema`, or of that which
+    follows from the type.
 
     Within a partition the order is that of the offsets. What is taken at a time goes
     partition by partition. Without `follow` the stream ends behind what was there at
@@ -249,12 +262,14 @@ def kafka(
         servers,
         topic if isinstance(topic, str) else tuple(topic),
         type,
-        _format(format, type),
+        _value_format(format, type, schema, registry),
         delimiter,
         _refuse_start(start),
         follow,
         patience_s,
         tuple(sorted((options or {}).items())),
+        schema_text(schema),
+        registry,
     )
     return source(ReadSource(made), type, name)
 
@@ -384,6 +399,18 @@ def from_spark(
 def _format(given: RowFormat | None, kind: Any) -> RowFormat:
     """Return how rows are written where the user did not say."""
     return given or ("text" if kind is str else "jsonl")
+
+
+def _value_format(
+    given: ValueFormat | None, kind: Any, schema: Any, registry: str | None
+) -> ValueFormat:
+    """Return how values are written; refuse a type that Avro cannot give."""
+    if given != "avro":
+        refuse_avro_options(given, schema, registry)
+        return _format(given, kind)
+    if schema is None and registry is None:
+        load_connector("avro").schema_of(kind)
+    return "avro"
 
 
 def _refuse_start(start: Any) -> Any:

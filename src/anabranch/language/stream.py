@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ from anabranch.operators.sinks import (
     WriteFiles,
     WriteSink,
 )
-from anabranch.operators.sources import Given, RowFormat
+from anabranch.operators.sources import Given, KafkaMessage, RowFormat, ValueFormat
 from anabranch.operators.stateless import (
     Filter,
     FlatMap,
@@ -198,8 +199,10 @@ class Endings:
         servers: str,
         topic: str,
         *,
-        format: RowFormat = "jsonl",  # noqa: A002
+        format: ValueFormat = "jsonl",  # noqa: A002
         key: str | None = None,
+        schema: str | Mapping[str, Any] | None = None,
+        registry: str | None = None,
         patience_s: float = 60.0,
         options: Mapping[str, Any] | None = None,
         name: str | None = None,
@@ -210,14 +213,21 @@ class Endings:
         same key stay in order. Without it all go to the first partition, in order. An
         `ab.KafkaMessage` is sent with its own key, headers and time.
         With a checkpoint, an epoch that was committed is not sent again after a failure.
+        With `format="avro"` values are Avro of `schema`, or of that which follows from the
+        type; the schema `registry` of that URL gets it, and values begin with its number.
 
         >>> import anabranch as ab
         >>> ab.from_iterable([1]).to_kafka("localhost:9092", "numbers").draft.kind.label
         'to_kafka'
         """
         given = tuple(sorted((options or {}).items()))
+        if format != "avro":
+            refuse_avro_options(format, schema, registry)
+        elif schema is None and self.draft.type is not KafkaMessage:
+            load_connector("avro").schema_of(self.draft.type)
+        text = schema_text(schema)
         made = load_connector("kafka").KafkaSink(
-            servers, topic, format, key, patience_s, given
+            servers, topic, format, key, patience_s, given, text, registry
         )
         return self._sink(WriteSink(made), name)
 
@@ -920,6 +930,25 @@ def _as_window(window: Window | int | None) -> Window:
 def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
     """Return one name or several as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def refuse_avro_options(format: str | None, schema: Any, registry: Any) -> None:  # noqa: A002
+    """Refuse what only Avro has."""
+    if schema is not None or registry is not None:
+        msg = (
+            f'schema and registry are for format="avro"; got format={format!r}; say '
+            f"that, or leave them out"
+        )
+        raise ArgumentError(msg)
+
+
+def schema_text(schema: str | Mapping[str, Any] | None) -> str | None:
+    """Return an Avro schema as text.
+
+    >>> schema_text({"type": "long"})
+    '{"type": "long"}'
+    """
+    return schema if schema is None or isinstance(schema, str) else json.dumps(schema)
 
 
 def catalog_options(

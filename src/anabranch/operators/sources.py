@@ -10,6 +10,7 @@ from anabranch.graph.kind import SourceKind, UserCode
 
 Format = Literal["csv", "jsonl", "text", "parquet"]
 RowFormat = Literal["csv", "jsonl", "text"]  # how one row is written
+ValueFormat = Literal["csv", "jsonl", "text", "avro"]  # how the value of a message is
 
 
 class KafkaMessage(NamedTuple):

@@ -41,6 +41,7 @@ _FREE = (
     "dsn",
     "options",
     "patience_s",
+    "registry",
     "site",
 )
 _SECONDS, _TEXT = "seconds", "text"  # how values are described that JSON does not have
