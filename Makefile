@@ -11,7 +11,7 @@ PACKAGES := chromium postgresql prometheus
 # Without compiled modules, each process of the tests would compile hundreds anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test tests test-all test-pythons packages lint bench docs java clean
+.PHONY: help demo test tests test-all test-pythons packages audit lint bench docs java clean
 
 help:  ## Show what can be typed here
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 19
@@ -27,7 +27,7 @@ test: $(READY) java  ## Check everything, as CI does
 tests: $(READY)
 	$(BIN)/pytest -n 3 --durations=10 --durations-min=2
 
-test-all: $(READY) java lint packages  ## Check everything and leave nothing out: long tests, browser, servers
+test-all: $(READY) java lint packages audit  ## Check everything and leave nothing out: long tests, browser, servers
 	$(BIN)/pytest -n 3 --all
 
 test-pythons:  ## Run the tests on each Python that is supported and is found here; say which is not
@@ -48,6 +48,13 @@ packages: $(VENV)/servers/.ready  ## Install what `make test-all` needs: Debian 
 	@for package in $(PACKAGES); do dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	[ -z "$$missing" ] || { apt-get update -q && apt-get install -y -q --no-install-recommends $$missing; } || \
 	{ echo "make test-all needs Debian packages; install them as root: apt-get install$$missing"; exit 1; }
+
+audit: $(READY)  ## Look for known faults in the packages, where the lists of them can be reached
+	@$(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/python -m pip install --quiet pip-audit || \
+	{ echo "Not audited: pip-audit cannot be installed here"; exit 0; }; \
+	found=$$($(VENV)/audit/bin/pip-audit --progress-spinner off --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') 2>&1); \
+	status=$$?; echo "$$found" | tail -40; \
+	case "$$found" in *"known vulnerabilit"*) exit $$status;; *) echo "Not audited: the lists cannot be reached";; esac
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .
