@@ -54,7 +54,10 @@ audit: $(READY)  ## Look for known faults in the packages, where the lists of th
 	{ echo "Not audited: pip-audit cannot be installed here"; exit 0; }; \
 	found=$$($(VENV)/audit/bin/pip-audit --progress-spinner off --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') 2>&1); \
 	status=$$?; echo "$$found" | tail -40; \
-	case "$$found" in *"known vulnerabilit"*) exit $$status;; *) echo "Not audited: the lists cannot be reached";; esac
+	case "$$found" in \
+	*"could not be audited"*) echo "Not audited, or not wholly: the lists of some packages cannot be reached"; exit $$status;; \
+	*"known vulnerabilit"*) exit $$status;; \
+	*) echo "Not audited: the lists cannot be reached";; esac
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .
