@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Optional, get_args, get_type_hints
 
 import cloudpickle
 import numpy as np
@@ -260,6 +260,42 @@ def test_other_states_come_back_as_they_were(state):
     assert ("k", state) == pickler.loads(pickler.dumps_entry("k", state))
 
 
+@dataclass
+class Branch:
+    value: int
+    left: Optional["Branch"] = None
+
+
+def send_by_value(value, shown):
+    """Return what another process prints of `one`, which gets its class by value."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        sent = Pickler(build_graph([ab.from_iterable([1]).to_list()])).dumps(value)
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    script = (
+        "import sys, pickle\n"
+        "from anabranch.epochs.pickle import Pickler\n"
+        "from anabranch.language.drafts import build_graph\n"
+        "import anabranch as ab\n"
+        "pickler = Pickler(build_graph([ab.from_iterable([1]).to_list()]))\n"
+        "one = pickler.loads(sys.stdin.buffer.read())\n"
+        f"print({shown})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=sent, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
+
+
+def test_an_annotation_that_names_the_class_around_it_goes_by_value():
+    """Python keeps in the annotation what it stands for, once somebody has asked."""
+    assert Branch == get_args(get_type_hints(Branch)["left"])[0]
+    named = get_args(Branch.__annotations__["left"])[0]
+
+    assert "2" == send_by_value((named, Branch), "one[1](1, one[1](2)).left.value")
+
+
 class InSlots:
     __slots__ = ("__step", "total")
 
@@ -274,22 +310,4 @@ class InSlots:
 
 def test_a_class_with_slots_that_goes_by_value_has_them_still():
     """A worker that gets the class has its instances without a dictionary, as here."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    try:
-        sent = Pickler(build_graph([ab.from_iterable([1]).to_list()])).dumps(InSlots())
-    finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    script = (
-        "import sys, pickle\n"
-        "from anabranch.epochs.pickle import Pickler\n"
-        "from anabranch.language.drafts import build_graph\n"
-        "import anabranch as ab\n"
-        "pickler = Pickler(build_graph([ab.from_iterable([1]).to_list()]))\n"
-        "one = pickler.loads(sys.stdin.buffer.read())\n"
-        "print(one.add(3), hasattr(one, '__dict__'))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], input=sent, capture_output=True, check=True
-    )
-
-    assert b"3 False" == done.stdout.strip()
+    assert "3 False" == send_by_value(InSlots(), "one.add(3), hasattr(one, '__dict__')")

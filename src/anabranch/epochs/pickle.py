@@ -637,6 +637,8 @@ def _reducer_of(kind: type) -> Reduce | None:  # noqa: PLR0911 - one case per ki
     """Return how instances of a type are pickled; None: as they would anyway."""
     if issubclass(kind, _CODE):
         return _reduce_code
+    if kind is typing.ForwardRef:
+        return _reduce_annotation
     if kind in copyreg.dispatch_table or kind in ValuePickler.dispatch_table:
         return None
     if issubclass(kind, enum.Enum):
@@ -662,6 +664,14 @@ def _reduce_original(value: Any) -> Any:
 def _reduce_code(value: Any) -> Any:
     """Mark classes and functions; `ValuePickler` knows how they are pickled."""
     raise AssertionError(value)
+
+
+def _reduce_annotation(value: typing.ForwardRef) -> Any:
+    """Return how an annotation in quotes is pickled: by its text.
+
+    What it was found to mean may be the class that it stands in, which is not there yet.
+    """
+    return typing.ForwardRef, (value.__forward_arg__,)
 
 
 def _reduce_tuple(item: Any) -> Any:

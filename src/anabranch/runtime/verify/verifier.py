@@ -32,8 +32,8 @@ from anabranch.runtime.verify.rehearsal import Difference, Entry, Rehearsal, Sam
 
 Verify: TypeAlias = Literal["sample", "all", "off"]
 
-SHARE = 0.005  # of the time that a job runs, for fingerprints alone
-_FREE_S = 0.01  # in any case, so that short jobs are looked at too
+SHARE = 0.004  # of the time that a job runs, for fingerprints and repeated items
+_FREE_S = 0.003  # in any case, so that short jobs are looked at too
 _TRIES = 3  # at a walk on which something changes
 _MOST_ITEMS = 16  # of a batch that are computed again
 _LEAST_ITEMS = 2  # so that there is another order
