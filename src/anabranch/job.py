@@ -76,7 +76,7 @@ Written = Literal["nothing", "a part", "all", "all so far"]
 
 @runtime_checkable
 class Adaptable(Protocol):
-    """What runs and can be changed while it does."""
+    """A running job that a controller can change."""
 
     def actuator(self) -> Actuator:
         """Return the view and the controls for the throughput controller."""
@@ -138,17 +138,17 @@ class Job:
 
     @property
     def compilation(self) -> Compilation:
-        """The program and what is known about it, with what its run has found out."""
+        """The compiled program, with everything that its run has found out."""
         return self._replanning.compilation
 
     @property
     def plan(self) -> Plan:
-        """What the compiler decided."""
+        """The plan that the compiler made."""
         return self.compilation.plan
 
     @property
     def status(self) -> Status:
-        """One of running, finished, stopped and failed."""
+        """The state of the job: running, finished, stopped or failed."""
         return self._running.status
 
     @property
@@ -158,21 +158,21 @@ class Job:
 
     @property
     def error(self) -> BaseException | None:
-        """What ended it, if it failed."""
+        """The error that ended the job, if it failed."""
         return self._running.error
 
     @property
     def hung(self) -> str | None:
-        """What did not let it come to a clean end, if it was stopped and did not."""
+        """The reason why a stopped job did not end cleanly, if it did not."""
         return self._running.hung
 
     @property
     def written(self) -> Written:
-        """What the files of the job hold.
+        """How much of the output is in the files of the job.
 
-        "all" once it has finished; "nothing" before that, and for good if it failed or was
-        stopped. With a checkpoint it is "a part", and the next run goes on from there. A
-        live job, which only `stop()` ends, then has "all so far".
+        "all" when it has finished; "nothing" before that, and also if it failed or was
+        stopped. With a checkpoint it is "a part": the next run continues from there. A
+        live job, which ends by `stop()` alone, has "all so far" then.
         """
         if self.status == "finished":
             return "all"
@@ -182,9 +182,9 @@ class Job:
         return "all so far" if live else "nothing"
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; tell whether it came within `timeout` seconds.
+        """Wait for the end of the job; return whether it came within `timeout` seconds.
 
-        An error of the program is raised here.
+        If the program failed, its error is raised here.
         """
         try:
             return self._running.wait(timeout)
@@ -192,11 +192,11 @@ class Job:
             self._tell_end()
 
     def stop(self, grace_s: float = GRACE_S) -> None:
-        """End the job early; `written` then tells what its files hold.
+        """Stop the job early; `written` then says how much of the output is in files.
 
-        The items that are under way go through, on Spark the epoch that runs. If that
-        takes longer than the grace, the job ends without them, and a warning names the
-        operator that has not returned.
+        Items that are being processed (on Spark: the running epoch) are completed. If
+        that takes longer than `grace_s`, the job ends without them, and a warning names
+        the operator that has not returned.
         """
         self.end(grace_s)
         if self.hung is not None:
@@ -205,7 +205,7 @@ class Job:
     def end(
         self, grace_s: float = GRACE_S, hurry: Callable[[], bool] = lambda: False
     ) -> None:
-        """Stop without a warning; in a `hurry` the rest of the grace is left out."""
+        """Stop without a warning; when `hurry()` is true the grace period ends at once."""
         try:
             self._running.stop(grace_s, hurry)
         finally:
@@ -240,7 +240,7 @@ class Job:
 def compile_sinks(
     *sinks: Result, on: EngineName = "spark", on_error: str | OnError = "stop"
 ) -> Compilation:
-    """Check a program and return what the compiler makes of it.
+    """Check and compile a program.
 
     >>> import anabranch as ab
     >>> made = ab.compile(ab.from_iterable([1, 2]).map(abs).to_list())
@@ -285,7 +285,7 @@ def unknown_engine(name: str) -> ArgumentError:
 
 
 def explain(*sinks: Result, on: EngineName = "spark") -> str:
-    """Return what is parallel in a program, what is not, and why, as text.
+    """Return a text that says what runs in parallel, what does not, and why.
 
     >>> import anabranch as ab
     >>> "map" in ab.explain(ab.from_iterable([1, 2]).map(abs).to_list())
@@ -437,8 +437,8 @@ def program_data(compilation: Compilation, chosen: RunOptions) -> dict[str, Any]
 def run(*sinks: Result, **options: Unpack[Keywords]) -> Job:
     """Run a bounded program to its end and return its `Job`.
 
-    Ctrl-C and SIGTERM stop the job, which leaves no output then (see `Job.written`); a
-    second one ends it at once.
+    Ctrl-C and SIGTERM stop the job, which then leaves no output (see `Job.written`); a
+    second one ends it immediately.
 
     >>> import anabranch as ab
     >>> squares = ab.from_iterable([1, 2, 3]).map(lambda n: n * n).to_list()

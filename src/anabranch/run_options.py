@@ -40,22 +40,22 @@ class RunOptions:
       checkpoint there goes on with it (Spark).
     - `degree`: the number of replicas; nothing is tuned then.
     - `on_error`: "stop", "skip" or `ab.dead_letter(...)`, for items that fail.
-    - `item_timeout`: how long a function may take for one item, such as "30 s"; one that
-      takes longer fails, as an item does.
+    - `item_timeout`: the longest time that a function may take for one item, such as
+      "30 s"; beyond it the item counts as failed.
     - `goal`: what the job is tuned for while it runs, `ab.throughput()` by default or
       `ab.latency("200 ms")`.
     - `master`: the Spark master, for example "spark://host:7077"; an embedded Spark on
       this machine by default.
     - `epoch_items`: the number of items that each source gives to an epoch (Spark).
-    - `verify`: "sample" looks now and then whether operators that run in parallel are as
-      free of state as the analysis says, "all" looks at each batch, "off" never.
+    - `verify`: checks while the job runs that operators in parallel keep no state, as the
+      analysis found: "sample" checks some batches, "all" every batch, "off" none.
     - `ui`: True serves a dashboard on this machine and prints its address; a number is
       the port to use.
     - `metrics`: where the metrics of the job go while it runs: "prometheus://:9464" serves
       them on that port, "otlp://host:4317" sends them there by OpenTelemetry, with a trace
       for each epoch (docs/operations.md).
-    - `on_decision`: a function that is called with each adaptation as soon as it is
-      decided: what, why, and what came of it if that is known (see `Job.history`).
+    - `on_decision`: a function that is called with each adaptation when it is made; see
+      `Job.history` for its contents.
     """
 
     on: EngineName = "spark"

@@ -40,7 +40,7 @@ def make_prices(path: str = "trades.csv") -> ab.Stream:
     return trades.key_by("symbol").window(count=100, every=10).aggregate(vwap)
 
 
-program = make_prices().write_csv("prices.csv")
+program = make_prices().write_csv("prices.csv", mode="overwrite")
 '''
 
 TEST = '''\

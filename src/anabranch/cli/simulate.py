@@ -70,12 +70,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "simulate",
-        help="say what a program would do with more cores",
-        description="Measure what the operators of a program cost, by running it in "
-        "one thread for a few seconds without writing anything, and then in two; and "
-        "let the controller tune a model of it on 1, 2, 4 ... cores. Threads of one "
-        "process share the interpreter's lock. With --processes the model has the "
-        "limits of Spark instead. What limits the program is told for the most cores.",
+        help="predict the throughput with more cores",
+        description="Predict the throughput of a program on 1, 2, 4 ... cores. It runs "
+        "for a few seconds in one thread and then in two, without writing anything, to "
+        "measure the cost of each operator; the controller then tunes a model of it. "
+        "Threads of one process share the interpreter's lock; with --processes the model "
+        "has the limits of Spark instead. The last line says what limits the program.",
         epilog=EXAMPLES,
     )
     add_target(parser)
@@ -100,7 +100,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the controller made of a program on so many cores, and what limits it.
+    """The arrangement that the controller found on a number of cores, and its limit.
 
     It is not `sure` where the model was not found to hold (docs/auto-pipelining.md).
     """
@@ -309,7 +309,7 @@ def as_table(costs: ItemCosts, found: list[Outcome]) -> str:
 
 
 def is_sure(costs: ItemCosts, threads: int, cores: int) -> bool:
-    """Tell whether the model was found to hold for so many threads.
+    """Tell whether the model was validated for that number of threads.
 
     >>> is_sure(ItemCosts({("read",): 1.0}), threads=3, cores=2)
     False

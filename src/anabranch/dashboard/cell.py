@@ -15,14 +15,14 @@ _COLOURS = {"running": "#0f766e", "finished": "#15803d", "failed": "#b91c1c"}
 
 
 class Display(Protocol):
-    """What shows something in a cell, and can show something else in its place."""
+    """The handle of a displayed output in a notebook cell."""
 
     def update(self, shown: Any) -> None:
-        """Replace what is shown."""
+        """Replace the displayed output."""
 
 
 class Shown:
-    """A piece of HTML, as notebooks ask for it.
+    """A piece of HTML for a notebook.
 
     >>> Shown("<b>1</b>")._repr_html_()
     '<b>1</b>'
@@ -36,14 +36,14 @@ class Shown:
 
 
 class Cell:
-    """Shows a job again and again in one place."""
+    """Shows the progress of a job in one notebook cell."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
         self._shown_s = 0.0
 
     def show(self, look: JobSnapshot) -> None:
-        """Show a job as it is now, unless it was shown a moment ago."""
+        """Show the present state of a job, at most twice a second while it runs."""
         now_s = time.monotonic()
         if look.status == "running" and now_s - self._shown_s < PERIOD_S:
             return
@@ -52,14 +52,14 @@ class Cell:
 
 
 def find_notebook() -> Any | None:
-    """Return the shell of the notebook that this process belongs to, if it does."""
+    """Return the shell of the notebook in which this process runs, or None."""
     loaded = sys.modules.get("IPython")
     shell = None if loaded is None else loaded.get_ipython()
     return shell if hasattr(shell, "kernel") else None
 
 
 def open_cell() -> Cell | None:
-    """Return a place for a job in the cell that runs, or None outside of notebooks."""
+    """Return an output for a job in the current cell, or None outside of notebooks."""
     if find_notebook() is None:
         return None
     display = sys.modules["IPython"].display.display

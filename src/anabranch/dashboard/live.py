@@ -1,4 +1,4 @@
-"""A dashboard beside a job: a thread looks at the job and writes the record."""
+"""The dashboard of a running job: a thread samples the job and writes its record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PERIOD_S = 1.0
 class Live:
     """The dashboard of a job: `address` is where to see it, `record` the file it shows.
 
-    It ends by itself within a second of the job; `close` waits for that.
+    It ends within a second after the job; `close` waits for that.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -60,17 +60,17 @@ class Live:
         self._epochs.append(epoch)
 
     def close(self) -> None:
-        """Write the end of a job that is over, and go away."""
+        """Write the end of a job that is over, and stop serving."""
         self._over.set()
         self._closed.wait()
 
     def give_up(self) -> None:
-        """Go away without having begun."""
+        """Stop serving a job that could not start."""
         self._server.close()
         self.record.unlink()
 
     def _follow(self, look: Callable[[], JobSnapshot]) -> None:
-        """Record looks to the end. A job does not fail because it cannot be shown."""
+        """Record samples until the job ends. If that fails, the job goes on."""
         before: JobSnapshot | None = None
         try:
             while before is None or before.status == "running":

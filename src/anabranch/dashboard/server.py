@@ -1,8 +1,8 @@
-"""Serves one record of a run on this machine; it knows the file and nothing else.
+"""Serves the record of a run on this machine; it reads that file and nothing else.
 
 Every user of a machine can reach its loopback address. So the address has a token that
-cannot be guessed, and who does not have it is told nothing. The page has no script but
-that of its own file, whatever a record holds.
+cannot be guessed, and a request without it is refused. The page has no script but
+that of its own file, no matter what a record contains.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ NOWHERE_ELSE = (
 class Server(socketserver.ThreadingTCPServer):
     """A dashboard at `address`; nothing is answered before `begin`.
 
-    A page asks for what is new and gets its answer as soon as there is something, so
-    that it has the end of a run before the server goes away with it.
+    A page asks for news and gets its answer as soon as there are some, so that it has
+    seen the end of a run before the server stops with it.
     """
 
     allow_reuse_address = True  # a port whose last user has just left is free
@@ -84,7 +84,7 @@ class Server(socketserver.ThreadingTCPServer):
         ).start()
 
     def close(self) -> None:
-        """Stop, once a page that is being looked at knows the end."""
+        """Stop, after an open page has received the end of the run."""
         if self._follower is not None:
             if time.monotonic() - self._asked_s < WATCHED_S:
                 self._told_end.wait(WATCHED_S)
@@ -92,7 +92,7 @@ class Server(socketserver.ThreadingTCPServer):
         self.server_close()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Take it that a page was closed, or its record removed, in the meantime."""
+        """Ignore errors of pages that were closed and of records that were removed."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -103,7 +103,7 @@ class Server(socketserver.ThreadingTCPServer):
         return page if known and slash else None
 
     def program(self) -> bytes:
-        """Return the description of the program, as the run began."""
+        """Return the description of the program at the start of the run."""
         with self._reading:
             program = dict(self._story().program)
         return _json({**program, "can_stop": self._stop is not None})
@@ -123,7 +123,7 @@ class Server(socketserver.ThreadingTCPServer):
         return True
 
     def news(self, after: int) -> bytes:
-        """Return the run as it is, once the record has more lines than that."""
+        """Return the state of the run when the record has more than `after` lines."""
         until_s = time.monotonic() + ANSWER_S
         while True:
             with self._reading:
@@ -191,7 +191,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST, explain=str(error))
             return None
         if host not in self.ours:
-            self.send_error(HTTPStatus.FORBIDDEN, "only this machine may look")
+            self.send_error(
+                HTTPStatus.FORBIDDEN, "the dashboard is for this machine only"
+            )
             return None
         page = self.server.page_of(asked.path)
         if page is None:

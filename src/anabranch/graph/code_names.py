@@ -1,4 +1,4 @@
-"""The names that a function uses: globals, and attributes of whatever it holds."""
+"""The names that a function uses: globals, and attributes of the objects it holds."""
 
 from __future__ import annotations
 

@@ -75,11 +75,11 @@ def generate(
     born: Callable[[Any], float] | None = None,
     name: str | None = None,
 ) -> Stream:
-    """Read `factory()`, which gives a fresh, repeatable iterator, possibly endless.
+    """Read the iterator that `factory()` returns; it may be endless.
 
-    `born(item)` tells when an item came into being, in seconds since 1970; latency
-    counts from then on, by default from when the item was read. It measures, and must
-    change nothing.
+    Each call must return a new iterator over the same items. `born(item)` is the time
+    at which an item was created, in seconds since 1970: latency is measured from then,
+    by default from when the item was read. It must not change anything.
 
     >>> import anabranch as ab
     >>> ab.testing.outputs(ab.generate(lambda: iter(range(3))))
@@ -99,11 +99,11 @@ def read_csv(
 ) -> Stream:
     r"""Read comma-separated values; columns are matched to attributes by name.
 
-    Without a `header` they are matched by position. `path` is a file, a directory or
-    a pattern, plain or as a `file:` URL; several files are read in the order of their
-    names. With `follow` a directory or pattern is watched until the job is stopped: new files are read as
-    they appear, each once it has not changed for a second (files whose names begin
-    with `.` or `_` are left alone until they are renamed).
+    Without a `header` columns are matched by position. `path` is a file, a directory
+    or a pattern, plain or as a `file:` URL; several files are read in the order of
+    their names. With `follow` a directory or pattern is watched until the job is
+    stopped: a new file is read once it has not changed for a second. Files whose names
+    begin with `.` or `_` are ignored until they are renamed.
 
     >>> import anabranch as ab, pathlib, tempfile
     >>> from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""`Stream`: the handle that users chain operators on, and what a stream may end in."""
+"""`Stream`: the handle that users chain operators on, and the sinks of a stream."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Endings:
         return Result(Draft(kind, origin, self.key, None, call_site(), name))
 
     def to_list(self, *, name: str | None = None) -> Result:
-        """Collect the items; they are in `.items` after the run.
+        """Collect the items in a list: `.items` after the run.
 
         >>> import anabranch as ab
         >>> out = ab.from_iterable("ab").to_list()
@@ -100,11 +100,11 @@ class Endings:
     ) -> Result:
         r"""Write comma-separated values: a directory of parts, or one `.csv` file.
 
-        `mode` says what becomes of an output that is there already: it is refused
-        ("error"), replaced when the new one is complete ("overwrite"), or the new parts
-        come behind those that are there ("append", a directory). With `roll="1 min"`,
-        `roll_items=` or `roll_bytes=` parts appear while the job runs, each whole: when
-        they are so old, or hold so much. With `ordered=False` the parts hold the same
+        If the output exists, `mode` decides: "error" refuses to run, "overwrite"
+        replaces it when the new output is complete, and "append" adds parts to a
+        directory. Parts appear at the end of the job, or while it runs: with
+        `roll="1 min"`, `roll_items=` or `roll_bytes=` a part is complete when it reaches
+        that age, number of items or size. With `ordered=False` the parts hold the same
         items in any order, which saves Spark a step behind a region with a key.
 
         >>> import anabranch as ab, pathlib, tempfile
@@ -132,7 +132,7 @@ class Endings:
     ) -> Result:
         r"""Write JSON lines: a directory of parts, or one `.jsonl` file.
 
-        `mode`, the limits of parts and `ordered` are those of `write_csv`.
+        `mode`, `roll*` and `ordered` are those of `write_csv`.
 
         >>> import anabranch as ab, pathlib, tempfile
         >>> path = tempfile.mkdtemp() + "/numbers.jsonl"
@@ -159,7 +159,7 @@ class Endings:
     ) -> Result:
         """Write Parquet: a directory of parts, or one `.parquet` file.
 
-        `mode`, the limits of parts and `ordered` are those of `write_csv`.
+        `mode`, `roll*` and `ordered` are those of `write_csv`.
 
         >>> import anabranch as ab, pyarrow.parquet, tempfile
         >>> path = tempfile.mkdtemp() + "/numbers.parquet"
@@ -207,10 +207,10 @@ class Endings:
         options: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> Result:
-        """Send the items as messages to a topic, those of an epoch in one transaction.
+        """Send the items as messages to a topic, one transaction per epoch.
 
         `key` names the attribute that becomes the key of the messages; items with the
-        same key stay in order. Without it all go to the first partition, in order. An
+        same key stay in order. Without it all items go to the first partition, in order. An
         `ab.KafkaMessage` is sent with its own key, headers and time.
         With a checkpoint, an epoch that was committed is not sent again after a failure.
         With `format="avro"` values are Avro of `schema`, or of that which follows from the
@@ -239,10 +239,10 @@ class Endings:
         patience_s: float = 60.0,
         name: str | None = None,
     ) -> Result:
-        """Add the items to a table that has a column for each attribute.
+        """Insert the items into a table that has a column for each attribute.
 
         The items of an epoch and its number are written in one transaction, so an
-        epoch that is run again adds nothing twice.
+        epoch that runs again inserts nothing twice.
 
         >>> import anabranch as ab
         >>> ab.from_iterable([1]).write_postgres("dbname=test", "n").draft.kind.sink.table
@@ -259,11 +259,11 @@ class Endings:
         options: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> Result:
-        """Add the items to a Delta Lake table, each epoch in one commit.
+        """Append the items to a Delta Lake table, one commit per epoch.
 
-        The table is made if there is none. With `by`, an item takes the place of the
-        row that has the same values in these attributes. An epoch that is run again
-        adds nothing twice. `options` are the storage options of `deltalake`.
+        The table is created if it does not exist. With `by`, an item replaces the row
+        that has the same values in these attributes (an upsert). An epoch that runs
+        again adds nothing twice. `options` are the storage options of `deltalake`.
 
         >>> import anabranch as ab
         >>> ab.from_iterable([1]).write_delta("out/n", by="value").draft.kind.sink.by
@@ -281,11 +281,11 @@ class Endings:
         by: str | Sequence[str] = (),
         name: str | None = None,
     ) -> Result:
-        """Add the items to an Iceberg table, each epoch in one commit.
+        """Append the items to an Iceberg table, one commit per epoch.
 
-        The table is made if there is none. With `by`, an item takes the place of the
-        row that has the same values in these attributes. An epoch that is run again
-        adds nothing twice. `catalog` is the name of one in PyIceberg's configuration,
+        The table is created if it does not exist. With `by`, an item replaces the row
+        that has the same values in these attributes (an upsert). An epoch that runs
+        again adds nothing twice. `catalog` is the name of one in PyIceberg's configuration,
         or its properties.
 
         >>> import anabranch as ab
@@ -323,7 +323,7 @@ class Endings:
     ) -> Result:
         """Call `f(DataFrame, epoch)` for each epoch that has items, in order.
 
-        After a failure the last epoch may come again: the same rows, the same number.
+        After a failure the last epoch may be delivered again: same rows, same number.
 
         >>> import anabranch as ab
         >>> out = ab.from_iterable([1, 2], int).to_spark(lambda rows, epoch: rows.show())
@@ -382,7 +382,7 @@ class Stream(Endings):
         type: Any = None,
         name: str | None = None,
     ) -> Stream:
-        """Give `f(item)` for each item.
+        """Emit `f(item)` for each item.
 
         >>> import anabranch as ab
         >>> ab.testing.outputs(ab.from_iterable([1, 2]).map(lambda n: n + 1))
@@ -406,7 +406,7 @@ class Stream(Endings):
         type: Any = None,
         name: str | None = None,
     ) -> Stream:
-        """Give every item of `f(item)`, in order.
+        """Emit every element of `f(item)`, in order.
 
         >>> import anabranch as ab
         >>> ab.testing.outputs(ab.from_iterable(["a b", "c"]).flat_map(str.split))
@@ -424,17 +424,17 @@ class Stream(Endings):
         idle: dt.timedelta | str | None = None,
         name: str | None = None,
     ) -> Stream:
-        """Give the stream a clock: the highest `on` so far, less the `lateness`.
+        """Give the stream an event-time clock: the highest `on` so far, minus `lateness`.
 
-        Windows by time and sessions behind it close when the clock has come to their
-        end, whatever the key of the item that brought it there; timers and
-        `forget_after` follow it too. `late` says what becomes of an item whose time is
-        below the clock: dropped, an error, a dead letter, or taken as of now. `unit`
-        is that of times which are numbers, so that durations may have units.
+        The clock is common to all keys. Time windows and sessions close when it reaches
+        their end; timers and `forget_after` follow it too. `late` decides about an item
+        whose time is below the clock: "drop" it, raise an "error", make it a
+        "dead_letter", or treat its time as "current". `unit` is the unit of numeric
+        times, so that durations may have units.
 
-        Where streams with clocks meet, the least of their clocks counts. With `idle`, a
-        live stream that has been silent for so long, by the wall clock, does not hold
-        the others back until it gives something again.
+        Where streams with clocks meet, the lowest clock counts. With `idle`, a live
+        stream that has been silent for that long (wall-clock time) does not hold the
+        others back until it emits an item again.
 
         >>> import anabranch as ab
         >>> from typing import NamedTuple
@@ -460,12 +460,12 @@ class Stream(Endings):
         *parts: str | Callable[[Any], Any],
         forget_after: Duration | str | None = None,
     ) -> Stream:
-        """Keep the state of what follows apart per value of the key.
+        """Give the operators that follow a separate state for each value of the key.
 
-        Each part names an attribute of the items (of a dict: an entry), or is a
-        function of the item that depends on nothing else. The key stays in force until another `key_by`; `key_by()` ends it. Behind
-        `event_time`, a key is finished and its state goes once the clock stands
-        `forget_after` above the time of its last item.
+        Each part is the name of an attribute (of a dict: an entry), or a function that
+        depends on the item alone. The key applies until the next `key_by`; `key_by()`
+        ends it. Behind `event_time`, the state of a key is finished and removed when the
+        clock has passed the time of its last item by `forget_after`.
 
         >>> import anabranch as ab
         >>> ab.from_iterable([]).key_by("symbol").key
@@ -478,7 +478,7 @@ class Stream(Endings):
             if not isinstance(one, str) and not callable(one):
                 msg = (
                     f"{call_site()}: a key must be made of names of attributes and of "
-                    f"functions; got {one!r}; give the name as a text"
+                    f"functions; got {one!r}; write the name as a string"
                 )
                 raise TypeError(msg)
         attributes = tuple(
@@ -507,7 +507,7 @@ class Stream(Endings):
         type: Any = None,
         name: str | None = None,
     ) -> Stream:
-        """Carry a state along: `step(state, item)` gives the next state and an output.
+        """Update a state for each item: `step(state, item)` returns next state and output.
 
         >>> import anabranch as ab
         >>> sums = ab.from_iterable([1, 2, 3]).scan(lambda s, n: (s + n, s + n), 0)
@@ -554,14 +554,18 @@ class Stream(Endings):
     ) -> WindowedStream:
         """Group items; follow with `.aggregate`.
 
-        `count` groups so many items, `time` the items whose attribute `on` falls into
-        the same span (aligned to multiples of it), `delta` the items that lie closer
-        to the first one than that, `punctuation` what stands between punctuations,
-        `gap` the items of a session: less than that between one and the next.
-        `every` makes the window slide. `late` says what happens to an item whose time
-        window was emitted already: an error, dropped, or put into the current window.
-        Times are numbers, dates or datetimes, lengths numbers, `timedelta` or texts
-        like "5 min". Behind `event_time` windows by time close by its clock.
+        | argument | items of one window |
+        | --- | --- |
+        | `count` | that number of items |
+        | `time` | items whose attribute `on` is in the same interval, aligned to multiples of its length |
+        | `delta` | items whose `on` differs from that of the first by less than this |
+        | `punctuation` | items between two punctuations |
+        | `gap` | a session: neighbours are less than this apart |
+
+        `every` makes the window slide. `late` decides about an item whose time window
+        was already emitted: "error", "drop", or "current" to put it into the current one.
+        Times are numbers, dates or datetimes; lengths are numbers, `timedelta` or texts
+        such as "5 min". Behind `event_time`, time windows close by its clock.
 
         >>> import anabranch as ab
         >>> pairs = ab.from_iterable([1, 2, 3]).window(count=2).aggregate(list)
@@ -605,10 +609,10 @@ class Stream(Endings):
         type: Any = None,
         name: str | None = None,
     ) -> Stream:
-        """Join with another stream; see `ab.Window` for the windows (a number: count).
+        """Join with another stream over two windows (`ab.Window`, or a number of items).
 
-        With `within` instead of windows, items of both sides meet that are less than
-        that apart in event time; both streams have a clock, of the same attribute.
+        With `within` instead of windows, items match that are less than that apart in
+        event time; both streams need a clock on the same attribute.
 
         >>> import anabranch as ab
         >>> left, right = ab.from_iterable([1, 2]), ab.from_iterable([10, 20])
@@ -643,9 +647,9 @@ class Stream(Endings):
         type: Any = None,
         name: str | None = None,
     ) -> Stream:
-        """Give each item with the latest item so far of another stream and its key.
+        """Pair each item with the latest item of another stream that has the same key.
 
-        An item that comes before any of the other stream is left out.
+        An item is left out if the other stream has had none for its key.
 
         >>> import anabranch as ab
         >>> trades, quotes = ab.from_iterable([1, 2, 3]), ab.from_iterable([10, 20])
@@ -673,12 +677,12 @@ class Stream(Endings):
         type: Any = None,
         name: str | None = None,
     ) -> Stream:
-        """Give each item with what a table has for its key: the pair, or `into` of both.
+        """Enrich each item from a table: emit the pair of item and entry, or `into` of both.
 
         The table is a mapping from the values of `on`, a DataFrame with these columns
-        (of Spark, pandas or Arrow; it is read now, one row for each key), or another
-        stream, of which the latest item of the key counts. An item whose key is not
-        there is left out, or meets the `default`.
+        (Spark, pandas or Arrow; read now, one row per key), or another stream, whose
+        latest item with the key is used. An item whose key is not in the table is left
+        out, or paired with `default`.
 
         >>> import anabranch as ab
         >>> from typing import NamedTuple
@@ -693,7 +697,7 @@ class Stream(Endings):
         """
         by = (on,) if isinstance(on, str) else tuple(on)
         if not by:
-            msg = f"{call_site()}: lookup must be told by what; name attributes in on="
+            msg = f"{call_site()}: lookup needs a key; name its attributes in on="
             raise ArgumentError(msg)
         met = () if default is _ABSENT else (default,)
         made = type or find_made_type(into)
@@ -705,9 +709,9 @@ class Stream(Endings):
         return self._then(kind, made, name)
 
     def in_order(self, *, name: str | None = None) -> Stream:
-        """Give the items in the order of their times; behind `event_time`.
+        """Sort the items by their times; needs `event_time`.
 
-        An item waits until the clock has come to its time.
+        An item waits until the clock reaches its time.
 
         >>> import anabranch as ab
         >>> from typing import NamedTuple
@@ -726,7 +730,7 @@ class Stream(Endings):
     def split(
         self, route: Callable[[Any], Any], n: int, *, name: str | None = None
     ) -> list[Stream]:
-        """Divide into `n` streams; `route(item)` gives an index or several.
+        """Divide into `n` streams; `route(item)` returns one index or several.
 
         >>> import anabranch as ab
         >>> even, odd = ab.from_iterable([1, 2, 3]).split(lambda k: k % 2, 2)
@@ -758,7 +762,7 @@ class Stream(Endings):
         type: Any = None,
         name: str | None = None,
     ) -> Stream:
-        """Take `pop` items at a time, see `peek` of them, give `push` items.
+        """Consume `pop` items at a time, look at `peek` of them, emit `push` items.
 
         >>> import anabranch as ab
         >>> sums = ab.from_iterable([1, 2, 3, 4]).block(lambda w: [sum(w)], pop=2, push=1)
@@ -769,7 +773,7 @@ class Stream(Endings):
         return self._then(kind, type or find_return_element_type(f), name)
 
     def pipe(self, composite: Callable[[Stream], Stream]) -> Stream:
-        """Put a composite (`ab.pipeline`, `ab.split_join`, any function) here.
+        """Apply a composite: `ab.pipeline`, `ab.split_join`, or any function of a stream.
 
         >>> import anabranch as ab
         >>> inc = ab.pipeline(lambda s: s.map(lambda n: n + 1))
@@ -824,7 +828,7 @@ class WindowedStream:
         name: str | None = None,
         **columns: Column,
     ) -> Stream:
-        """Give one output for each window: `f(items)`, or the named columns.
+        """Emit one output per window: `f(items)`, or the named columns.
 
         >>> import anabranch as ab
         >>> from typing import NamedTuple

@@ -17,7 +17,7 @@ MOST = 2_000  # that are kept; then the older half is forgotten
 
 @dataclass(frozen=True)
 class Adaptation:
-    """An adaptation: when, what was changed, why, and what it brought."""
+    """A change of a running job: its time, the change, the reason and the measured effect."""
 
     at_s: float
     what: str
@@ -29,10 +29,10 @@ OnDecision: TypeAlias = Callable[[Adaptation], object]
 
 
 class Journal:
-    """Takes down what a controller or an engine decides; any thread may look.
+    """The list of adaptations of a job; any thread may read it.
 
-    `told` is called with each adaptation as soon as it is decided. A job does not fail
-    because `told` does: that is logged.
+    `told` is called with each adaptation as soon as it is decided. If it fails, that is
+    logged and the job goes on.
 
     >>> seen = []
     >>> journal = Journal(lambda change: seen.append(change.what))
@@ -49,7 +49,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def note(self, change: Adaptation) -> Adaptation:
-        """Add an adaptation and tell who listens."""
+        """Add an adaptation and pass it to the listener."""
         with self._lock:
             if len(self._kept) >= MOST:
                 del self._kept[: MOST // 2]
@@ -64,7 +64,7 @@ class Journal:
         return change
 
     def amend(self, change: Adaptation, effect: str) -> None:
-        """Enter what came of an adaptation, once that was measured."""
+        """Record the measured effect of an adaptation."""
         made = replace(change, effect=effect)
         with self._lock:
             for place in range(len(self._kept) - 1, -1, -1):
@@ -88,9 +88,8 @@ class Journal:
 class EpochTrace:
     """An epoch: its number in this run, when it began, and how long its phases took.
 
-    `began_s` is in seconds since 1970. The phases follow one another: "read" is what
-    the driver does to find the rows, "run" the tasks of Spark, "commit" what makes them
-    count.
+    `began_s` is in seconds since 1970. The phases follow one another: in "read" the
+    driver finds the rows, in "run" Spark runs the tasks, "commit" records the result.
     """
 
     number: int
@@ -100,7 +99,7 @@ class EpochTrace:
 
     @property
     def seconds(self) -> float:
-        """How long all of it took."""
+        """The duration of all phases."""
         return sum(seconds for _, seconds in self.phases)
 
 
@@ -108,7 +107,7 @@ OnEpoch: TypeAlias = Callable[[EpochTrace], object]
 
 
 def ignore(trace: EpochTrace) -> None:
-    """Take no notice."""
+    """Do nothing."""
 
 
 RunsOn: TypeAlias = Literal["sequential", "local", "spark"]
@@ -162,7 +161,7 @@ def find_skew(work: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class LatencyStep:
-    """A step of the controller of a latency goal: what it saw, and the replicas."""
+    """A step of the latency controller: its measurements, and the replicas."""
 
     at_s: float
     mean_ms: float
@@ -195,12 +194,12 @@ class Metrics:
     | `latency_from_reading` | the same from when the source was read |
     | `recent_latency`, `recent_latency_from_reading` | the same of the last minute |
     | `latency_counts` | pairs of a latency in ms, from birth, and the number of its items |
-    | `backlog` | items that wait, at live sources and (locally) between threads; None if no source is live |
+    | `backlog` | items waiting at live sources and, on *local*, between threads; None if no source is live |
     | `degrees` | replicas by parallel region |
     | `load` | by operator: items, time at work, skew, queue and state (`OperatorLoad`) |
     | `shares` | by operator, its share of the work of the program when it was last profiled; without a latency goal |
     | `hot_keys` | by region, keys with more items than one replica's share |
-    | `steps` | with a latency goal, what its controller saw at each of the last 1,000 steps |
+    | `steps` | with a latency goal, the last 1,000 steps of its controller |
 
     On the local engine:
 
@@ -215,14 +214,14 @@ class Metrics:
     | --- | --- |
     | `epochs` | epochs that this run has completed |
     | `epoch_s`, `epoch_items` | duration and items of the last 1,000 of them |
-    | `epoch_rows`, `epoch_done` | rows of the epoch that runs, and the items of it that operators have done so far |
+    | `epoch_rows`, `epoch_done` | rows of the running epoch, and items of it that each operator has processed so far |
     | `start_s` | seconds until the first epoch could begin |
     | `cuts` | operators before which a task is divided between workers |
     | `spark_ui` | the address of Spark's own UI, if it has one |
     | `in_columns` | by operator that can run in columns, the share of its items that did |
     | `buckets_opened`, `buckets_restored` | buckets of states that epochs have opened, and how many of them had to be restored since their host did not have them |
 
-    What an engine does not measure has its default.
+    A measurement that an engine does not have keeps its default.
 
     >>> import anabranch as ab
     >>> job = ab.run(ab.from_iterable([1, 2]).to_list(), on="sequential")
@@ -266,5 +265,5 @@ class Metrics:
     spark_ui: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain data, which JSON can hold."""
+        """Return the measurements as plain data, ready for JSON."""
         return asdict(self)

@@ -40,7 +40,7 @@ _SEED = 1
 def assert_stateless(
     function: Callable[[Any], Any], items: Sequence[Any], orders: int = ORDERS
 ) -> None:
-    """Assert that a function gives the same for an item whatever came before it.
+    """Assert that a function gives the same output for an item, independent of earlier items.
 
     The result of a generator function is compared as a list.
 

@@ -84,7 +84,7 @@ def _mode(op: Op, kind: WriteFiles) -> Iterator[Fault]:
         yield fault(
             op,
             f"mode must be one of {', '.join(get_args(Mode))}; got {kind.mode!r}",
-            "say what becomes of an output that is there already",
+            "choose what happens to an output that exists",
         )
     elif kind.single and (kind.rolls or kind.mode == "append"):
         what = "parts that appear one by one" if kind.rolls else "mode='append'"

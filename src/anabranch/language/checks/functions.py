@@ -188,7 +188,7 @@ def _operator_calls(op: Op, kind: Apply, item: Any) -> Iterator[Fault]:
 
 
 def why_not_called(function: Any, count: int, keywords: Any = ()) -> str | None:
-    """Return why a function cannot be called with so many arguments, or None.
+    """Return why a function cannot be called with that number of arguments, or None.
 
     What counts is what is called, not what a decorator has wrapped.
 

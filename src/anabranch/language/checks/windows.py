@@ -282,7 +282,7 @@ def _length(op: Op, window: Window, use: str, item: Any) -> Iterator[Fault]:
 
 
 def _find_mixed_lengths(op: Op, window: Window, use: str) -> Iterator[Fault]:
-    """Yield a fault if one length has a unit and the other has none, whatever comes."""
+    """Yield a fault if one length has a unit and the other has none, for any input."""
     if window.time is None or window.every is None or window.unit is not None:
         return
     with_unit = [isinstance(x, dt.timedelta) for x in (window.time, window.every)]
