@@ -13,6 +13,7 @@ from anabranch.cli.main import main
 from anabranch.cli.new import make_trades
 from anabranch.cli.programs import load_sinks
 from anabranch.job import graph_of, start
+from anabranch.metrics.run_record import append
 from anabranch.testing.assertions import SampleRun
 
 PROGRAM = """
@@ -152,6 +153,28 @@ def test_a_run_is_explained_from_its_record(folder, capsys):
     assert "differences.py on local: finished after" in told
     assert "4 items read, 4 delivered" in told
     assert "apply was sequential: " in told
+
+
+def test_the_limit_and_the_failures_of_a_run_are_explained(tmp_path, capsys):
+    load = {"score": {"element": "score", "replicas": 1, "skew": 1.0, "busy": 0.9}}
+    sample = {"at_s": 2.0, "read": 9, "delivered": 8, "load": load}
+    record = tmp_path / "run.jsonl"
+    program = {"name": "job.py", "on": "local", "operators": 2, "parallel": 1}
+    append(
+        record,
+        [
+            {"program": program},
+            {"sample": sample},
+            {"failures": ["operator 'score' failed on item 3"]},
+            {"end": {"status": "finished", "error": None}},
+        ],
+    )
+
+    assert 0 == main(["explain", "--run", str(record)])
+
+    told = capsys.readouterr().out
+    assert "what limited it: score is the bottleneck; it works 90% of the time" in told
+    assert "failed: operator 'score' failed on item 3" in told
 
 
 @pytest.mark.parametrize("arguments", [[], ["differences.py", "--run", "run.jsonl"]])

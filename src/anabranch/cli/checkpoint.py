@@ -39,8 +39,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "checkpoint",
         help="say what is in a checkpoint, export states, follow a changed program",
-        description="Say which program a checkpoint is of, which epoch, where each "
-        "source stands, and how many keys and bytes each bucket holds.",
+        description="Show the program and the epoch of a checkpoint, the position of each "
+        "source, and the keys and bytes of each bucket of states.",
         epilog=EXAMPLES,
     )
     parser.add_argument(

@@ -40,7 +40,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=at_least(1),
         default=0,
         metavar="N",
-        help="the port (default: one that is free)",
+        help="the port (default: any free one)",
     )
     parser.set_defaults(command=dashboard)
 

@@ -37,10 +37,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "explain",
-        help="say what is parallel in a program, what is not, and why",
-        description="Say what is parallel in a program, what is not, and the line that "
-        "forces it. Nothing is run. With --run: what happened in a run that had a "
-        "dashboard, and why.",
+        help="say what runs in parallel, what does not, and why",
+        description="Say which operators of a program run in parallel, which do not, and "
+        "because of which line; the program is not run. With --run: what happened in a "
+        "recorded run, what limited it, and why it was adapted.",
         epilog=EXAMPLES,
     )
     parser.add_argument(
@@ -81,7 +81,7 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 def describe_run(story: Story) -> Iterator[str]:
-    """Yield the lines that tell what happened in a run.
+    """Yield a description of a run, line by line.
 
     >>> story = Story({"name": "vwap.py", "on": "local", "operators": 4, "parallel": 3})
     >>> story.add({"sample": {"at_s": 2.0, "read": 50, "delivered": 40}})
@@ -108,7 +108,12 @@ def describe_run(story: Story) -> Iterator[str]:
     )
     for one in program.get("sequential", ()):
         yield from _indent(f"{one['operator']} was sequential: {one['why']}")
+    if data["limit"] is not None:
+        limit = data["limit"]
+        yield from wrap(f"what limited it: {limit['what']}; {limit['why']}", _WIDTH)
     yield from _describe_load(story)
+    for text in data["failures"]:
+        yield from _indent(f"failed: {text}")
     if not data["changes"]:
         yield "nothing was changed while it ran"
     for change in data["changes"]:
@@ -118,7 +123,7 @@ def describe_run(story: Story) -> Iterator[str]:
 
 
 def _describe_load(story: Story) -> Iterator[str]:
-    """Yield the worst of what was measured, where it was."""
+    """Yield latency, backlog and replicas, as far as they were measured."""
     p99 = [one["p99_ms"] for one in story.samples if "p99_ms" in one]
     if p99:
         bound = story.program.get("bound_ms")

@@ -57,7 +57,7 @@ A program is a Python file that ends in a sink:
   anabranch run names.py        run it on Spark, in this machine
   anabranch graph names.py -o names.svg
 
-`anabranch COMMAND --help` tells more about a command.
+`anabranch COMMAND --help` describes a command, with examples.
 """
 
 

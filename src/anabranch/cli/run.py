@@ -33,9 +33,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "run",
         help="run a program to its end",
-        description="Run a program to its end. Ctrl-C or SIGTERM stops it; its "
-        "files do not appear then, unless it is a live job, or goes on from its "
-        "checkpoint later. A second one ends it at once.",
+        description="Run a program to its end. Ctrl-C or SIGTERM stops it cleanly; a "
+        "second one ends it immediately. A bounded job that is stopped writes no files; "
+        "with --checkpoint the same command continues it later.",
         epilog=EXAMPLES,
     )
     add_target(parser)
@@ -66,35 +66,36 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_failure_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--checkpoint", metavar="DIR", help="where state is kept, to go on from later"
+        "--checkpoint",
+        metavar="DIR",
+        help="save state here after every epoch, and continue from it (Spark)",
     )
     parser.add_argument(
         "--epoch-items",
         type=at_least(1),
         metavar="N",
-        help="items that each source gives to an epoch (Spark)",
+        help="items of each source per epoch (Spark; default: chosen while it runs)",
     )
     parser.add_argument(
         "--on-error",
         type=on_error,
         default="stop",
         metavar="stop|skip|FILE.jsonl",
-        help="what to do with an item that fails: end the job (default), leave it out, "
-        "or leave it out and note it in a file",
+        help="if an item fails: stop the job (default), skip the item, or skip it and "
+        "append it to a dead-letter file",
     )
     parser.add_argument(
         "--item-timeout",
         type=parse_duration,
         metavar="TIME",
-        help='how long a function may take for one item, such as "30 s"; one that takes '
-        "longer fails",
+        help='the longest time for one item, such as "30 s"; beyond it the item fails',
     )
     parser.add_argument(
         "--verify",
         choices=("sample", "all", "off"),
         default="sample",
-        help="how often to check, while it runs, that what runs in parallel has no "
-        "state (default: sample)",
+        help="check while it runs that operators in parallel keep no state: some batches "
+        "(sample, the default), every batch, or none",
     )
 
 
@@ -102,14 +103,14 @@ def _add_report_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ui",
         action="store_true",
-        help="serve a dashboard on this machine while it runs, and say where: load, "
-        "latency, replicas, and each adaptation with its reason",
+        help="serve a dashboard on this machine and print its address: what limits the "
+        "job, throughput, latency, operators, epochs, adaptations",
     )
     parser.add_argument(
         "--ui-port",
         type=at_least(1),
         metavar="N",
-        help="the same, on this port (default: one that is free)",
+        help="the dashboard on this port (default: any free one)",
     )
     parser.add_argument(
         "--metrics",
@@ -121,7 +122,7 @@ def _add_report_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log",
         choices=("debug", "info", "warning", "error"),
-        help="write to stderr what happens: adaptations, epochs, items left out",
+        help="log to stderr: adaptations, epochs, failed items",
     )
     parser.add_argument(
         "--log-json",
