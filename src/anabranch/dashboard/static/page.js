@@ -90,7 +90,7 @@ class Chart {
       const y = v => level(v) - (this.steps ? 2.5 * place : 0); /* equal steps stay apart */
       const path = points.map(([s, v], i) => !i ? `M${x(s)},${y(v)}`
         : this.steps ? `H${x(s)}V${y(v)}` : `L${x(s)},${y(v)}`).join("");
-      svg.append(make("path", {d: path + (this.steps ? `H${x(this.until)}` : ""), fill: "none", stroke: color,
+      svg.append(make("path", {d: path + (this.steps && !past ? `H${x(state.now.at_s ?? 0)}` : ""), fill: "none", stroke: color,
         "stroke-width": wide ? 6 : past ? 1.5 : 2, opacity: wide ? 0.3 : 1, "stroke-dasharray": past ? "5 4" : "none", "stroke-linejoin": "round", "stroke-linecap": "round"}));
       const shown = seconds === null ? null : near(points);
       if (shown) svg.append(make("circle", {cx: x(shown[0]), cy: y(shown[1]), r: 3.5, fill: color}));
