@@ -1,4 +1,4 @@
-"""Where the command line talks, what it cannot do, and the arguments that commands share."""
+"""The console of the command line, its error, and the arguments that commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job does while it runs, in one line, and what it did when it is over."""
+"""The progress line of a running job, and the summary of one that has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one declaration or one rewrite of the user's would change.
+"""The effect that one declaration or one rewrite of the user's would have.
 
 How to rewrite an operator whose state is proved.
 

@@ -1,4 +1,4 @@
-"""What the compiler is told beside the program: where it will run, and by which rules."""
+"""The options of the compiler: the engine that the program runs on, and rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Target:
-    """What the engine can do, and what the run asks of it.
+    """The abilities of the engine, and the requirements of the run.
 
     A `batched` engine works on epochs of many items, so it can cut any stream without
     state into contiguous ranges and put the results back end to end, and it orders

@@ -42,14 +42,14 @@ LONGEST_PERIOD = 10_000  # items to count through
 
 
 class Joints(NamedTuple):
-    """What happens at the two ends of a region."""
+    """The joints at the two ends of a region."""
 
     first: plan.FirstJoint
     last: plan.LastJoint
 
 
 class Strategy(NamedTuple):
-    """How a region keeps its order, and why this is the cheapest safe way."""
+    """The ordering of a region, and why it is the cheapest safe one."""
 
     ordering: plan.Ordering
     why: str

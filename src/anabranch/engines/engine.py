@@ -1,4 +1,4 @@
-"""What every engine offers: start a plan, watch or stop what runs, and name what is busy."""
+"""The interface of engines: start a plan, watch and stop a run, name busy operators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GRACE_S = 10.0  # how long a job that is to stop may take to come to a clean end
 
 @dataclass(frozen=True)
 class Options:
-    """How a program is to be run.
+    """The options of a run that engines read.
 
     `ambient` is what was around it when it was started; `journal` takes its adaptations, and
     `on_epoch` is told of each epoch that is over (Spark).
@@ -51,11 +51,11 @@ class Running(Protocol):
 
     @property
     def status(self) -> Status:
-        """Where it stands."""
+        """The status of the run."""
 
     @property
     def error(self) -> BaseException | None:
-        """What ended it, if it failed."""
+        """The error that ended it, if it failed."""
 
     @property
     def history(self) -> tuple[Adaptation, ...]:
@@ -66,7 +66,7 @@ class Running(Protocol):
 
     @property
     def hung(self) -> str | None:
-        """What did not let it come to a clean end, if it was stopped and did not."""
+        """The reason why a stopped run did not end cleanly, if it did not."""
 
     def stop(self, grace_s: float = GRACE_S, hurry: Callable[[], bool] = ...) -> None:
         """End early and cleanly; after the grace, or in a `hurry`, end at once."""

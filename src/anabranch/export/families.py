@@ -28,14 +28,14 @@ BOUNDS_S = tuple(
 
 @dataclass(frozen=True)
 class Distribution:
-    """How many values lie up to each bound and above the one before; the rest at last."""
+    """The number of values in each bucket of a histogram; the last bucket has no bound."""
 
     counts: tuple[int, ...]
     total: float
 
     @property
     def items(self) -> int:
-        """How many there are."""
+        """The number of values."""
         return sum(self.counts)
 
 

@@ -108,7 +108,7 @@ class Endpoint(socketserver.ThreadingTCPServer):
         return write_text(self._collect())
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Take it that who asked has gone in the meantime."""
+        """Ignore a client that has disconnected."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 

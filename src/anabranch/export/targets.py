@@ -1,4 +1,4 @@
-"""Where the metrics of a job go: what `metrics=` means."""
+"""The targets of `metrics=`, to which a job exports its metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = '"prometheus://:9464" or "otlp://host:4317"'
 
 
 class Exporter(Protocol):
-    """What makes the metrics of a job known to others."""
+    """Exports the metrics of a job."""
 
     address: str
 

@@ -1,4 +1,4 @@
-"""What authors state about code that analysis cannot see through.
+"""Declarations of authors about code that the analysis cannot read.
 
 A declaration is stored on the function or class itself, so that it travels with it; the
 trusted packages are a set of names, since they say something about code, not a program.
@@ -18,7 +18,7 @@ Declarable = TypeVar("Declarable", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Declaration:
-    """What the author of a function or `Operator` states; None where nothing is said."""
+    """The declaration of a function or an `Operator`; None where nothing is declared."""
 
     state: Literal["stateless", "global"] | None = None
     push: tuple[int, int | None] | None = None

@@ -1,4 +1,4 @@
-"""What every operator is: the base of all kinds of operators, sources and sinks.
+"""The base classes of all kinds of operators, sources and sinks.
 
 A kind is frozen data that says *what the user wrote*. It has no running state: its
 kernel, beside it in `anabranch.operators`, executes it, and its traits say what may be
@@ -41,7 +41,7 @@ class Kind:
 
     @property
     def outputs(self) -> int:
-        """How many output streams the operator has."""
+        """The number of output streams of the operator."""
         return 1
 
     def traits(self, op: Op) -> Traits:

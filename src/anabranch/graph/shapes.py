@@ -1,4 +1,4 @@
-"""What the values of a type are made of, so that data can be read into it.
+"""The structure of the values of a type, so that data can be read into it.
 
 A *shape* is the type as plain data: what stands for itself, what is one of a few
 values, what contains other values. Sources convert what they read by the shape of each

@@ -1,4 +1,4 @@
-"""Where in the user's code something was written.
+"""The place in the user's code where something was written.
 
 Every operator remembers the line that made it, so that any later word about it, an
 error or an explanation, can point there.

@@ -38,7 +38,7 @@ class Evidence(NamedTuple):
 
 
 class Push(NamedTuple):
-    """How many items come out for what goes in; `most` is None if there is no bound."""
+    """The number of outputs per input item; `most` is None if there is no bound."""
 
     least: int
     most: int | None

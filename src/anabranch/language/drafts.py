@@ -42,7 +42,7 @@ class Draft:
 
     @property
     def title(self) -> str:
-        """What it is, and its name if the user gave it one."""
+        """Its kind, and its name if the user gave it one."""
         label = self.kind.label
         return label if self.name is None else f"{label} {self.name!r}"
 
@@ -83,7 +83,7 @@ class Result:
 
     @property
     def items(self) -> list[Any]:
-        """What a `to_list` sink has collected, in order."""
+        """The items that a `to_list` sink has collected, in order."""
         if not isinstance(self.draft.kind, ToList):
             msg = f"only a to_list sink has items; this is {self.draft.kind.label}"
             raise AttributeError(msg)  # noqa: TRY004 - as for any object without it

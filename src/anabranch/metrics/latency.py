@@ -1,4 +1,4 @@
-"""How long items are on their way from the source to a sink.
+"""The latency of items from the source to a sink.
 
 A histogram with buckets that grow by a fixed ratio: constant memory, any length of
 run, and percentiles that are right to within that ratio.
@@ -115,23 +115,23 @@ class SinkLatencies:
 
 @dataclass(frozen=True)
 class Sojourns:
-    """How long the items that came out within some time had been on their way."""
+    """The latencies of the items that were delivered within some time."""
 
     counts: tuple[int, ...]
     total_s: float
 
     @property
     def items(self) -> int:
-        """How many came out."""
+        """The number of items."""
         return sum(self.counts)
 
     @property
     def mean_s(self) -> float:
-        """Their latency on average; 0 where there were none."""
+        """Their mean latency; 0 if there are none."""
         return self.total_s / max(1, self.items)
 
     def quantile_s(self, share: float) -> float:
-        """Return the latency that so many of them kept below."""
+        """Return the latency at a quantile."""
         rank, below = share * self.items, 0
         for place, count in enumerate(self.counts):
             below += count
@@ -140,12 +140,12 @@ class Sojourns:
         return 0.0
 
     def within(self, bound_s: float) -> float:
-        """Return the share of them that kept below a bound."""
+        """Return the share of the items below a bound."""
         place = max(0, math.floor(math.log(bound_s / _LEAST_S) / _LOG_RATIO))
         return sum(self.counts[: place + 1]) / max(1, self.items)
 
     def since(self, earlier: Sojourns) -> Sojourns:
-        """Return those that came out after an earlier look."""
+        """Return the items delivered since an earlier reading."""
         pairs = zip(self.counts, earlier.counts, strict=True)
         counts = tuple(now - before for now, before in pairs)
         return Sojourns(counts, self.total_s - earlier.total_s)

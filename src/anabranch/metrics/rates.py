@@ -1,4 +1,4 @@
-"""How fast items arrive and go by, measured so that the spread is known."""
+"""Rates of items, arriving and processed, measured with their spread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Gain:
-    """How throughput changed: `ratio` of after to before, known to within `margin`."""
+    """The change of throughput: `ratio` of after to before, with its `margin`."""
 
     ratio: float
     margin: float

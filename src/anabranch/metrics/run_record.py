@@ -94,7 +94,7 @@ def _sample(look: JobSnapshot, before: JobSnapshot | None) -> Sample:
 
 
 def _sample_engine(metrics: Metrics) -> Sample:
-    """Return what only one engine measures."""
+    """Return the measurements that are specific to an engine."""
     found: Sample = {}
     match metrics.engine:
         case "local":
@@ -178,7 +178,7 @@ def epoch_line(trace: EpochTrace) -> Line:
 
 
 def quantile_ms(counts: Sequence[tuple[float, int]], share: float) -> float:
-    """Return the latency that so many of the items kept within.
+    """Return the latency at a quantile of the items.
 
     >>> quantile_ms([(1.0, 98), (5.0, 1), (9.0, 1)], 0.99)
     5.0
@@ -192,7 +192,7 @@ def quantile_ms(counts: Sequence[tuple[float, int]], share: float) -> float:
 
 
 def backlog_of(metrics: Metrics) -> int | None:
-    """Return how many items wait: for the program, or at least between its threads.
+    """Return the backlog: items at the sources, or at least between threads.
 
     >>> from anabranch.metrics.job_metrics import ElementCounters
     >>> elements = {"a": ElementCounters(2, (9, 9), waiting=(3, 4), limit=(8, 8))}
@@ -211,7 +211,7 @@ def backlog_of(metrics: Metrics) -> int | None:
 
 @dataclass
 class Story:
-    """What the lines of a run tell together.
+    """A run, read from the lines of its record.
 
     >>> story = Story()
     >>> story.add({"program": {"on": "local"}})
@@ -233,7 +233,7 @@ class Story:
     lines: int = 0
 
     def add(self, line: Line) -> None:
-        """Take in the next line; one of a kind that is not known tells nothing."""
+        """Add the next line; a line of an unknown kind is ignored."""
         self.lines += 1
         match line:
             case {"program": dict(program)}:
@@ -252,7 +252,7 @@ class Story:
                 self.status, self.error = end["status"], end["error"]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that changes while a job runs, as JSON can hold it."""
+        """Return the changing part of the run as plain data, ready for JSON."""
         return {
             "lines": self.lines,
             "status": self.status,
@@ -320,7 +320,7 @@ def points(samples: Sequence[Sample], name: str) -> list[list[Any]]:
 
 
 def rates(samples: Sequence[Sample], name: str) -> list[list[float]]:
-    """Return how much a second a count grew by from sample to sample.
+    """Return the growth of a count per second, from sample to sample.
 
     Where items come in epochs it is counted from the end of one to that of the next.
 
@@ -344,7 +344,7 @@ def rates(samples: Sequence[Sample], name: str) -> list[list[float]]:
 
 
 def thin(samples: Sequence[Sample]) -> list[Sample]:
-    """Return half as many samples: each is two of them, the last one as it is.
+    """Return half as many samples by merging neighbours; the last stays as it is.
 
     Of their 99% latencies the worse counts, of the medians that of more items.
 
@@ -370,14 +370,14 @@ def _together(one: Sample, two: Sample) -> Sample:
 
 
 def append(path: Path, lines: Iterable[Line]) -> None:
-    """Write lines at the end, so that whoever reads them sees all or none of a line."""
+    """Append lines, so that a reader sees all of a line or nothing of it."""
     text = "".join(f"{json.dumps(line, default=str)}\n" for line in lines)
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
 
 
 class Follower:
-    """Reads a file that a run writes, as far as it goes.
+    """Reads the record of a run while the run writes it.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "run.jsonl"
@@ -392,7 +392,7 @@ class Follower:
         self._offset = 0
 
     def story(self) -> Story:
-        """Return the contents of the file; a line still being written must wait."""
+        """Return the run as recorded so far; an incomplete last line is left for later."""
         with self.path.open("rb") as file:
             file.seek(self._offset)
             whole, newline, _ = file.read().rpartition(b"\n")

@@ -48,7 +48,7 @@ _LETTERS: dict[ColumnKind, str] = {
 
 @dataclass(frozen=True)
 class ColumnShape:
-    """How a value lies in arrays: the kinds of a scalar, or a tuple of shapes.
+    """The layout of a value in arrays: the kinds of a scalar, or a tuple of shapes.
 
     A scalar of several kinds has an array that tells which (an index into
     `COLUMN_KINDS`), and then one for each kind but None. `type` is that of a NamedTuple
@@ -69,7 +69,7 @@ class ColumnShape:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """How the names of its variables end, in the order of its arrays.
+        """The suffixes of the names of its variables, in the order of its arrays.
 
         >>> ColumnShape(("int", "none")).suffixes
         ('_t', '_i')
@@ -219,7 +219,7 @@ class ColumnKernel:
 
 @dataclass(frozen=True)
 class RunsAs:
-    """How an operator runs, in columns or in Python, and why."""
+    """The way an operator runs, in columns or in Python, and the reason."""
 
     operator: str
     why: str

@@ -247,7 +247,7 @@ class Tint(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How words are set."""
+    """The style of a text."""
 
     size: float
     ink: str
@@ -339,7 +339,7 @@ class _Drawing:
 
     @cached_property
     def top(self) -> float:
-        """What must be added to a height of the layout to be on the paper."""
+        """The vertical offset from the layout to the drawing."""
         heights = self.layout.y_of.values()
         highest = min(heights, default=0.0) - _BOX / 2 - _PAD - _TITLE
         return _MARGIN - highest

@@ -1,4 +1,4 @@
-"""What must hold of any plan, whichever passes made it."""
+"""The rules that every plan obeys, independent of the passes that made it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanOperator:
-    """What is known about an operator. `forwards` is None if it forwards everything.
+    """The facts about an operator. `forwards` is None if it forwards everything.
 
     `effects` are those of user code that only the process it runs in can keep: what it
     changes outside its state, or reads from the world. They keep it in one process.
@@ -96,12 +96,12 @@ class Subgraph:
 
     @property
     def compiled(self) -> Literal["numba", "python"]:
-        """How it runs: compiled with Numba, or as Python."""
+        """The way it runs: compiled with Numba, or as Python."""
         return "numba" if any(kernel.source for kernel in self.kernels) else "python"
 
 
 class Order(NamedTuple):
-    """How the order of a region is kept: by what, and what happens at its two ends."""
+    """The ordering of a region, with the joints at its two ends."""
 
     ordering: Ordering
     first_joint: FirstJoint
@@ -135,7 +135,7 @@ class Region:
 
     @property
     def order(self) -> Order:
-        """How its order is kept."""
+        """The ordering of the region."""
         return Order(self.ordering, self.first_joint, self.last_joint)
 
 
@@ -200,7 +200,7 @@ class Plan:
 
     @property
     def summary(self) -> str:
-        """How much of the program can run in parallel.
+        """The number of operators that can run in parallel, in words.
 
         >>> Plan((), (), (), (), ()).summary
         '0 operators, 0 of them parallel'

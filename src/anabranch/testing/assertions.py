@@ -122,7 +122,7 @@ Sample: TypeAlias = Mapping[str, Sequence[Any]]  # source -> its first items
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how wide a program runs.
+    """An engine and a degree to run a program with.
 
     >>> str(Setting("spark", 3, 7))
     'spark, degree 3, epochs of 7 items'

@@ -42,7 +42,7 @@ class ListOf:
 
 @dataclass(frozen=True)
 class ExpectedCall:
-    """How the runtime calls a function of the user's."""
+    """The way in which the runtime calls a user's function."""
 
     role: str
     function: Any
