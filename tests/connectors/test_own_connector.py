@@ -14,11 +14,12 @@ import pytest
 
 import anabranch as ab
 from anabranch.connectors.external import open_external
-from anabranch.connectors.partitions import ArrivingReader
+from anabranch.connectors.partitions import ArrivingReader, RangedReader
 from anabranch.errors import CheckpointError, InputError, OperatorError, OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteSink
 from anabranch.operators.sources import ReadSource
+from anabranch.runtime.failures import stop
 from tests.connectors.own import (
     Cell,
     Files,
@@ -885,3 +886,49 @@ class Backwards(Vague):
 def test_offsets_that_are_none_are_told(source, why):
     with pytest.raises(InputError, match=why):
         ab.run(ab.read(source, str).to_list(), on="sequential")
+
+
+class Remote(ab.Source):
+    """A source whose every answer costs a journey; `fails`: from the third one on."""
+
+    def __init__(self, rows, *, fails=False):
+        self.rows, self.fails, self.journeys = rows, fails, 0
+        self.live = fails
+
+    def offsets(self, partition):
+        self.journeys += 1
+        if self.fails and self.journeys > 2:
+            msg = "the broker is gone"
+            raise OSError(msg)
+        return 0, self.rows
+
+    def read(self, partition, position):
+        self.journeys += 1
+        for n in range(position, self.rows):
+            yield n, n + 1
+
+
+def take_all(reader, rows):
+    while not reader.ended:
+        rows += [item for item, _ in reader.poll(1, 0.0)]
+
+
+def test_a_source_with_offsets_is_read_ahead_and_not_row_by_row():
+    source = Remote(300)
+    reader = RangedReader(Op("read", ReadSource(source)), stop)
+
+    rows = []
+    take_all(reader, rows)
+
+    assert list(range(300)) == rows
+    assert source.journeys < 10
+
+
+def test_what_was_read_ahead_comes_before_a_failure():
+    reader = RangedReader(Op("read", ReadSource(Remote(30, fails=True))), stop)
+
+    rows = []
+    with pytest.raises(InputError, match="the broker is gone"):
+        take_all(reader, rows)
+
+    assert list(range(30)) == rows

@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -476,27 +477,49 @@ def read_range(op: Op, wanted: OffsetRange, first: int) -> list[tuple[Any, int]]
     return found
 
 
+AHEAD = 1000  # rows that are read ahead: to ask for one by one takes as long
+REFRESH_S = 0.1  # after which it is asked again what has arrived
+
+
 class RangedReader(LiveReader):
-    """The items of a source with offsets."""
+    """The items of a source with offsets, read ahead."""
 
     def __init__(self, op: Op, on_error: OnError) -> None:
         self._op = op
         self._on_error = on_error
         self._ranges = Ranges(op)
         self._next = 1
+        self._ahead: deque[tuple[tuple[Any, int], float | None]] = deque()
+        self._fetched_s = -math.inf
+        self._failure: Exception | None = None  # to be told behind what was read before
 
     def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
-        ranges = self._ranges.take(most)
-        self.ended = self._ranges.ended
-        if not ranges and not self.ended:
+        now_s = time.monotonic()
+        if self._failure is None and (
+            not self._ahead or now_s - self._fetched_s > REFRESH_S
+        ):
+            self._fetch(max(1, AHEAD - len(self._ahead)))
+            self._fetched_s = now_s
+        if self._failure is not None and not self._ahead:
+            raise self._failure
+        self.ended = self._ranges.ended and not self._ahead
+        if not self._ahead and not self.ended:
             source_of(self._op).wait(wait_s)
-        rows: list[tuple[Any, int]] = []
-        for one in ranges:
-            rows += read_range(self._op, one, self._next)
-            self._next += one.size
-        born_s = births_on_this_clock(self._op, [row for row, _ in rows])
-        self.births = None if born_s is None else births_of(born_s)
-        return decode_rows(self._op, rows, self._on_error)
+        taken = [self._ahead.popleft() for _ in range(min(most, len(self._ahead)))]
+        born_s = [one for _, one in taken if one is not None]
+        self.births = births_of(born_s) if taken and len(born_s) == len(taken) else None
+        self.ended = self._ranges.ended and not self._ahead
+        return decode_rows(self._op, [row for row, _ in taken], self._on_error)
+
+    def _fetch(self, most: int) -> None:
+        try:
+            for one in self._ranges.take(most):
+                rows = read_range(self._op, one, self._next)
+                self._next += one.size
+                born_s = births_on_this_clock(self._op, [row for row, _ in rows])
+                self._ahead.extend(zip(rows, born_s or [None] * len(rows), strict=True))
+        except Exception as error:  # noqa: BLE001 - raised once it is its turn
+            self._failure = error
 
     def count_arrivals(self) -> int:
         return self._next - 1 + self._ranges.left
