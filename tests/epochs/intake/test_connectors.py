@@ -164,3 +164,32 @@ def test_a_socket_goes_on_from_a_position_of_an_earlier_release():
     intake.seek({"row": 8})
 
     assert {"next": 8, "partitions": {"all": 7}} == intake.position()
+
+
+class Filling(ab.Source):
+    """A live source with so many rows; somebody adds to them."""
+
+    live = True
+
+    def __init__(self):
+        self.rows = 0
+
+    def read(self, partition, position):
+        for n in range(position or 0, self.rows):
+            yield n, n + 1
+
+    def count_waiting(self, positions):
+        return self.rows - (positions.get("all") or 0)
+
+
+def test_rows_that_arrive_while_an_epoch_runs_are_counted():
+    source = Filling()
+    intake = LiveIntake(op_of(source), pickle)
+    source.rows = 10
+    counts = [intake.count_arrivals()]
+    intake.take(4, 1, exactly=False)
+    counts.append(intake.count_arrivals())
+    source.rows = 25
+    counts.append(intake.count_arrivals())
+
+    assert [10, 10, 25] == counts

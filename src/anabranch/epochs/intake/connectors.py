@@ -217,6 +217,8 @@ class LiveIntake(Intake):
         self._partitions = LivePartitions(op)
         self._next = 1
         self._born_s: Sequence[float] | None = None
+        self._taken = 0  # rows, in this run
+        self._arrived = 0  # rows, when somebody last asked
 
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         taken = self._partitions.take(rows)
@@ -224,6 +226,7 @@ class LiveIntake(Intake):
         self._born_s = births_on_this_clock(self._op, taken)
         numbered = [(row, number) for number, row in enumerate(taken, self._next)]
         self._next += len(taken)
+        self._taken += len(taken)
         return ship(self._op, numbered, parts, self._pickler)
 
     def born_s(self) -> Sequence[float] | None:
@@ -231,6 +234,17 @@ class LiveIntake(Intake):
 
     def waiting(self) -> int | None:
         return self._partitions.count_waiting()
+
+    def count_arrivals(self) -> int | None:
+        """Count rows also while an epoch runs: a controller asks in its own thread.
+
+        Rows that are being taken just now are in neither count, so it never goes back.
+        """
+        waiting = self._partitions.count_waiting()
+        if waiting is None:
+            return None
+        self._arrived = max(self._arrived, self._taken + waiting)
+        return self._arrived
 
     def position(self) -> Any:
         return {"next": self._next, "partitions": self._partitions.positions}
