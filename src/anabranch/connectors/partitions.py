@@ -517,7 +517,8 @@ class RangedReader(LiveReader):
                 rows = read_range(self._op, one, self._next)
                 self._next += one.size
                 born_s = births_on_this_clock(self._op, [row for row, _ in rows])
-                self._ahead.extend(zip(rows, born_s or [None] * len(rows), strict=True))
+                births = [None] * len(rows) if born_s is None else born_s
+                self._ahead.extend(zip(rows, births, strict=True))
         except Exception as error:  # noqa: BLE001 - raised once it is its turn
             self._failure = error
 
