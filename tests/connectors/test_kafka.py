@@ -38,6 +38,28 @@ def test_a_topic_goes_through_a_program_into_another(engine, broker):
     assert expected == broker.received(back, len(items))
 
 
+def test_a_sink_at_least_once_sends_without_transactions(engine, broker):
+    topic = broker.topic()
+    numbers = ab.from_iterable(range(50), int)
+
+    ab.run(
+        numbers.to_kafka(broker.servers, topic, at_least_once=True),
+        on=engine,
+        epoch_items=20,
+    )
+
+    assert [b"%d" % n for n in range(50)] == broker.received(topic, 50)
+
+
+def test_a_sink_at_least_once_that_cannot_send_says_so():
+    sink = ab.from_iterable([1], int).to_kafka(
+        "127.0.0.1:9", "numbers", at_least_once=True, patience_s=1
+    )
+
+    with pytest.raises(OutputError, match="must be able to send to topic 'numbers'"):
+        ab.run(sink, on="sequential")
+
+
 def test_partitions_are_read_one_after_another_each_by_offset(engine, broker):
     topic = broker.topic()
     for partition in (2, 0, 1):

@@ -323,6 +323,7 @@ class KafkaSink(Sink):
     options: tuple[tuple[str, Any], ...] = ()
     schema: str | None = None  # of values in Avro
     registry: str | None = None
+    at_least_once: bool = False
 
     label: ClassVar[str] = "to_kafka"
 
@@ -334,6 +335,7 @@ class KafkaSink(Sink):
         self._group: Any = None
         self._name = ""
         self._last = 0  # epoch that was committed
+        self._undelivered: list[Any] = []  # errors, without transactions
         self._held: Sequence[tuple[Any, bytes | None]] = ()  # of the one under way
 
     def open(self, job: str, type: Any) -> int:
@@ -360,6 +362,10 @@ class KafkaSink(Sink):
         }
         # The producer has the last word on how long it tries; it is told ours.
         patience_ms = max(1, round(self.patience_s * 1000))
+        if self.at_least_once:
+            tries = {"enable.idempotence": True, "message.timeout.ms": patience_ms}
+            self._producer = self._kafka.Producer({**common, **tries})
+            return
         self._producer = self._kafka.Producer(
             {
                 **common,
@@ -383,14 +389,21 @@ class KafkaSink(Sink):
             lines, refused = self._encoder.encode_all(items)
         self._held = lines
         with self._errors():
+            if not self.at_least_once:
+                self._producer.begin_transaction()
             self._send_lines()
         return refused
 
     def prepare(self, epoch: int) -> None:
+        if self.at_least_once:
+            return
         with self._errors():
             self._insist(epoch, self._send_mark)
 
     def commit(self, epoch: int) -> None:
+        if self.at_least_once:
+            self._flush()
+            return
         with self._errors():
             try:
                 self._insist(epoch, self._commit)
@@ -414,6 +427,7 @@ class KafkaSink(Sink):
                     self._connect(self._step_s)
                     if self._last >= epoch:
                         return
+                    self._producer.begin_transaction()
                     self._send_lines()
                     if act == self._commit:
                         self._send_mark(epoch)
@@ -429,8 +443,23 @@ class KafkaSink(Sink):
     def _step_s(self) -> float:
         return min(self.patience_s, _STEP_S)
 
+    def _flush(self) -> None:
+        """Wait until the brokers have all messages."""
+        with self._errors():
+            waiting = self._producer.flush(self.patience_s)
+            failed, self._undelivered = self._undelivered, []
+            if failed:
+                raise self._kafka.KafkaException(failed[0])
+            if waiting:
+                code = self._kafka.KafkaError._TIMED_OUT  # noqa: SLF001 - so it is named
+                raise self._kafka.KafkaException(self._kafka.KafkaError(code))
+        self._held = ()
+
+    def _note_delivery(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._undelivered.append(error)
+
     def _send_lines(self) -> None:
-        self._producer.begin_transaction()
         for item, line in self._held:
             self._produce(item, line)
 
@@ -464,6 +493,9 @@ class KafkaSink(Sink):
             raise failed[0]
 
     def abort(self, epoch: int) -> None:
+        if self.at_least_once:
+            self._held = ()
+            return
         abort = self._producer.abort_transaction
         self._limit(lambda: abort(_TELL_S))
 
@@ -495,6 +527,8 @@ class KafkaSink(Sink):
             if item.time_s is not None:
                 where["timestamp"] = round(item.time_s * 1000)
             where["headers"] = list(item.headers)
+        if self.at_least_once:
+            where["on_delivery"] = self._note_delivery
         while True:
             try:
                 self._producer.produce(self.topic, line, **where)

@@ -203,6 +203,7 @@ class Endings:
         key: str | None = None,
         schema: str | Mapping[str, Any] | None = None,
         registry: str | None = None,
+        at_least_once: bool = False,
         patience_s: float = 60.0,
         options: Mapping[str, Any] | None = None,
         name: str | None = None,
@@ -213,6 +214,8 @@ class Endings:
         same key stay in order. Without it all items go to the first partition, in order. An
         `ab.KafkaMessage` is sent with its own key, headers and time.
         With a checkpoint, an epoch that was committed is not sent again after a failure.
+        With `at_least_once` there are no transactions: readers need not wait for the end of
+        one, and the last epoch before a failure may come again.
         With `format="avro"` values are Avro of `schema`, or of that which follows from the
         type; the schema `registry` of that URL gets it, and values begin with its number.
 
@@ -227,7 +230,8 @@ class Endings:
             load_connector("avro").schema_of(self.draft.type)
         text = schema_text(schema)
         made = load_connector("kafka").KafkaSink(
-            servers, topic, format, key, patience_s, given, text, registry
+            *(servers, topic, format, key, patience_s, given, text, registry),
+            at_least_once,
         )
         return self._sink(WriteSink(made), name)
 
