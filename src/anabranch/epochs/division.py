@@ -209,15 +209,25 @@ def times(factor: float, work: Work) -> Work:
 
 LEAST_ITEMS = 500  # sent to a unit, until its load is looked at
 FADING = 0.5  # of a load that was looked at that still counts
+LASTING = 3  # epochs in a row that a replica is slow, until that is not an accident
 FINEST = 1 << 10  # buckets; more would cost more than they could bring
 
 
 @dataclass
 class _KeyLoad:
-    """What is known of a unit with a key: the load of its buckets, and its table."""
+    """What is known of a unit with a key: the load of its buckets, and its table.
 
+    `counts` are the items of each bucket, `loads` the seconds that they took. Seconds
+    also tell of whatever else the machine did, so a replica counts as slow only when it
+    has been slow for some epochs (`slow`); from then on its items are told apart
+    (`by_seconds`).
+    """
+
+    counts: list[float]
     loads: list[float]
     items: int = 0
+    slow: int = 0
+    by_seconds: bool = False
     table: tuple[int, ...] = ()
     named: set[Any] = field(default_factory=set)  # hot keys that the user knows of
 
@@ -249,8 +259,14 @@ class KeyTables:
     def __init__(self, layout: SparkLayout) -> None:
         self._units = [unit for unit in layout.units if unit.key]
         self._known: dict[int, _KeyLoad] = {}
+        self._looks = 0
         self.buckets = 1
         self.watched: frozenset[int] = frozenset()
+
+    def has_looked(self, channels: Sequence[int]) -> bool:
+        """Tell whether an epoch has been looked at, where there is something to see."""
+        several = any(channels[unit.number] > 1 for unit in self._units)
+        return self._looks > 0 or not several
 
     def of(self, channels: Sequence[int], buckets: int) -> dict[int, tuple[int, ...]]:
         """Return the tables of the units whose buckets are not dealt out evenly."""
@@ -268,6 +284,7 @@ class KeyTables:
         """Take note of what the tasks of an epoch sent; return what is uneven in it."""
         found: list[Uneven] = []
         watched: set[int] = set()
+        self._looks += 1
         for unit in self._units:
             replicas = channels[unit.number]
             if replicas == 1:
@@ -277,11 +294,14 @@ class KeyTables:
             if known.items < LEAST_ITEMS:
                 continue
             table = known.table or deal_evenly(buckets, replicas)
-            better = rebalance(known.loads, table, replicas)
+            judged = _judge(known, table, replicas)
+            if judged is None:
+                continue
+            better = rebalance(judged, table, replicas)
             if better is not None:
                 known.table = table = better.table
                 found.append(Uneven(unit, better, replicas))
-            if not is_uneven(known.loads, table, replicas):
+            if not is_uneven(judged, table, replicas):
                 continue
             hot = find_hot_key(keys, items, replicas)
             if unit.number not in self.watched:
@@ -315,7 +335,9 @@ class KeyTables:
             if number in report.sent:
                 items.update(report.sent[number].buckets)
                 keys.update(report.sent[number].keys)
-        known = self._known.setdefault(number, _KeyLoad([0.0] * buckets))
+        known = self._known.setdefault(
+            number, _KeyLoad([0.0] * buckets, [0.0] * buckets)
+        )
         self._divide(known, buckets)
         if known.table and max(known.table) >= replicas:
             known.table = ()
@@ -329,6 +351,10 @@ class KeyTables:
         cost = [s / n if n else 0.0 for s, n in zip(took_s, received, strict=True)]
         kept = FADING if known.items >= LEAST_ITEMS else 1.0
         known.items = int(kept * known.items) + items.total()
+        known.counts = [
+            kept * before + count
+            for before, count in zip(known.counts, counts, strict=True)
+        ]
         known.loads = [
             kept * load + count * cost[replica]
             for load, count, replica in zip(known.loads, counts, table, strict=True)
@@ -338,5 +364,33 @@ class KeyTables:
     def _divide(self, known: _KeyLoad, buckets: int) -> None:
         """Have what is known of a unit fit a larger number of buckets."""
         while len(known.loads) < buckets:
+            known.counts = [count / 2 for count in known.counts] * 2
             known.loads = [load / 2 for load in known.loads] * 2
             known.table *= 2
+
+
+def _judge(
+    known: _KeyLoad, table: Sequence[int], replicas: int
+) -> Sequence[float] | None:
+    """Return the loads of buckets by which a table is uneven; None if it is not.
+
+    Items tell at once. Seconds tell when a replica has been slow for some epochs: to move
+    keys has all epochs that run come to their end first, which an accident is not worth.
+
+    >>> known = _KeyLoad(counts=[9.0, 1.0], loads=[0.9, 0.1])
+    >>> _judge(known, (0, 1), 2)
+    [9.0, 1.0]
+    >>> known = _KeyLoad(counts=[5.0, 5.0], loads=[0.9, 0.1])
+    >>> [_judge(known, (0, 1), 2) for _ in range(LASTING)]
+    [None, None, [0.9, 0.1]]
+    """
+    if not is_uneven(known.loads, table, replicas):
+        known.slow = 0
+        return None
+    if not known.by_seconds and is_uneven(known.counts, table, replicas):
+        return known.counts
+    known.slow += 1
+    if known.slow < LASTING:
+        return None
+    known.slow, known.by_seconds = 0, True
+    return known.loads

@@ -289,6 +289,8 @@ class Epochs:
             return False
         if self.sparing and not self._row_work:  # the one that runs will tell
             return False
+        if not self._key_tables.has_looked(self._division.channels):
+            return False  # those that begin beside it would have its table
         division = self._divide(times(_count_rows(pieces), self._row_work))
         if not self._flights:
             self._last_division = division
