@@ -287,10 +287,8 @@ class Epochs:
         """
         if self.why_not_overlap is not None:
             return False
-        if self.sparing and not self._row_work:  # the one that runs will tell
+        if self._has_to_see_one():
             return False
-        if not self._key_tables.has_looked(self._division.channels):
-            return False  # those that begin beside it would have its table
         division = self._divide(times(_count_rows(pieces), self._row_work))
         if not self._flights:
             self._last_division = division
@@ -316,6 +314,16 @@ class Epochs:
         if run is not None:
             self._flights.append(Flight(run, task, division, pieces))
         return run is not None
+
+    def _has_to_see_one(self) -> bool:
+        """Tell whether an epoch must be over before others run beside it.
+
+        It tells the work of a row, and which keys are hot: those that begin beside it
+        would be divided as it is.
+        """
+        if self.sparing and not self._row_work:
+            return True
+        return not self._key_tables.has_looked(self._division.channels)
 
     def is_done(self) -> bool:
         """Tell whether the oldest epoch that has begun waits for its commit."""
