@@ -45,6 +45,7 @@ from anabranch.epochs.task import (
     KeyCounts,
     Report,
     Spec,
+    dump_report,
 )
 from anabranch.job import compile_sinks
 from anabranch.runtime.ambient import capture_settings
@@ -102,9 +103,9 @@ class ImitatedPlans(StagePlans):
 
     def _answer(self) -> pa.Table:
         began_s = time.process_time()
-        dumps = self._epochs.runner.pickler.dumps
+        pickler = self._epochs.runner.pickler
         payloads = [
-            dumps(self._report(task, unit, channel))
+            dump_report(self._report(task, unit, channel), pickler)
             for task in self._tasks
             for places in task.stage.places(self._layout, task.stage.levels)
             for unit, channel in places
@@ -263,7 +264,7 @@ def measure(channels: int, levels: int, epochs: int, *, profile: bool) -> list[f
     try:
         for _ in range(SETTLED):
             driver.run_epoch()
-        profiler = cProfile.Profile()
+        profiler = cProfile.Profile(time.process_time)
         if profile:
             profiler.enable()
         found = [driver.run_epoch() for _ in range(epochs)]

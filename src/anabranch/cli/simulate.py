@@ -37,7 +37,12 @@ from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine, LocalRun
 from anabranch.engines.sequential import SequentialEngine
-from anabranch.epochs.layout import lay_out, why_not_cut
+from anabranch.epochs.layout import (
+    MOST_UNDER_WAY,
+    lay_out,
+    why_not_cut,
+    why_not_overlap,
+)
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.job import compile_sinks, graph_of
@@ -92,7 +97,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--processes",
         action="store_true",
-        help="as on Spark: workers without a common lock, levels one after another",
+        help="as on Spark: workers without a common lock, epochs that overlap",
     )
     parser.add_argument("--json", action="store_true", help="as data, for programs")
     parser.set_defaults(command=simulate)
@@ -256,6 +261,8 @@ def elements_on_spark(sinks: Sequence[Result]) -> ElementDivision:
         {name: layout.units[number].level for number, name in first.items()},
         frozenset(n for n in layout.unit_of if why_not_cut(layout, n) is None),
         frozenset(n for number, n in first.items() if layout.units[number].replicated),
+        why_not_overlap(layout) is None,
+        MOST_UNDER_WAY,
     )
 
 

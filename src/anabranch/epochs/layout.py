@@ -41,6 +41,7 @@ from anabranch.plan.integrity import check, check_orders
 from anabranch.plan.plan import FirstJoint, LastJoint, Order, Ordering, Plan, Region
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.compiled.program import NOTHING, CompileChoice, choice_of
+from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import Positions, positions_of
 
 _STRONGEST: tuple[LastJoint, ...] = ("shuffle", "merge", "parallel_sink")
@@ -479,6 +480,22 @@ def parts_of(
         )
         for part in range(len(ordered) + 1)
     )
+
+
+MOST_UNDER_WAY = 8  # epochs that overlap; tasks hold them in memory
+
+
+def why_not_overlap(layout: SparkLayout) -> str | None:
+    """Return why no epoch can begin before the one before it is over, or None."""
+    if any(unit.in_driver for unit in layout.units):
+        return "what the driver runs of an epoch cannot be taken back"
+    if any(unit.period > 1 for unit in layout.units):
+        return "a group of items may go on in the next epoch"
+    inside = (layout.graph[name] for unit in layout.units for name in unit.operators)
+    kernels = [kernel_of(op) for op in inside if op.inputs]
+    if any(kernel.find_shared(kernel.open()) is not None for kernel in kernels):
+        return "where a clock stands is known when its epoch is over"
+    return None
 
 
 def why_not_cut(layout: SparkLayout, operator: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from anabranch.control.simulate.programs import (
@@ -75,6 +77,41 @@ def test_the_times_of_levels_add_up():
 
     assert pytest.approx(16 / 9) == found
     assert describe_limit_of_epochs(program).startswith("o5 to o8: one worker")
+
+
+def test_where_epochs_overlap_the_busiest_process_counts():
+    """The same program: the half with one worker is all that counts, as in a pipeline."""
+    of = {name: "o1" if name in NAMES[:4] else "o5" for name in NAMES}
+    elements = ElementDivision(
+        of, {"o1": 0, "o5": 1}, replicated=frozenset({"o1"}), overlap=True
+    )
+
+    program, found = settled(CHAIN, elements, 8)
+
+    assert pytest.approx(2) == found
+    assert describe_limit_of_epochs(program).startswith("o5 to o8: one worker")
+
+
+EIGHT_LEVELS = ElementDivision(
+    {name: name for name in NAMES},
+    {name: level for level, name in enumerate(NAMES)},
+    overlap=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("cores", "speedup"), [(1, 1), (2, 2), (4, 4), (8, 8), (32, 8)]
+)
+def test_levels_with_one_worker_each_are_a_pipeline_of_epochs(cores, speedup):
+    _, found = settled(CHAIN, EIGHT_LEVELS, cores)
+
+    assert pytest.approx(speedup) == found
+
+
+def test_no_more_epochs_are_under_way_than_there_may_be():
+    _, found = settled(CHAIN, replace(EIGHT_LEVELS, depth=4), 8)
+
+    assert pytest.approx(4) == found
 
 
 def test_elements_beside_each_other_have_a_cut_each():

@@ -286,7 +286,7 @@ class ImitatedHub(Hub):
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.homes = ()
+        self.homes = ("",) * count
         self._news = threading.Condition()
         self._lost = False
         self._runs = {}

@@ -5,8 +5,9 @@ in a run with one thread, and the cost of handing an item from thread to thread.
 sources keep the proportions in which they were measured.
 
 An engine that works in epochs, as Spark does, has limits that threads do not have. An
-epoch goes through the levels of a program one after another, so the times of levels add
-up. An element of a level can be cut into workers that overlap. All regions have the same
+epoch goes through the levels of a program one after another. Where the next epoch waits
+for its end, the times of levels add up; where epochs overlap, the busiest process counts.
+An element of a level can be cut into workers that overlap. All regions have the same
 number of replicas. Workers are processes, so no lock is shared. The cost of starting a
 stage and of moving rows between workers is not in the model.
 
@@ -16,7 +17,7 @@ stage and of moving rows between workers is not in the model.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -219,7 +220,9 @@ def describe_limit_of_epochs(program: SimulatedEpochs) -> str:
     else:
         text += ": one worker without replicas, and no cut promises a gain"
     if share < PART:
-        text += f"; it takes {share:.0%} of an epoch, whose levels follow one another"
+        text += f"; it takes {share:.0%} of an epoch"
+        if not elements.overlap:
+            text += ", whose levels follow one another"
     return text
 
 
@@ -249,6 +252,25 @@ def _names(operators: Collection[str]) -> str:
     return f"{first} {'and' if len(others) == 1 else 'to'} {others[-1]}"
 
 
+def spread(levels: Iterable[Sequence[float]], processes: int) -> float:
+    """Return what an item costs the busiest of so many processes.
+
+    The workers of a level go to different ones, those with least to do first, as those
+    of resident tasks do; a level that has more begins anew.
+
+    >>> spread([[1.0, 1.0], [2.0]], processes=3), spread([[1.0, 1.0], [2.0]], processes=2)
+    (2.0, 3.0)
+    """
+    busy_s = [0.0] * processes
+    for workers in levels:
+        for start in range(0, len(workers), processes):
+            some = workers[start : start + processes]
+            least = sorted(range(processes), key=busy_s.__getitem__)
+            for process, worker_s in zip(least, some, strict=False):
+                busy_s[process] += worker_s
+    return max(busy_s)
+
+
 REGIONS = "all regions"
 
 
@@ -258,13 +280,16 @@ class ElementDivision:
 
     `of` is the element of each operator, by the operator that it begins with; `level`
     the level of each element. `cuts` are the operators before which an element can be
-    cut, and `replicated` the elements that have replicas.
+    cut, and `replicated` the elements that have replicas. Where epochs `overlap`, each
+    worker goes on with the next one, and as many are under way as `depth` says.
     """
 
     of: Mapping[str, str] = field(default_factory=dict)
     level: Mapping[str, int] = field(default_factory=dict)
     cuts: frozenset[str] = frozenset()
     replicated: frozenset[str] = frozenset()
+    overlap: bool = False
+    depth: int = 8
 
     def regions(self) -> dict[str, tuple[str, ...]]:
         """Return all operators with replicas as one region: they have one degree."""
@@ -312,7 +337,7 @@ class SimulatedEpochs(SimulatedProgram):
 
     @property
     def items_per_s(self) -> float:
-        return 1 / sum(self._seconds(self.arrangement).values())
+        return 1 / self._period_s(self.arrangement)
 
     def glance(self) -> tuple[Rates, Pipeline] | None:
         return None
@@ -331,7 +356,7 @@ class SimulatedEpochs(SimulatedProgram):
                 for load in loads_of(name, thread, rate, 0.0)
             ),
             source_per_s=rate,
-            share=seconds[slowest] / sum(seconds.values()),
+            share=min(1.0, seconds[slowest] * self.items_per_s),
             with_more=self._relative(+1),
             with_fewer=self._relative(-1),
         )
@@ -346,9 +371,16 @@ class SimulatedEpochs(SimulatedProgram):
         return Slowest(
             name,
             threads[name],
-            seconds[slowest] / sum(seconds.values()),
-            work_s / self.cores / seconds[slowest],
+            min(1.0, seconds[slowest] * self.items_per_s),
+            self._busy_share(work_s / seconds[slowest]),
         )
+
+    def _busy_share(self, busy: float) -> float:
+        """Return the share of the cores that work, `busy` of them on the slowest level."""
+        if self.elements.overlap:
+            work_s = (one.each_s * one.replicas for one in self.find_threads().values())
+            busy = sum(work_s) * self.items_per_s
+        return busy / self.cores
 
     def _relative(self, more: int) -> dict[str, float]:
         """Return how much longer an epoch would take with other replicas."""
@@ -356,18 +388,36 @@ class SimulatedEpochs(SimulatedProgram):
         if not self.regions or degree < 1:
             return {}
         other = self.arrangement.with_degree(REGIONS, degree)
-        now_s = sum(self._seconds(self.arrangement).values())
-        return {REGIONS: sum(self._seconds(other).values()) / now_s}
+        return {REGIONS: self._period_s(other) / self._period_s(self.arrangement)}
+
+    def _period_s(self, arrangement: Arrangement) -> float:
+        """Return how long it takes until the next item comes out.
+
+        Levels follow each other; or they overlap, so that the busiest process counts,
+        unless more epochs would have to be under way than there may be.
+        """
+        through_s = sum(self._seconds(arrangement).values())
+        if not self.elements.overlap:
+            return through_s
+        work = self._work(arrangement)
+        workers = sum(map(len, work.values()))
+        under_way = min(workers, self.cores, self.elements.depth)
+        return max(spread(work.values(), self.cores), through_s / under_way)
 
     def _seconds(self, arrangement: Arrangement) -> dict[int, float]:
         """Return how long each level takes for an item."""
+        return {
+            level: max(*each, sum(each) / self.cores)
+            for level, each in self._work(arrangement).items()
+        }
+
+    def _work(self, arrangement: Arrangement) -> dict[int, list[float]]:
+        """Return what an item costs each worker, by level."""
         work: dict[int, list[float]] = {}
         for name, thread in self._threads_of_arrangement(arrangement).items():
             at = work.setdefault(self._level(name), [])
             at += [thread.each_s] * thread.replicas
-        return {
-            level: max(*each, sum(each) / self.cores) for level, each in work.items()
-        }
+        return dict(sorted(work.items()))
 
     def _at(self, level: int) -> Iterator[tuple[str, Thread]]:
         for name, thread in self.find_threads().items():

@@ -39,7 +39,12 @@ from anabranch.epochs.division import (
     work_of,
 )
 from anabranch.epochs.intake.intake import Piece
-from anabranch.epochs.layout import SparkLayout, why_not_cut
+from anabranch.epochs.layout import (
+    MOST_UNDER_WAY,
+    SparkLayout,
+    why_not_cut,
+    why_not_overlap,
+)
 from anabranch.epochs.pickle import Originals
 from anabranch.epochs.resident.link import LostError
 from anabranch.epochs.ship import pack
@@ -60,6 +65,7 @@ from anabranch.epochs.task import (
     Spec,
     TaskStage,
     WarmUp,
+    load_report,
 )
 from anabranch.epochs.wire import decode, in_order
 from anabranch.errors import AnabranchError, EngineError, RefutedError
@@ -75,7 +81,6 @@ RunRounds = Callable[[list[Any]], list[Any]]  # from the items of a window
 NONE = range(0)  # levels of the stage behind the last
 COST_RUNS = 3  # the quickest of them tells
 LEAST_S = 0.0002  # that a stage or a task costs
-MOST_STAGES = 8  # that are busy with epochs of their own; tasks hold these in memory
 
 
 @dataclass(frozen=True)
@@ -256,16 +261,7 @@ class Epochs:
     @cached_property
     def why_not_overlap(self) -> str | None:
         """Why no epoch can begin before the one before it is over, or None."""
-        if self._in_driver_too:
-            return "what the driver runs of an epoch cannot be taken back"
-        if any(unit.period > 1 for unit in self._layout.units):
-            return "a group of items may go on in the next epoch"
-        graph = self._layout.graph
-        inside = (graph[name] for unit in self._layout.units for name in unit.operators)
-        kernels = [kernel_of(op) for op in inside if op.inputs]
-        if any(kernel.find_shared(kernel.open()) is not None for kernel in kernels):
-            return "where a clock stands is known when its epoch is over"
-        return None
+        return why_not_overlap(self._layout)
 
     @property
     def in_flight(self) -> int:
@@ -277,7 +273,7 @@ class Epochs:
         """How many epochs keep all workers busy, one of them being committed."""
         cores: int = self.spark.sparkContext.defaultParallelism
         workers = len(self._division.stages) + sum(map(len, self._cuts().values()))
-        return 1 + min(workers, cores, MOST_STAGES)
+        return 1 + min(workers, cores, MOST_UNDER_WAY)
 
     def begin(self, pieces: Mapping[str, list[Piece]]) -> bool:
         """Begin an epoch beside those that still run, if it can; tell whether it has.
@@ -740,12 +736,12 @@ class Epochs:
     ) -> None:
         """Refuse an epoch unless each task has reported: once, or once for each part."""
         layout, division = self._layout, self._division
-        stage = TaskStage(NONE, division.channels)
         expected = {
             (unit.number, channel)
             for levels in division.stages
-            for places in stage.places(layout, levels)
-            for unit, channel in places
+            for together in layout.together(levels)
+            for unit in together
+            for channel in range(division.channels[together[0].number])
         }
         found = Counter((report.unit, report.channel) for report in reports)
         if set(found) == expected and all(
@@ -856,7 +852,8 @@ class Epochs:
             attempt = replace(task.attempt, versions=versions)
             stage = replace(task.stage, levels=levels, then=then)
             tasks.append(replace(task, stage=stage, attempt=attempt, shares=own))
-            count = len(task.stage.places(self._layout, levels))
+            together = self._layout.together(levels)
+            count = sum(task.stage.channels[some[0].number] for some in together)
             cuts = max(len(task.cuts.get(number, ())) for number in units)
             name = ", ".join(
                 self._layout.units[number].name for number in sorted(units)
@@ -899,8 +896,12 @@ class Epochs:
         return _without_errors(self._load(rows))
 
     def _load(self, rows: list[Row]) -> list[Report]:
-        loads = self.runner.pickler.loads
-        reports = [loads(payload) for unit, _, _, payload in rows if unit == REPORT]
+        pickler = self.runner.pickler
+        reports = [
+            load_report(payload, pickler)
+            for unit, _, _, payload in rows
+            if unit == REPORT
+        ]
         return sorted(reports, key=lambda report: (report.unit, report.channel))
 
     def _collect_sinks(self, rows: list[Row]) -> dict[str, list[Any]]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import math
 import pickle
 import threading
 import time
@@ -56,6 +57,7 @@ from anabranch.epochs.resident.process import (
     Shares,
     find_homes,
     list_seats,
+    translate_homes,
 )
 from anabranch.epochs.shuffle import Row
 from anabranch.epochs.task import EpochTask, Share
@@ -69,6 +71,9 @@ LEAVE_S = 5.0  # until all are gone, before they are cancelled
 LOOK_S = 0.25  # between two looks whether somebody waits for a slot
 LOSSES = 3  # within LOSSES_S, until nobody stays for as long
 LOSSES_S = 600.0
+FREED_S = 10.0  # until the slots of lost tasks are free
+FREED_LOOK_S = 0.05
+GROWN_S = 30.0  # between two looks whether there are more slots than tasks could get
 AWAY_S = 2.0  # after others wanted the slots; doubled each time
 
 # Spark encrypts what it moves between hosts; our connections would not.
@@ -115,6 +120,8 @@ class Residence:
         self._lost_s: deque[float] = deque(maxlen=LOSSES)  # when tasks were lost
         self._not_entered = 0  # times that tasks did not come
         self._hosts: Sequence[str] = ()  # the homes of processes, by their numbers
+        self._at: Sequence[str] = ()  # the same, when it was last found what runs where
+        self._looked_s = 0.0  # when the slots were last counted
         self._away_s = AWAY_S
         self._not_before_s = 0.0
         self._homes: dict[Any, Homes] = {}
@@ -161,10 +168,20 @@ class Residence:
         if key not in self._homes:
             if behind is not None:  # a state may be at home elsewhere
                 return None
-            before = next(iter(self._homes.values()), {})
-            self._homes = {key: find_homes(stages, stay.hub.count, work, before)}
+            self._homes = {key: self._find_homes(key, stages, stay.hub, work)}
+            self._at = stay.hub.homes
         with self._noting_losses():
             return stay.begin_run(tasks, shares, stages, self._homes[key], behind)
+
+    def _find_homes(
+        self, key: Any, stages: Sequence[Any], hub: Hub, work: Work
+    ) -> Homes:
+        """Return which process runs what: one on the host that did so before, if it can."""
+        for (_, known), homes in self._homes.items():
+            before = translate_homes(homes, self._at, hub.homes)
+            keep = known == key[1]
+            return find_homes(stages, hub.count, work, before, keep=keep)
+        return find_homes(stages, hub.count, work)
 
     @property
     def stays(self) -> bool:
@@ -208,17 +225,19 @@ class Residence:
     def _enter(self, wanted: int) -> _Stay | None:
         """Return the resident tasks, at least so many if Spark has room; None if none."""
         stay = self._stay
+        if wanted > self._slots and time.monotonic() > self._looked_s + GROWN_S:
+            self._count_slots()  # executors may have come since
         enough = min(wanted, self._slots)
         if stay is not None and not stay.is_over and stay.hub.count >= enough:
             return stay
         self.leave()
-        self._slots = count_slots(self._context)
+        self._count_slots()
         count = min(wanted, self._slots)
         if (
             not 0 < count <= MOST  # a cluster may have no executors yet
             or self._is_lost_often
             or time.monotonic() < self._not_before_s
-            or _find_free_slots(self._context) < count
+            or not self._wait_for_slots(count)
         ):
             return None
         units = [unit for unit in self._layout.units if not unit.in_driver]
@@ -234,6 +253,19 @@ class Residence:
             return None
         self._stay, self._hosts = stay, stay.hub.homes
         return stay
+
+    def _count_slots(self) -> None:
+        self._slots = count_slots(self._context)
+        self._looked_s = time.monotonic()
+
+    def _wait_for_slots(self, count: int) -> bool:
+        """Tell whether so many slots are free; those of lost tasks soon are."""
+        lost_s = max(self._lost_s, default=-math.inf)
+        while _find_free_slots(self._context) < count:
+            if time.monotonic() > lost_s + FREED_S or self._tasks.cancelled:
+                return False
+            time.sleep(FREED_LOOK_S)
+        return True
 
     @property
     def _is_lost_often(self) -> bool:

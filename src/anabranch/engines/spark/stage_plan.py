@@ -26,6 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.engines.spark.session import own_python
 from anabranch.epochs.task import ROW_ARROW, EpochTask
+from anabranch.errors import EngineError
 
 ROW_SCHEMA = from_arrow_schema(ROW_ARROW)  # text would be parsed for every stage
 PROPERTY = "anabranch.tasks"
@@ -147,18 +148,27 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         super().__init__(file)
         self.shared = list(known)
 
-    def persistent_id(self, obj: Any) -> int | None:
+    def reducer_override(self, obj: Any) -> Any:
+        # Not a persistent id: that would be asked for of every number.
         if not isinstance(obj, Broadcast):
-            return None
+            return super().reducer_override(obj)
         for number, one in enumerate(self.shared):
             if one is obj:
-                return number
+                return find_shared, (number,)
         self.shared.append(obj)
-        return len(self.shared) - 1
+        return find_shared, (len(self.shared) - 1,)
+
+
+def find_shared(number: int) -> Any:
+    """Stand for a broadcast in what was pickled; `load` knows those that it refers to."""
+    msg = f"broadcast {number} can only be found while a task's description is loaded"
+    raise EngineError(msg)
 
 
 class _Unpickler(pickle.Unpickler):
     shared: Sequence[Any] = ()
 
-    def persistent_load(self, number: int) -> Any:
-        return self.shared[number]
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (find_shared.__module__, find_shared.__name__):
+            return self.shared.__getitem__
+        return super().find_class(module, name)

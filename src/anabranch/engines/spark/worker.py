@@ -38,6 +38,7 @@ from anabranch.epochs.task import (
     Share,
     Spec,
     WorkerJob,
+    dump_report,
 )
 from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.unit.progress import PROGRESS
@@ -290,7 +291,7 @@ class Runner:
         if len(task.cuts[unit.number]) > task.stage.part:
             return self.pickler.dumps(done)
         for _, report in done:
-            rows.add(REPORT, channel, 0, self.pickler.dumps(report))
+            rows.add(REPORT, channel, 0, dump_report(report, self.pickler))
         return None
 
     def _hand_along(
@@ -379,7 +380,7 @@ class Runner:
                 refuted=refuted,
                 rehearsed=self._verifier.take_samples(unit.operators),
             )
-        rows.add(REPORT, channel, 0, self.pickler.dumps(report))
+        rows.add(REPORT, channel, 0, dump_report(report, self.pickler))
 
 
 Done = TypeVar("Done")

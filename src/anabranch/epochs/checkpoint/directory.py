@@ -24,6 +24,7 @@ about as large as the state itself.
 from __future__ import annotations
 
 import fcntl
+import heapq
 import json
 import os
 import re
@@ -60,6 +61,8 @@ from anabranch.private import why_not_private
 OLDEST = 48  # epochs that a log may wait, however small the logs are
 _LEAST = 1 << 18  # bytes: a smaller snapshot costs as much as one of this size
 
+_NONE = 0, 0.0  # epoch and bytes of a snapshot that there is not
+
 Place = tuple[str, int]  # unit, bucket
 
 
@@ -73,7 +76,9 @@ class Upkeep:
     def __init__(self) -> None:
         self._allowed: dict[str, int] = {}  # unit -> bytes of snapshots, by its logs
         self._buckets = 0  # that it has followed
-        self._snapshots: dict[Place, tuple[int, float]] = {}  # their epoch, and bytes
+        self._snapshots: dict[
+            str, dict[int, tuple[int, float]]
+        ] = {}  # epoch, and bytes
         self._logged: dict[str, dict[int, tuple[int, float]]] = {}  # since when, bytes
 
     def due(
@@ -92,12 +97,14 @@ class Upkeep:
             self._allowed[log.unit] = self._allowed.get(log.unit, 0) + earned
         chosen: set[Place] = set()
         for unit, buckets in self._logged.items():
-            by_age = sorted(buckets, key=lambda one: (buckets[one][0], one))
-            for rank, bucket in enumerate(by_age):
-                since, changed = buckets[bucket]
+            by_age = [(since, bucket) for bucket, (since, _) in buckets.items()]
+            heapq.heapify(by_age)
+            for rank in range(len(by_age)):
+                since, bucket = heapq.heappop(by_age)
+                changed = buckets[bucket][1]
                 # A state can at most be as large as its last snapshot and the changes
                 # since; the larger of both is at least half of that.
-                held = self._snapshots.get((unit, bucket), (0, 0.0))[1]
+                held = self._snapshots.get(unit, {}).get(bucket, _NONE)[1]
                 cost = max(int(max(changed, held)), _LEAST)
                 aged = rank == 0 and record.epoch - since >= OLDEST
                 if self._allowed.get(unit, 0) < cost and not aged:
@@ -109,21 +116,23 @@ class Upkeep:
     def _follow(self, logs: Iterable[Log], snapshots: Iterable[Snapshot]) -> None:
         """Take note of buckets with changes since their snapshot."""
         for one in snapshots:
-            found = list(find_buckets(one, self._buckets))
+            found = find_buckets(one, self._buckets)
+            whole = self._snapshots.setdefault(one.unit, {})
             for bucket in found:
-                place = one.unit, bucket
-                if one.epoch >= self._snapshots.get(place, (0, 0.0))[0]:
-                    self._snapshots[place] = one.epoch, one.size / len(found)
+                if one.epoch >= whole.get(bucket, _NONE)[0]:
+                    whole[bucket] = one.epoch, one.size / len(found)
                     self._logged.get(one.unit, {}).pop(bucket, None)
         for log in logs:
             buckets = self._logged.setdefault(log.unit, {})
+            whole = self._snapshots.get(log.unit, {})
+            epoch, sizes, count = log.epoch, log.sizes, log.buckets
+            share = count / self._buckets if count > 1 else 1.0
             for bucket in find_buckets(log, self._buckets):
-                since = self._snapshots.get((log.unit, bucket), (0, 0.0))[0]
-                if log.epoch <= since:
+                since = whole.get(bucket, _NONE)[0]
+                if epoch <= since:
                     continue
-                share = log.buckets / self._buckets if log.buckets > 1 else 1.0
-                size = log.sizes[bucket % log.buckets] * share
-                first, before = buckets.get(bucket, (since or log.epoch - 1, 0.0))
+                size = sizes[bucket % count] * share
+                first, before = buckets.get(bucket, (since or epoch - 1, 0.0))
                 buckets[bucket] = first, before + size
 
 

@@ -530,6 +530,8 @@ def find_homes(
     processes: int,
     work: Work,
     before: Homes = MappingProxyType({}),
+    *,
+    keep: bool = False,
 ) -> Homes:
     """Return which process runs what, by the `work` of units.
 
@@ -537,19 +539,28 @@ def find_homes(
     different ones as well, so that runs that follow each other keep all busy. The parts
     of a unit are beside those that they get items from if there are more than processes.
     Of processes that are equally busy a seat goes to the one where it was `before`, which
-    has its states.
+    has its states. With `keep`, for the same stages on other processes, it stays there
+    as long as no process has more seats of a stage than needs be.
 
     >>> two_replicas, alone = [((0, 0, 0),), ((0, 1, 0),)], [((1, 0, 0),)]
     >>> find_homes([two_replicas, alone], 2, {0: 1.0, 1: 3.0})
     {(0, 0, 0): 0, (0, 1, 0): 1, (1, 0, 0): 0}
     >>> find_homes([alone], 2, {}, before={(1, 0, 0): 1})
     {(1, 0, 0): 1}
+    >>> four = [((0, n, 0),) for n in range(4)]
+    >>> find_homes([four], 3, {}, dict(zip([(0, 0, 0), (0, 2, 0)], (2, 1))), keep=True)
+    {(0, 0, 0): 2, (0, 2, 0): 1, (0, 1, 0): 0, (0, 3, 0): 0}
     """
     homes: dict[Seat, int] = {}
     busy_s = [0.0] * processes
     for seats in stages:
         replicas = Counter(unit for one in seats for unit, _, _ in one)
         crowd = -(-len(seats) // processes)  # neighbours in one process
+        if keep:
+            for seat, home in _keep_homes(seats, processes, before).items():
+                homes[seat] = home
+                busy_s[home] += work.get(seat[0], UNKNOWN_S) / replicas[seat[0]]
+            continue
         for start in range(0, len(seats), crowd * processes):
             free = list(range(processes))
             for at in range(start, min(start + crowd * processes, len(seats)), crowd):
@@ -562,3 +573,42 @@ def find_homes(
                     own_s = work.get(seat[0], UNKNOWN_S)
                     busy_s[home] += own_s / replicas[seat[0]]
     return homes
+
+
+def _keep_homes(
+    seats: Sequence[tuple[Seat, ...]], processes: int, before: Homes
+) -> dict[Seat, int]:
+    """Return the homes of a stage's seats: where they were, as far as there is room."""
+    room = dict.fromkeys(range(processes), -(-len(seats) // processes))
+    found: dict[Seat, int] = {}
+    moving = []
+    for together in seats:
+        home = before.get(together[0])
+        if home is None or not room.get(home):
+            moving.append(together)
+            continue
+        room[home] -= 1
+        found |= dict.fromkeys(together, home)
+    for together in moving:
+        home = max(room, key=lambda process: (room[process], -process))
+        room[home] -= 1
+        found |= dict.fromkeys(together, home)
+    return found
+
+
+def translate_homes(homes: Homes, hosts: Sequence[str], now: Sequence[str]) -> Homes:
+    """Return homes by the numbers that processes on the same hosts have now.
+
+    Those of hosts that have no process any more are left out.
+
+    >>> translate_homes({(0, 0, 0): 0, (0, 1, 0): 1}, ["a", "b"], ["b", "c"])
+    {(0, 1, 0): 0}
+    """
+    free: dict[str, list[int]] = {}
+    for number, host in enumerate(now):
+        free.setdefault(host, []).append(number)
+    number_of = {}
+    for number, host in enumerate(hosts):
+        if host in free:  # the last process of a host may have to do for several
+            number_of[number] = free[host].pop(0) if free[host][1:] else free[host][0]
+    return {s: number_of[home] for s, home in homes.items() if home in number_of}
