@@ -1,12 +1,18 @@
 """What the driver itself costs at 1,000 channels, measured on the code that runs.
 
     anabranch bench spark/scale [--channels 100 1000] [--levels 4] [--epochs 12]
+    anabranch bench spark/scale --fit [--degrees 2 4 8 16 32 64 128] [--levels 1]
 
 The epoch loop, the checkpoint and the books are the real ones; Spark is not there, and no
 task runs. Where the loop asks Spark for the rows of a job it gets reports such as its tasks
 would give: new versions of buckets, logs, the snapshots that were asked for, counts of
 keys. Making them is not counted. Measured is processor time, so a busy machine does not
 matter. A program of N levels counts keys, by one key and by another in turn.
+
+With `--fit` epochs of 1,000 items run on a real Spark with two slots, each as a Spark job,
+at every degree: what such an epoch costs is what is fixed. A line through all degrees but
+the last one predicts the last; the model of docs/scale.md may be used where it is within
+15% of what is measured.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -25,7 +32,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import anabranch as ab
+from anabranch.engines.spark import residence
 from anabranch.engines.spark.loop import Epochs
+from anabranch.engines.spark.session import open_session
 from anabranch.engines.spark.stage_plan import StagePlans
 from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.files import state_file
@@ -72,13 +81,19 @@ def count_second(total: int, item: Item) -> tuple[int, Item]:
     return total + 1, Item(item.number, (item.first + total) % 97, item.second)
 
 
-def make_layout(path: str, levels: int) -> SparkLayout:
+def make_stream(path: str, levels: int) -> ab.Stream:
     """Return a program whose levels all have to exchange their rows."""
     stream = ab.read_csv(path, Item)
     for level in range(levels):
         key, step = [("first", count_first), ("second", count_second)][level % 2]
         stream = stream.key_by(key).scan(step, 0, name=f"count{level}")
-    made = compile_sinks(stream.for_each(lambda _: None), on="spark")
+    return stream
+
+
+def make_layout(path: str, levels: int) -> SparkLayout:
+    """Return how such a program is divided into units."""
+    sink = make_stream(path, levels).for_each(lambda _: None)
+    made = compile_sinks(sink, on="spark")
     return lay_out(made.graph, made.plan)
 
 
@@ -277,6 +292,58 @@ def measure(channels: int, levels: int, epochs: int, *, profile: bool) -> list[f
     return found
 
 
+FIT_ITEMS, FIT_EPOCHS = 1_000, 10
+MOST_OFF = 0.15
+
+
+def fit_line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the base and the slope of the line of least squares.
+
+    >>> fit_line([(2, 5.0), (4, 7.0), (8, 11.0)])
+    (3.0, 1.0)
+    """
+    across = statistics.fmean(x for x, _ in points)
+    up = statistics.fmean(y for _, y in points)
+    slope = sum((x - across) * (y - up) for x, y in points) / sum(
+        (x - across) ** 2 for x, _ in points
+    )
+    return up - slope * across, slope
+
+
+def epoch_ms(degree: int, levels: int) -> float:
+    """Return what a small epoch takes as a Spark job, in the second half of a run."""
+    rows = (f"{n},{n % 97},{n % 89}\n" for n in range(FIT_ITEMS * FIT_EPOCHS))
+    with tempfile.TemporaryDirectory(prefix="anabranch-scale-") as folder:
+        path = Path(folder) / "in.csv"
+        path.write_text("number,first,second\n" + "".join(rows))
+        sink = make_stream(str(path), levels).for_each(lambda _: None)
+        job = ab.run(sink, on="spark", degree=degree, epoch_items=FIT_ITEMS)
+    return 1000 * statistics.median(job.metrics().epoch_s[FIT_EPOCHS // 2 :])
+
+
+def check_fit(degrees: Sequence[int], levels: int, path: str | None) -> None:
+    """Fit a line to all degrees but the last, and compare it with the last."""
+    residence.MOST = 0  # no tasks stay
+    open_session("local[2]")
+    epoch_ms(degrees[0], levels)  # warms up
+    found = [(degree, epoch_ms(degree, levels)) for degree in degrees]
+    base, slope = fit_line(found[:-1])
+    (last, measured) = found[-1]
+    predicted = base + slope * last
+    off = abs(predicted - measured) / measured
+    results = {
+        "ms an epoch, by degree": {degree: round(ms) for degree, ms in found},
+        "ms fixed": round(base, 1),
+        "ms for each replica": round(slope, 2),
+        f"ms at degree {last}, predicted": round(predicted),
+    }
+    what = (
+        f"fixed cost of an epoch at degree {last}, {levels} levels: error of the model"
+    )
+    claims = [Claim(what, round(off, 3), unit="of it", at_most=MOST_OFF)]
+    report("scale-fit", results, path, claims=claims)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
@@ -285,8 +352,14 @@ def main() -> None:
     parser.add_argument("--levels", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=sized(12, 3))
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--fit", action="store_true", help="on a real Spark")
+    degrees = sized([2, 4, 8, 16, 32, 64, 128], [2, 4, 8])
+    parser.add_argument("--degrees", type=int, nargs="+", default=degrees)
     parser.add_argument("--json", help="write the results to this file")
     given = parser.parse_args()
+    if given.fit:
+        check_fit(given.degrees, given.levels, given.json)
+        return
     rows, claims, results = [], [], {}
     for channels in given.channels:
         took = measure(channels, given.levels, given.epochs, profile=given.profile)

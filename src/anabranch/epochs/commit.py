@@ -26,7 +26,7 @@ from anabranch.epochs.intake.intake import Reached
 from anabranch.epochs.outputs import SparkOutputs, stage_of
 from anabranch.epochs.pickle import PickledNames, Pickler
 from anabranch.epochs.state.store import Stamp
-from anabranch.epochs.task import Report
+from anabranch.epochs.task import Report, pause_collection
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
 from anabranch.runtime.failures import Failure, OnError, stop
@@ -113,19 +113,22 @@ class Books:
             self._outputs.publish(stage_of(done.stamp), parts_of(done.reports))
         else:
             reach("ran", done.stamp.epoch)
-            record = self._checkpoint.list_parts(self._record(done))
+            with pause_collection():
+                record = self._checkpoint.list_parts(self._record(done))
             waiting = bool(failures) or any(done.sunk.values())
             delivery = None
             if waiting:
                 delivery = self._pickler.dumps_state((failures, done.sunk))
-            self._checkpoint.commit(record, delivery)
+            with pause_collection():
+                self._checkpoint.commit(record, delivery)
             reach("committed", record.epoch)
             self._outputs.note(sums_of(done.reports))
             self._outputs.publish(stage_of(done.stamp), record.parts)
             reach("published", record.epoch)
             new = (log for report in done.reports for log in report.logs)
             whole = (one for report in done.reports for one in report.snapshots)
-            due = self._upkeep.due(record, new, whole)
+            with pause_collection():
+                due = self._upkeep.due(record, new, whole)
         self._deliver(done.stamp.epoch, failures, done.sunk)
         return due
 

@@ -66,6 +66,7 @@ from anabranch.epochs.task import (
     TaskStage,
     WarmUp,
     load_report,
+    pause_collection,
 )
 from anabranch.epochs.wire import decode, in_order
 from anabranch.errors import AnabranchError, EngineError, RefutedError
@@ -897,11 +898,12 @@ class Epochs:
 
     def _load(self, rows: list[Row]) -> list[Report]:
         pickler = self.runner.pickler
-        reports = [
-            load_report(payload, pickler)
-            for unit, _, _, payload in rows
-            if unit == REPORT
-        ]
+        with pause_collection():
+            reports = [
+                load_report(payload, pickler)
+                for unit, _, _, payload in rows
+                if unit == REPORT
+            ]
         return sorted(reports, key=lambda report: (report.unit, report.channel))
 
     def _collect_sinks(self, rows: list[Row]) -> dict[str, list[Any]]:
