@@ -65,3 +65,13 @@ def test_units_of_one_level_do_not_depend_on_one_another():
     for edge, route in made.routes.items():
         if route.unit >= 0:
             assert level[edge.producer.operator] < made.units[route.unit].level
+
+
+def test_an_operator_that_gives_nothing_for_a_sign_is_not_one_to_one():
+    read = source()
+    marked = read.punctuate(traded).block(list, pop=1, push=1, name="one")
+    ahead = read.block(list, pop=1, push=1, peek=2, name="ahead")
+    plain = read.block(list, pop=1, push=1, name="plain")
+    made = layout(marked.to_list(), ahead.to_list(), plain.to_list())
+
+    assert {"plain"} == made.one_to_one & {"one", "ahead", "plain"}

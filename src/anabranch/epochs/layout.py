@@ -33,8 +33,9 @@ from typing import Literal
 
 from anabranch.epochs.lift import lift_states, merge_parts
 from anabranch.errors import PlanError
-from anabranch.graph.graph import Edge, Graph, Input, Output, streams_into
+from anabranch.graph.graph import Edge, Graph, Input, Op, Output, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.blocks import Block
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.plan.integrity import check, check_orders
@@ -219,9 +220,7 @@ def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> SparkLayout
                 period=region.period if region else 1,
             )
         )
-    one_to_one = frozenset(
-        op.name for op in plan.operators if op.push == (1, 1) and op.pop == 1
-    )
+    one_to_one = _find_one_to_one(graph, plan)
     region_of = {
         name: region.name for region in plan.regions for name in region.operators
     }
@@ -282,6 +281,26 @@ class _Draft:
     period: int = 1
     edge: Edge | None = None  # of a unit that only writes files
     level: int = 0
+
+
+def _find_one_to_one(graph: Graph, plan: Plan) -> frozenset[str]:
+    """Return the operators that give exactly one item for each that comes to them.
+
+    The rates of a plan count firings. A block that looks ahead does not fire for the first
+    items, and what does not pass signs on gives nothing for those among its items.
+    """
+    marked = find_punctuated_operators(graph)
+    return frozenset(
+        op.name
+        for op in plan.operators
+        if (op.push, op.pop) == ((1, 1), 1)
+        and not _looks_ahead(graph[op.name])
+        and marked.isdisjoint(graph.producers(op.name))
+    )
+
+
+def _looks_ahead(op: Op) -> bool:
+    return isinstance(op.kind, Block) and op.kind.peek > op.kind.pop
 
 
 def _connect(

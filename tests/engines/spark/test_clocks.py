@@ -13,6 +13,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.spark.loop import Epochs
+from anabranch.errors import EngineError
 from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated
 from tests.programs.generate import assert_same, program
@@ -94,6 +95,24 @@ def test_a_job_that_goes_on_from_its_checkpoint_gives_the_rest(
 class Tick(NamedTuple):
     ts: Any
     key: str
+
+
+class Sample(NamedTuple):
+    number: int
+    value: int
+
+
+def join_ends(seen: list[Sample]) -> list[Sample]:
+    return [Sample(seen[0].number, seen[0].value + seen[-1].value)]
+
+
+@ab.declare(push=(1, 1))
+def some(sample: Sample) -> list[Sample]:
+    return [sample] if sample.value % 3 else []
+
+
+def number(count: int, sample: Sample) -> tuple[int, Sample]:
+    return count + 1, Sample(sample.number, sample.value + count)
 
 
 def make_ticks(seed, count=90):
@@ -195,3 +214,45 @@ def test_a_union_of_clocks_goes_on_where_the_ranges_before_have_left_it(
     assert expected.items == run_imitated(
         found, monkeypatch, tmp_path, degree=3, epoch_items=30
     )
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_a_block_that_looks_ahead_keeps_its_place_among_other_streams(
+    degree, monkeypatch, tmp_path
+):
+    samples = [Sample(n % 3, n) for n in range(20)]
+    source = ab.from_iterable(samples, Sample)
+    ends = source.block(join_ends, pop=1, push=1, peek=3)
+    both = ab.union(ends, source).key_by("number").scan(number, 0).to_list()
+    merged = [
+        sample
+        for place, one in enumerate(samples)
+        for sample in [
+            *([Sample((place - 2) % 3, 2 * place - 2)] if place > 1 else []),
+            one,
+        ]
+    ]
+    seen = dict.fromkeys(range(3), 0)
+    expected = []
+    for one in merged:
+        expected.append(Sample(one.number, one.value + seen[one.number]))
+        seen[one.number] += 1
+
+    assert expected == run_imitated(
+        both, monkeypatch, tmp_path, degree=degree, epoch_items=12
+    )
+
+
+def test_a_push_that_is_declared_wrongly_is_named_and_not_believed(
+    monkeypatch, tmp_path
+):
+    samples = [Sample(n % 3, n) for n in range(20)]
+    source = ab.from_iterable(samples, Sample).flat_map(some)
+
+    with pytest.raises(EngineError, match="is a declared push wrong"):
+        run_imitated(
+            source.key_by("number").scan(number, 0).to_list(),
+            monkeypatch,
+            tmp_path,
+            degree=2,
+        )

@@ -48,7 +48,7 @@ from anabranch.epochs.unit.inputs import UnitInputs
 from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.states import Changes, UnitStates
 from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
-from anabranch.errors import OperatorError
+from anabranch.errors import EngineError, OperatorError
 from anabranch.graph.graph import Edge, Op, has_turns
 from anabranch.operators.clock import has_idle
 from anabranch.plan.segments import ElementSegment, divide_into_segments
@@ -302,21 +302,28 @@ class NoPositions:
                 # Only positions can say which item it was: once more, with them.
                 list(self._in_full())
                 raise
-            positions = self._positions(chunk)
+            positions = self._positions(chunk, len(left.items))
             batches.append(
                 WireBatch(positions, self._form, None, left.items[:]).compact()
             )
         left.clear()
         yield self._edge, end_to_end(batches)
 
-    def _positions(self, stream: WireBatch) -> list[Numbers]:
+    def _positions(self, stream: WireBatch, given: int) -> list[Numbers]:
         return []
 
 
 class SamePositions(NoPositions):
     """Each item has one output, in its own place."""
 
-    def _positions(self, stream: WireBatch) -> list[Numbers]:
+    def _positions(self, stream: WireBatch, given: int) -> list[Numbers]:
+        if given != len(stream):
+            msg = (
+                f"the operators before {self._edge.consumer.operator} must give one "
+                f"output for each item; they gave {given} for {len(stream)}; is a "
+                f"declared push wrong?"
+            )
+            raise EngineError(msg)
         return stream.positions
 
 
