@@ -27,9 +27,10 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, TypeAlias
 
 from anabranch.graph.graph import Graph
+from anabranch.logs import log, logger_of
 
 CodeOf: TypeAlias = Mapping[CodeType, str]  # of a function -> its operator
-_LOGGER = logging.getLogger("anabranch.engines")
+_LOGGER = logger_of("runtime")
 _LOOKS = 4  # within the time of a call
 _MOST_S = 1.0  # between two looks
 _PATIENCE_S = 5.0  # for a call to end that was told to, at least
@@ -201,15 +202,14 @@ def _report(call: _Call, took_s: float) -> None:
     code = call.frame.f_code
     given = code.co_varnames[: code.co_argcount]
     held = {name: call.frame.f_locals.get(name) for name in given}
-    _LOGGER.error(
-        "operator %r has been in one call of %s (%s:%d) for %.0f s, with %.500r; it waits "
-        "outside Python and cannot be ended; give what it waits for a timeout",
-        call.operator,
-        code.co_name,
-        code.co_filename,
-        call.frame.f_lineno,
-        took_s,
-        held,
+    log(
+        _LOGGER,
+        logging.ERROR,
+        f"operator {call.operator!r} waits outside Python, where its call cannot be ended; "
+        f"give what it waits for a timeout",
+        function=f"{code.co_name} ({code.co_filename}:{call.frame.f_lineno})",
+        seconds=round(took_s),
+        arguments=held,
     )
 
 

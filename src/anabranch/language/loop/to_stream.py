@@ -81,8 +81,8 @@ class Loop:
         names = names_of(self._function)
         whole = _Build(loop, wiring, replace(parts, items=None), names)  # all its code
         graph = build_graph([whole.sink()])
-        refusal = why_shared(graph, whole.operators) or why_given_again(
-            graph, whole.operators[0]
+        refusal = why_given_again(graph, whole.operators[0]) or why_shared(
+            graph, whole.operators
         )
         if refusal is not None:
             raise refusal
