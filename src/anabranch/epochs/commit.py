@@ -105,6 +105,7 @@ class Books:
             partitions = {name: vars(one) for name, one in reached.items()}
             merged = {**position["partitions"], **partitions}
             self.positions[source] = {**position, "partitions": merged}
+        self._outputs.compare(stage_of(done.stamp), parts_of(done.reports))
         self._outputs.count(done.reports)
         failed = [failure for report in done.reports for failure in report.failures]
         failures, self.not_read = [*self.not_read, *failed], []

@@ -15,6 +15,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -23,7 +24,13 @@ import pyarrow.parquet as pq
 from anabranch.connectors.external import External, Refuse, open_external
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.connectors.files.columns import columns_of
-from anabranch.connectors.files.parquet import arrow_types, fit_schema, table_of
+from anabranch.connectors.files.csv import header_of
+from anabranch.connectors.files.parquet import (
+    arrow_types,
+    join_schemas,
+    table_of,
+    tells_columns,
+)
 from anabranch.connectors.files.rolling import (
     Pending,
     RollingDirectory,
@@ -65,12 +72,19 @@ class FileOutput(ABC):
         self._item_type = item_type
         self._on_error = on_error
         self._begun: list[str] = []  # stages that are still there
+        self._columns = PartColumns(self.kind, item_type)
 
     def begin(self, stage: str) -> None:
         """Get ready for the parts of a try of an epoch."""
         with output_errors(locate(self.kind.path)):
             (self.directory / stage).mkdir(exist_ok=True)
         self._begun.append(stage)
+
+    def compare(self, stage: str, parts: Sequence[str]) -> None:
+        """Refuse parts whose columns are not those of the parts before them."""
+        with output_errors(locate(self.kind.path)):
+            for part in sorted(parts, key=name_published_part):
+                self._columns.compare(self.directory / stage / part)
 
     def publish(self, stage: str, parts: Sequence[str]) -> None:
         """Move the parts that reports name to their place; may be repeated.
@@ -370,6 +384,9 @@ class StagedOutput(FileOutput):
             raise self._incomplete()
         if not (self.kind.single and self._is_complete()):
             self._check_parts()
+        parts: Iterable[Location] = self._parts.glob(f"part-*.{self.kind.format}")
+        for part in sorted(parts, key=lambda part: part.name):
+            self._columns.compare(part)
 
     def _check_parts(self) -> None:
         """Refuse parts that are not what was written."""
@@ -471,30 +488,76 @@ def epoch_of(stage: str) -> int:
 def put_together(kind: WriteFiles, parts: Sequence[Location], whole: Location) -> None:
     """Make one file of parts; only the first one's header stays."""
     if kind.format == "parquet":
-        with parts[0].open("rb") as first:
-            schema = pq.read_schema(first)
+        schema = reduce(join_schemas, map(_read_schema, parts), pa.schema([]))
         with whole.open("wb") as target, pq.ParquetWriter(target, schema) as writer:
             for part in parts:
                 with part.open("rb") as source:
-                    writer.write_table(fit_schema(pq.read_table(source), writer.schema))
+                    table = pq.read_table(source)
+                if table.column_names:  # it has rows
+                    writer.write_table(table.cast(schema))
         return
     with whole.open("wb") as file:
-        for number, part in enumerate(parts):
+        for part in parts:
             with part.open("rb") as source:
-                if number and kind.format == "csv":
+                if file.tell() and kind.format == "csv":
                     _skip_line(source)
                 shutil.copyfileobj(source, file, 1 << 20)
 
 
+def _read_schema(part: Location) -> pa.Schema:
+    with part.open("rb") as file:
+        return pq.read_schema(file)
+
+
+class PartColumns:
+    """The columns that all parts of an output have, where the type does not tell them.
+
+    Each task infers those of its part. What one writer of all items would refuse, the
+    driver refuses when it sees the parts, before they count.
+    """
+
+    def __init__(self, kind: WriteFiles, item_type: Any) -> None:
+        self._kind = kind
+        told = tells_columns if kind.format == "parquet" else columns_of
+        self._told = kind.format == "jsonl" or bool(told(item_type))
+        self._schema = pa.schema([])
+
+    def compare(self, part: Location) -> None:
+        """Refuse a part with other columns than those before."""
+        if self._told:
+            return
+        found = self._read(part)
+        try:
+            self._schema = join_schemas(self._schema, found)
+        except OutputError as error:
+            msg = f"{self._kind.path} could not be written: {error}"
+            raise OutputError(msg) from None
+
+    def _read(self, part: Location) -> pa.Schema:
+        if self._kind.format == "parquet":
+            return _read_schema(part)
+        with part.open("rb") as file:
+            end = _find_line_end(file)
+            file.seek(0)
+            header = header_of(file.read(end))
+        names = () if header is None else header.columns
+        return pa.schema([(name, pa.string()) for name in names])
+
+
 def _skip_line(file: BinaryIO) -> None:
-    """Go to the second line of a file; one of a store cannot read lines."""
+    """Go to the second line of a file."""
+    file.seek(_find_line_end(file))
+
+
+def _find_line_end(file: BinaryIO) -> int:
+    """Return where the second line of a file begins; one of a store cannot read lines."""
     at = 0
     while block := file.read(_LINE_BYTES):
         end = block.find(b"\n")
         if end >= 0:
-            file.seek(at + end + 1)
-            return
+            return at + end + 1
         at += len(block)
+    return at
 
 
 _LINE_BYTES = 1 << 12
@@ -636,6 +699,11 @@ class SparkOutputs:
         """Get ready for the parts of a try of an epoch."""
         for file in self._files.values():
             file.begin(stage)
+
+    def compare(self, stage: str, parts: Mapping[str, Sequence[str]]) -> None:
+        """Refuse the parts of an epoch that do not fit those before; nothing counts yet."""
+        for name, file in self._files.items():
+            file.compare(stage, parts.get(name, ()))
 
     def publish(self, stage: str, parts: Mapping[str, Sequence[str]]) -> None:
         """Show the parts of an epoch that has been committed."""

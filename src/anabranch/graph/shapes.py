@@ -250,6 +250,39 @@ def _why_not_json(shape: Shape) -> str | None:
     return None
 
 
+def why_not_column(annotation: Any) -> str | None:
+    """Return why the values of a type cannot all stand in one column, or None.
+
+    >>> why_not_column(list[int | None]), why_not_column(int | float)
+    (None, None)
+    >>> why_not_column(list[int | str])
+    'int and str have no type in common'
+    """
+    found = map(_why_not_column, all_parts(shape_of(annotation)))
+    return next(filter(None, found), None)
+
+
+def _why_not_column(shape: Shape) -> str | None:
+    if not isinstance(shape, OneOf | ChoiceShape):
+        return None
+    kinds = dict.fromkeys(kind for kind in _column_kinds(shape) if kind != NOTHING)
+    if len(kinds) < 2 or set(kinds) == {PlainShape(int), PlainShape(float)}:  # noqa: PLR2004
+        return None
+    return f"{' and '.join(map(describe_shape, kinds))} have no type in common"
+
+
+def _column_kinds(shape: Shape) -> Iterator[Shape]:
+    """Yield the shapes of which a value is one; an Enum or a Literal is its values."""
+    match shape:
+        case ChoiceShape(_, values):
+            yield from (shape_of(type(value)) for value, _ in values)
+        case OneOf(members):
+            for member in members:
+                yield from _column_kinds(member)
+        case _:
+            yield shape
+
+
 def _why_not_told_apart(members: tuple[Shape, ...]) -> str | None:
     seen: dict[str, Shape] = {}
     for member in members:

@@ -1,3 +1,4 @@
+import datetime as dt
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ from anabranch.connectors.files.parquet import (
 )
 from anabranch.errors import InputError, OutputError
 from anabranch.runtime.failures import skip
+from tests.engines.spark.imitation import Cluster, imitated
+from tests.engines.spark.test_clocks import undisturbed
 
 
 class Trade(NamedTuple):
@@ -237,6 +240,110 @@ def test_a_decimal_may_have_more_digits_than_those_before(tmp_path, on, typed):
         out = ab.read_parquet(tmp_path / "out.parquet", Payment).to_list()
         ab.run(out, on="sequential")
         assert rows == out.items
+
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+INDIA = NOON.astimezone(dt.timezone(dt.timedelta(hours=5, minutes=30)))
+
+
+class Moment(NamedTuple):
+    value: dt.datetime | None
+
+
+class Thing(NamedTuple):
+    value: object
+
+
+def run_somewhere(sink, on, monkeypatch, folder):
+    """Run on an engine; on Spark each part has ten items."""
+    if on != "spark":
+        ab.run(sink, on=on)
+        return
+    with imitated(monkeypatch, Cluster(undisturbed), folder):
+        ab.run(sink, on="spark", degree=2, epoch_items=20)
+
+
+TWO_TYPES = {
+    "zone and none": ([Moment(NOON)], [Moment(NOON.replace(tzinfo=None))], Moment),
+    "int and float": ([Thing(1)], [Thing(2.5)], Thing),
+    "int and float, no type": ([(1, 1)], [(1, 2.5)], None),
+    "other members": ([Thing({"a": 1})], [Thing({"b": 1})], Thing),
+    "more columns": ([(1, 1)], [(1, 2, 3)], None),
+}
+ENGINES = ["sequential", "local", "spark"]
+
+
+@pytest.mark.parametrize("on", ENGINES)
+@pytest.mark.parametrize("case", TWO_TYPES)
+def test_no_engine_writes_a_column_of_two_types(tmp_path, monkeypatch, on, case):
+    one, other, kind = TWO_TYPES[case]
+    path = tmp_path / "out"
+    sink = ab.from_iterable(one * 40 + other * 40, kind).write_parquet(path)
+
+    with pytest.raises(OutputError, match=r"of one type|have a zone|same (col|attr)"):
+        run_somewhere(sink, on, monkeypatch, tmp_path / "hosts")
+
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("on", ENGINES)
+@pytest.mark.parametrize("name", ["out", "out.parquet"])
+def test_all_engines_write_moments_in_utc(tmp_path, monkeypatch, on, name):
+    """
+    Nothing but None in the first parts does not matter.
+    """
+    items = [Moment(None)] * 20 + [Moment(INDIA)] * 20 + [Moment(NOON)] * 20
+    sink = ab.from_iterable(items, Moment).write_parquet(tmp_path / name)
+
+    run_somewhere(sink, on, monkeypatch, tmp_path / "hosts")
+
+    out = ab.read_parquet(tmp_path / name, Moment).to_list()
+    ab.run(out, on="sequential")
+    assert [None] * 20 + [NOON] * 40 == [one.value for one in out.items]
+    assert [12] * 40 == [one.value.hour for one in out.items[20:]]
+
+
+@pytest.mark.parametrize("on", ENGINES)
+def test_no_engine_writes_rows_under_two_headers(tmp_path, monkeypatch, on):
+    rows = [(1, 2)] * 40 + [(1, 2, 3)] * 40
+    sink = ab.from_iterable(rows).write_csv(tmp_path / "out")
+
+    with pytest.raises(OutputError, match="must have the same"):
+        run_somewhere(sink, on, monkeypatch, tmp_path / "hosts")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_parts_that_roll_have_the_same_columns(tmp_path, form):
+    pairs, triples = [(1, 2)] * 10, [(1, 2, 3)] * 10
+    stream = ab.from_iterable(pairs + triples)
+    sink = getattr(stream, f"write_{form}")(tmp_path / "out", roll_items=10)
+
+    with pytest.raises(OutputError, match="must have the same attributes"):
+        ab.run(sink, on="sequential")
+
+
+def test_parts_that_roll_have_columns_of_the_same_types(tmp_path):
+    stream = ab.from_iterable([1] * 10 + [2.5] * 10)
+    sink = stream.write_parquet(tmp_path / "out", roll_items=10)
+
+    with pytest.raises(OutputError, match="those before are int64"):
+        ab.run(sink, on="sequential")
+
+
+def test_a_job_that_goes_on_holds_to_the_columns_of_its_parts(tmp_path, monkeypatch):
+    things = [Thing(1)] * 20 + [Thing(2.5)] * 20
+    sink = ab.from_iterable(things, Thing).write_parquet(tmp_path / "out")
+    options = {"checkpoint": tmp_path / "checkpoint", "epoch_items": 20}
+
+    for _ in range(2):
+        with (
+            imitated(monkeypatch, Cluster(undisturbed), tmp_path / "hosts"),
+            pytest.raises(OutputError, match="those before are int64"),
+        ):
+            ab.run(sink, on="spark", **options)
+
+    parts = sorted((tmp_path / "out").glob("part-*"))
+    assert {pa.int64()} == {pq.read_schema(part).field(0).type for part in parts}
 
 
 @pytest.mark.parametrize("number", ["1e20", "NaN", "0.1234567890123456789"])

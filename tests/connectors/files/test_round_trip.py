@@ -99,7 +99,7 @@ def check(form, rows, folder):
     try:
         stream = ab.from_iterable(items, made)
         ab.run(getattr(stream, f"write_{form}")(path), on="sequential")
-    except (OperatorError, OutputError):
+    except (GraphError, OperatorError, OutputError):
         return  # said in time: nothing was written
     try:
         ab.run(out, on="sequential")
@@ -146,6 +146,7 @@ MIXED = {
     "a zone in a time": [dt.time(1, tzinfo=dt.UTC)],
     "dates and datetimes": [dt.date(2026, 1, 1), NAIVE],
     "texts and bytes": ["a", b"a"],
+    "ints and floats": [1, 2.5],
     "other keys": [{"a": 1}, {"b": 2}],
     "other keys inside": [[{"a": 1}], [{"b": 2}]],
 }

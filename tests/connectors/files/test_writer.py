@@ -1,6 +1,7 @@
 import datetime as dt
 import enum
 import json
+import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
@@ -361,7 +362,7 @@ DRIFTS = {
     "floats among ints": ([1, 2], [3.0]),
     "other members of a dict": ([{"a": 1}], [{"b": 2}]),
     "datetimes with a zone among others": ([NOON], [NOON.replace(tzinfo=dt.UTC)]),
-    "text after nothing": ([None], ["a"]),
+    "ints among floats": ([1.5], [3]),
     "lists of floats among lists of ints": ([[1]], [[2.0]]),
 }
 
@@ -382,7 +383,10 @@ def test_a_later_row_group_of_other_types_is_refused_and_not_bent(
 
 
 SAME = {
-    "ints among floats": [1.5, 3],
+    "text after nothing": [None, "a"],
+    "something in a list after nothing": [[None], [], ["a"]],
+    "a UUID after nothing": [None, uuid.UUID(int=1)],
+    "something in a dict after nothing": [{"a": None}, {"a": [None]}, {"a": [1]}],
     "nothing later on": ["a", None],
     "an empty list": [[1], []],
     "a coarser decimal": [Decimal("1.55"), Decimal("1.5")],

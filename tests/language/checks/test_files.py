@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 
@@ -156,6 +156,28 @@ def test_an_output_in_a_store_does_not_grow():
         ]
 
     assert_refused(program, "mode='append' was asked for", "roll was asked for")
+
+
+class Mixed(NamedTuple):
+    number: int
+    either: list[int | str]
+    some: Literal["a", 7]
+    plain: int | float | None
+
+
+def test_a_parquet_column_of_several_types_is_refused():
+    def program():
+        rows = from_iterable([], Mixed)
+        return [
+            rows.write_parquet("out.parquet"),  # cause
+            rows.write_jsonl("out.jsonl"),
+        ]
+
+    faults = [fault.text for fault in faults_in(program)]
+    wanted = ["'either' of Mixed is list[int | str]", "'some' of Mixed is Literal"]
+    assert 2 == len(faults)
+    assert all(one in text for one, text in zip(wanted, faults, strict=True))
+    assert faults[0].endswith("int and str have no type in common")
 
 
 def test_an_output_needs_a_name():

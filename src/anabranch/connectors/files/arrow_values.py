@@ -39,6 +39,7 @@ from anabranch.graph.shapes import (
     describe_shape,
     may_be_none,
 )
+from anabranch.graph.types import SCALARS
 
 _UUID_BYTES = 16
 
@@ -391,6 +392,48 @@ def _find_inner_type(shape: Shape, above: tuple[Shape, ...]) -> Any:
     return pa.struct(list(fields.items()))
 
 
+def settle_type(held: Any) -> Any:
+    """Return an inferred type as all values of its kind have it, whichever came first.
+
+    >>> settle_type(pa.list_(pa.timestamp("us", "+05:30")))
+    ListType(list<item: timestamp[us, tz=UTC]>)
+    """
+    kinds = pa.types
+    if kinds.is_decimal(held):
+        return ARROW_TYPES[Decimal]
+    if kinds.is_timestamp(held) and held.tz is not None:
+        return pa.timestamp(held.unit, "UTC")
+    if kinds.is_list(held):
+        return pa.list_(settle_type(held.value_type))
+    if kinds.is_struct(held):
+        return pa.struct([(one.name, settle_type(one.type)) for one in held])
+    return held
+
+
+def join_types(one: Any, other: Any) -> Any:
+    """Return the type that holds the values of both as they are; None if none does.
+
+    Only what has no values yet, such as a column of None, can become another type.
+
+    >>> join_types(pa.list_(pa.null()), pa.list_(pa.int64()))
+    ListType(list<item: int64>)
+    >>> join_types(pa.int64(), pa.float64())
+    """
+    kinds = pa.types
+    if kinds.is_null(one) or kinds.is_null(other):
+        return other if kinds.is_null(one) else one
+    if kinds.is_list(one) and kinds.is_list(other):
+        inner = join_types(one.value_type, other.value_type)
+        return None if inner is None else pa.list_(inner)
+    if kinds.is_struct(one) and kinds.is_struct(other):
+        if [field.name for field in one] != [field.name for field in other]:
+            return None
+        pairs = zip(one, other, strict=True)
+        fields = [(a.name, join_types(a.type, b.type)) for a, b in pairs]
+        return None if None in dict(fields).values() else pa.struct(fields)
+    return one if one == other else None
+
+
 def to_arrow(value: Any, held: Any) -> Any:  # noqa: PLR0911 - one return per form
     """Return a value as Arrow takes it for a type; None: the type will be inferred.
 
@@ -459,19 +502,19 @@ def _without_zone(value: dt.time) -> dt.time:
 def find_mixed(values: Iterable[Any]) -> str | None:
     """Return which kinds of values stand in one place that Arrow would make one of.
 
-    It takes datetimes with a zone and without, dates and datetimes, texts and bytes for
-    the same, and changes some of them; and it gives a dict the keys of the others.
+    It takes datetimes with a zone and without, dates and datetimes, texts and bytes, ints
+    and floats for the same, and changes some of them; and it gives a dict the keys of the
+    others.
 
     >>> find_mixed([dt.date(2026, 1, 1), dt.datetime(2026, 1, 1)])
     'date and datetime'
-    >>> find_mixed([1, 2.5, None])
+    >>> find_mixed([1, 2, None])
     """
     seen: dict[tuple[str, ...], set[str]] = {}
     for value in values:
         for path, kind in _find_kinds(value, ()):
             seen.setdefault(path, set()).add(kind)
-    mixed = (kinds for kinds in seen.values() if len(kinds) > 1)
-    found = next((kinds for kinds in mixed if kinds != {"int", "float"}), None)
+    found = next((kinds for kinds in seen.values() if len(kinds) > 1), None)
     return None if found is None else " and ".join(sorted(found))
 
 
@@ -487,7 +530,9 @@ def _find_kinds(
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     if value is None:
         return
-    kind = type(value).__name__
+    kind = next(
+        (one for one in SCALARS if isinstance(value, one)), type(value)
+    ).__name__
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         kind = "datetime with a zone"
     if isinstance(value, dict):

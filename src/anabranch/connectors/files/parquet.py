@@ -30,8 +30,10 @@ from anabranch.connectors.files.arrow_values import (
     NoFitError,
     arrow_type,
     fit,
+    join_types,
     refuse_mixed,
     same,
+    settle_type,
     to_arrow,
 )
 from anabranch.connectors.files.columns import (
@@ -517,50 +519,47 @@ def refuse_misfit(name: str, value: Any, known: Any) -> None:
         raise OutputError(msg) from None
 
 
-def fit_schema(table: Any, schema: Any) -> Any:
-    """Return a table with the types of the rows before it.
+def join_schemas(held: Any, found: Any) -> Any:
+    """Return the columns of rows before and of further ones, if they are the same.
 
-    Raise `OutputError` where a value would be another one with them.
+    Raise `OutputError` where a column would have values of two types.
 
-    >>> rows = table_of([(1,), (2,)], None, {})
-    >>> fit_schema(rows, table_of([(1.5,)], None, {}).schema).to_pydict()
-    {'value_1': [1.0, 2.0]}
+    >>> first, second = pa.schema([("n", pa.null())]), pa.schema([("n", pa.int64())])
+    >>> join_schemas(first, second).types
+    [DataType(int64)]
     """
-    for name, held, found in zip(
-        schema.names, schema.types, table.schema.types, strict=True
-    ):
-        if not _takes(held, found):
+    if not held.names or not found.names:  # no rows, and no type that tells the columns
+        return held if held.names else found
+    if held.names != found.names:
+        msg = (
+            f"the rows of an output must have the same columns; these have "
+            f"{', '.join(found.names)}, but those before have {', '.join(held.names)}; "
+            f"map them to one type first"
+        )
+        raise OutputError(msg)
+    for place, (name, one) in enumerate(zip(held.names, found.types, strict=True)):
+        before = held.field(place)
+        joined = join_types(before.type, one)
+        if joined is None:
             msg = (
-                f"the values of column {name!r} must be of one type; they are {found}, "
-                f"but those before are {held}; annotate the attribute, or map it first"
+                f"the values of column {name!r} must be of one type; they are {one}, "
+                f"but those before are {before.type}; annotate the attribute, or map it "
+                f"first"
             )
             raise OutputError(msg)
-    try:
-        return table.cast(schema)
-    except pa.ArrowInvalid as error:  # a Decimal with more digits
-        msg = (
-            f"the values of a column must fit the type of those before; {error}; "
-            f"annotate the attribute, or map it first"
-        )
-        raise OutputError(msg) from None
+        if joined != before.type:
+            held = held.set(place, before.with_type(joined))
+    return held
 
 
-def _takes(held: Any, found: Any) -> bool:
-    """Tell whether a cast keeps the values, or fails where it does not."""
-    kinds = pa.types
-    if found == held or kinds.is_null(found):
-        return True
-    if kinds.is_list(held) and kinds.is_list(found):
-        return _takes(held.value_type, found.value_type)
-    if kinds.is_struct(held) and kinds.is_struct(found):
-        return [f.name for f in held] == [f.name for f in found] and all(
-            map(_takes, [f.type for f in held], [f.type for f in found])
-        )
-    if kinds.is_timestamp(held) and kinds.is_timestamp(found):
-        return (held.tz is None) == (found.tz is None)
-    if kinds.is_decimal(held):
-        return bool(kinds.is_decimal(found))
-    return bool(kinds.is_floating(held) and kinds.is_integer(found))
+def tells_columns(kind: Any) -> bool:
+    """Tell whether the type of the items alone says what columns a Parquet file has.
+
+    >>> tells_columns(float), tells_columns(None)
+    (True, False)
+    """
+    names = columns_of(kind)
+    return names is not None and set(names) <= set(arrow_types(kind))
 
 
 def _array(name: str, values: Sequence[Any], known: Any) -> Any:
@@ -571,9 +570,7 @@ def _array(name: str, values: Sequence[Any], known: Any) -> Any:
             values = [to_arrow(value, known) for value in values]
             refuse_mixed(values, known)
         made = pa.array(values, known)
-        inferred = known is None and pa.types.is_decimal(made.type)
-        # Others may have more digits.
-        return made.cast(ARROW_TYPES[Decimal]) if inferred else made
+        return made.cast(settle_type(made.type)) if known is None else made
     except UnicodeEncodeError:
         for value in values:
             refuse_unwritable_text((value,), (name,))

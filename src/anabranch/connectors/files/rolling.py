@@ -68,6 +68,7 @@ class RollingWriter:
         self._directory = RollingDirectory(op.kind)
         self._lock = threading.RLock()
         self._part: Writer | None = None
+        self._before: Writer | None = None  # of the part before
         self._items = 0
         self._failed: OutputError | None = None
         self._timer: threading.Timer | None = None
@@ -113,6 +114,8 @@ class RollingWriter:
         if self._part is None:
             kind = WriteFiles(str(self._directory.next_part()), self._kind.format)
             self._part = writer_at(OutputPlace(kind), self._type)
+            if self._before is not None:
+                self._part.follow(self._before)
             self._items = 0
             self._parts += 1
             if self._kind.roll_s is not None:
@@ -138,6 +141,7 @@ class RollingWriter:
         part, self._part = self._part, None
         if part is not None:
             part.commit()
+            self._before = part
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

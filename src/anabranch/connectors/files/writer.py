@@ -40,7 +40,7 @@ from anabranch.connectors.files.csv import (
 from anabranch.connectors.files.jsonl import encode_lines, json_line
 from anabranch.connectors.files.parquet import (
     arrow_types,
-    fit_schema,
+    join_schemas,
     refuse_misfit,
     table_of_values,
 )
@@ -283,6 +283,10 @@ class Writer(ABC):
         self._held: list[Any] = []
         self._broken: OutputError | None = None
 
+    def follow(self, before: Writer) -> None:
+        """Have the columns of the part before."""
+        self._rows = before._rows
+
     def write(self, item: Any) -> None:
         """Add an item at the end."""
         if self._broken is not None:
@@ -444,12 +448,13 @@ class JsonWriter(Writer):
 
 
 class ParquetWriter(Writer):
-    """Writes a row group at a time; the first one fixes the types of the columns."""
+    """Writes a row group at a time; the first values fix the types of the columns."""
 
     def __init__(self, output: OutputPlace, item_type: Any) -> None:
         super().__init__(output, item_type)
         self._types = arrow_types(item_type)
         self._file: Any = None
+        self._schema: Any = None  # of all that was written, in parts before too
         self._bytes = 0  # of the columns, before they are packed
         self._weighed = 0  # how many of those held are among them
 
@@ -487,9 +492,30 @@ class ParquetWriter(Writer):
         if self._file is not None and not held:
             return
         table = table_of_values(held, self._rows.names or (), self._types)
+        schema = table.schema
+        if self._schema is not None:
+            schema = join_schemas(self._schema, schema)
         if self._file is None:
-            self._file = pq.ParquetWriter(self._output.part(), table.schema)
-        self._file.write_table(fit_schema(table, self._file.schema))
+            self._file = pq.ParquetWriter(self._output.part(), schema)
+        elif schema != self._schema:
+            self._widen(schema)
+        self._schema = schema
+        self._file.write_table(table.cast(schema))
+
+    def follow(self, before: Writer) -> None:
+        super().follow(before)
+        assert isinstance(before, ParquetWriter)  # noqa: S101
+        self._schema = before._schema  # noqa: SLF001
+
+    def _widen(self, schema: Any) -> None:
+        """Write the file again, since a column of None has other values now."""
+        path = self._output.part()
+        self._file.close()
+        with path.open("rb") as opened, pq.ParquetFile(opened) as before:
+            path.unlink()
+            self._file = pq.ParquetWriter(path, schema)
+            for group in range(before.num_row_groups):
+                self._file.write_table(before.read_row_group(group).cast(schema))
 
     def _close(self) -> None:
         if self._file is not None:

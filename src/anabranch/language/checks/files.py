@@ -14,7 +14,7 @@ from anabranch.errors import Fault
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import SourceKind
 from anabranch.graph.paths import is_store_url, path_advice, why_not_path
-from anabranch.graph.shapes import why_not_json
+from anabranch.graph.shapes import why_not_column, why_not_json
 from anabranch.graph.types import (
     constructor_fields,
     fields_of,
@@ -147,6 +147,26 @@ def _csv(op: Op, kind: ReadFiles) -> Iterator[Fault]:
                 f"Enum or a Literal, or one of these | None; {name!r} of {type_name(kind.type)} is {type_name(annotation)}",
                 "read it as str and convert it in a map",
             )
+
+
+def columns(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each Parquet sink whose items have a column of several types."""
+    for op in streams.ops:
+        if not isinstance(op.kind, WriteFiles) or op.kind.format != "parquet":
+            continue
+        given = streams.item_type(op)
+        fields = fields_of(given)
+        for name, annotation in (
+            {"value": given} if fields is None else fields
+        ).items():
+            why = None if annotation is None else why_not_column(annotation)
+            if why is not None:
+                yield fault(
+                    op,
+                    f"a column of Parquet must be of one type; {name!r} of "
+                    f"{type_name(given)} is {type_name(annotation)}, and {why}",
+                    "write JSON lines, or map it to one type first",
+                )
 
 
 def _json(op: Op, given: Any) -> Iterator[Fault]:
