@@ -15,7 +15,7 @@ from tests import needs
 from tests.python.test_snippets import COMMON, module_of
 
 HEADER = (
-    f"{COMMON}\nimport dataclasses, types, typing\nfrom anabranch import Operator\n"
+    f"{COMMON}\nimport dataclasses, types, typing\nfrom anabranch import Operator, declare\n"
 )
 
 

@@ -31,6 +31,7 @@ from anabranch.python.objects import (
     CONTAINERS,
     MISSING,
     NAMESPACES,
+    PLACES,
     class_attribute,
     comes_before_fields,
     field_names,
@@ -550,6 +551,8 @@ def _read_of_instance(
     own = instance_attribute(root.obj, name)
     hooked = _run_getattribute(run, root, here)
     if own is not MISSING and not comes_before_fields(raw):
+        if isinstance(raw, PLACES):  # another operator may put something else there
+            run.found.read(name, None, raw, here.place)
         return hooked | _read_held(run, root, name, own, here)
     if raw is not MISSING:
         return hooked | unwrap(run, Entry(raw, cls, name), root, here)
@@ -659,7 +662,7 @@ def assign_attribute(
         elif (
             raw is not MISSING
             and hasattr(type(raw), "__set__")
-            and type(raw).__name__ not in ("member_descriptor", "_tuplegetter")
+            and not isinstance(raw, PLACES)
         ):
             _run_setter(run, raw, root, stored, here)
         else:
@@ -686,11 +689,11 @@ def _run_setter(
 
 
 def assign_element(
-    run: AbstractInterpreter, value: Value, stored: Value, here: Here
+    run: AbstractInterpreter, value: Value, index: Value, stored: Value, here: Here
 ) -> None:
-    """Do `value[...] = stored`, or delete it."""
+    """Do `value[index] = stored`, or delete it."""
     for root in value:
-        args = Arguments(rest=stored | PLAIN)
+        args = Arguments(rest=index | stored | PLAIN)
         run_special(run, root, IMPLICIT["set element"], here, args)
         if class_of(root) is None or not isinstance(root, Fresh):
             _change_one(run, root, stored, here, ELEMENTS)

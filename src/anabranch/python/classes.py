@@ -28,6 +28,7 @@ import numpy as np
 
 from anabranch.graph.types import fields_of
 from anabranch.python.objects import (
+    FIELD_OF_TUPLE,
     MISSING,
     class_attribute,
     has_scalar_members,
@@ -57,7 +58,6 @@ _SAMPLE_CODES = {
     for name, raw in vars(_SAMPLE).items()
     if name in ("_replace", "_make")
 }
-_GETTER: type = type(vars(_SAMPLE)["field"])
 _C_METHODS = (types.WrapperDescriptorType, types.BuiltinFunctionType)
 
 
@@ -195,7 +195,7 @@ def _is_stored_in_order(cls: type, names: tuple[str, ...]) -> bool:
     """Tell whether each field of a NamedTuple is read from its own place."""
     for index, name in enumerate(names):
         raw = class_attribute(cls, name)
-        if type(raw) is not _GETTER or raw.__reduce__()[1][0] != index:
+        if type(raw) is not FIELD_OF_TUPLE or raw.__reduce__()[1][0] != index:
             return False
     return tuple(cls._fields) == names  # type: ignore[attr-defined]
 

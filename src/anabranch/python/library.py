@@ -695,7 +695,7 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
         watch_identity(run, first, second, here)
         return frozenset([Plain(bool)])
     if obj is hash and _computes_hash(here.frame):
-        run_operators(run, first, here)
+        run_operators(run, first, here, PLAIN)
         return frozenset([Plain(int)])
     if obj is next:
         change(run, first, NOTHING, here)
@@ -957,7 +957,8 @@ def call_getter(
     _, names = obj.__reduce__()[:2]
     target = args.all()
     if isinstance(obj, operator.itemgetter):
-        return list_elements(run, target, here)
+        keys = join(read_existing(run, each, "a key", here) for each in names)
+        return list_elements(run, target, here, keys)
     if isinstance(obj, operator.methodcaller):
         if not isinstance(names[0], str):
             return note_unknown(run, f"calls {here.callee}", here)

@@ -51,6 +51,7 @@ from anabranch.python.reach import (
     find_operands,
     find_reachable,
     list_elements,
+    list_values,
     look_inside,
     note_unknown,
     note_unknown_package,
@@ -126,6 +127,10 @@ _GIVES_PARTS = ("get", "group", "start", "end", "span")
 _GIVES_VALUES = ("get", "setdefault", "pop")
 _TAKES_WHOLE = ("append", "appendleft", "insert", "add", "setdefault", "__setitem__")
 _TAKES_ELEMENTS = ("extend", "extendleft", "update", "subtract")
+_BY_KEY = frozenset(  # they may look up what they are given
+    [*_GIVES_VALUES, *_TAKES_ELEMENTS, *_TAKES_WHOLE, *_GIVES_PARTS, "__getitem__"]
+    + ["popitem", "fromkeys", "items", "values", "format_map", "__contains__", "remove"]
+)
 _CLOCKS = ("now", "today", "utcnow")
 
 
@@ -151,7 +156,8 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
         return _note_unknown_method(run, name, here)
     made = call_arguments(run, args, here, _find_called(name, args))
     compared = made if name == "sort" else NOTHING
-    run_operators(run, args.all() | compared | {owner}, here)
+    key = find_reachable(run, args.all()) if name in _BY_KEY else NOTHING
+    run_operators(run, args.all() | compared | {owner}, here, key | PLAIN)
     watch_lookup(run, owner, name, args, here)
     watch_method(run, owner, name, args, here)
     if _may_be_array(owner, run.universe):
@@ -174,6 +180,10 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
         return frozenset([Plain(owner.obj)])  # datetime.strptime and the like
     if name == "_replace" and class_of(owner) is not None:
         return _replace(run, owner, args, here)
+    if name == "_make":
+        of_class = isinstance(owner, Existing) and isinstance(owner.obj, type)
+        kind = owner.obj if of_class else class_of(owner)  # type: ignore[union-attr]
+        return make_holding(run, kind, list_elements(run, args.all(), here), here)
     if name == "from_iterable":  # chain.from_iterable: the elements of the elements
         self_and_parts = list_elements(run, args.all(), here)
         self_and_parts = list_elements(run, self_and_parts, here)
@@ -344,7 +354,7 @@ def take_in(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Return the elements that a container takes over from others, or pairs of them."""
     given = join(args.positional) | args.rest
     sources = frozenset(root for root in given if not is_callable(root))
-    once = list_elements(run, sources, here)
+    once = list_values(run, sources, here)
     named = join(args.keywords.values()) | args.rest | PLAIN
     return once | list_elements(run, once, here) | named
 
@@ -375,7 +385,7 @@ def _find_result(
     owner, name = method.owner, method.name
     known = classes_of(owner, run.universe)
     kind: type | None = dict if name == "_asdict" else None
-    if isinstance(owner, Existing) and name in ("_make", "fromkeys"):
+    if isinstance(owner, Existing) and name == "fromkeys":
         kind = owner.obj
     if known is not None and not any(map(is_users_class, known)):
         if name == "get" and all(issubclass(each, dict) for each in known):
@@ -426,7 +436,7 @@ def _call_method_of_plain(
     run: AbstractInterpreter, owner: Plain, name: str, args: Arguments, here: Here
 ) -> Value:
     call_arguments(run, args, here, _find_called(name, args))
-    run_operators(run, args.all(), here)
+    run_operators(run, args.all(), here, PLAIN)
     watch_method(run, owner, name, args, here)
     if name in ("format", "format_map"):  # "{0.attribute}" reads attributes
         for root in find_operands(run, args.all()):

@@ -66,6 +66,11 @@ CALLABLES: Final[tuple[type, ...]] = (
     type(np.sum),  # how NumPy wraps its functions
     type(np.random.default_rng),  # a function that Cython compiled
 )
+_SAMPLE: Any = collections.namedtuple("_SAMPLE", "field")  # noqa: PYI024 - it has no types
+FIELD_OF_TUPLE: Final[type] = type(vars(_SAMPLE)["field"])
+# How a class gives what an instance has in a place of its own: a slot, or a field of a
+# NamedTuple. Reading one runs no code.
+PLACES: Final = (types.MemberDescriptorType, FIELD_OF_TUPLE)
 _EXACT_SCALARS = frozenset(SCALARS) | {dt.datetime, dt.timezone, zoneinfo.ZoneInfo}
 _MOST_HELD = 10_000
 _COMPILED = (".pyx", ".pxd", ".pxi")  # by Cython, whose functions tell their source
@@ -104,6 +109,24 @@ def is_scalar(obj: Any) -> bool:
     if isinstance(obj, np.void):  # a record of NumPy's can be assigned to
         return False
     return isinstance(obj, np.generic | np.dtype)
+
+
+def can_never_change(obj: Any) -> bool:
+    """Tell whether an object is a scalar, or a NamedTuple of such.
+
+    Other than a scalar, it may have methods of the user's.
+
+    >>> can_never_change((1, _SAMPLE(2))), can_never_change(_SAMPLE([]))
+    (True, False)
+    """
+    if not isinstance(obj, tuple):
+        return is_scalar(obj)
+    held = list(tuple.__iter__(obj))
+    return (
+        type(obj).__dictoffset__ == 0
+        and len(held) <= _LARGEST_LOOKED_INTO
+        and all(map(can_never_change, held))
+    )
 
 
 @functools.cache
@@ -288,7 +311,7 @@ def is_users_descriptor(raw: Any) -> bool:
 
 def comes_before_fields(raw: Any) -> bool:
     """Tell whether an entry of a class wins over an attribute of the instance."""
-    if raw is MISSING or isinstance(raw, types.MemberDescriptorType):
+    if raw is MISSING or isinstance(raw, PLACES):
         return False
     return any(
         class_attribute(type(raw), name) is not MISSING
@@ -298,22 +321,16 @@ def comes_before_fields(raw: Any) -> bool:
 
 def instance_attribute(obj: Any, name: str) -> Any:
     """Return an instance's own attribute `name`, or MISSING; runs no code."""
-    try:
-        own = object.__getattribute__(obj, "__dict__")
-    except AttributeError:
-        own = {}
-    if name in own:
-        return own[name]
     raw = class_attribute(type(obj), name)
-    if isinstance(raw, types.MemberDescriptorType):  # a slot
+    if isinstance(raw, PLACES):
         try:
             return raw.__get__(obj)
-        except AttributeError:
+        except (AttributeError, IndexError, TypeError):  # empty, or of another class
             return MISSING
-    fields = getattr(type(obj), "_fields", ())
-    if isinstance(obj, tuple) and name in fields:
-        return tuple.__getitem__(obj, fields.index(name))
-    return MISSING
+    try:
+        return object.__getattribute__(obj, "__dict__").get(name, MISSING)
+    except AttributeError:
+        return MISSING
 
 
 def field_names(cls: Any) -> tuple[str, ...] | None:

@@ -380,7 +380,10 @@ def findings_of_items(universe: Universe, items: Any) -> Findings | None:
     if not is_instance_of_users(items):
         return None
     run = CallFollower(universe)
-    here = outermost(type(items).__iter__)
+    reader = class_attribute(type(items), "__iter__")
+    if reader is MISSING:  # Python asks for items[0], items[1] and so on
+        reader = class_attribute(type(items), "__getitem__")
+    here = outermost(reader)
     value = read_existing(run, items, "the source", here)
     given = list_elements(run, value, here)  # runs `__iter__`
     list_elements(run, given, here)  # and `__next__` of what that gives

@@ -76,6 +76,14 @@ from anabranch.python.values import (
     join,
 )
 
+# What Python asks a sequence for that has no `__iter__`, one after the other.
+NUMBERED: Value = frozenset([Plain(int)])
+_LOOKED_UP_BY = ("__getitem__", "__missing__")
+# Of what they are given they look up nothing, or by number.
+_COUNTING_MODULES = (
+    *("math", "json", "re", "itertools", "heapq", "bisect", "statistics", "hashlib"),
+    *("struct", "zlib", "_heapq", "_bisect", "_hashlib", "_struct"),
+)
 # Of these, made here, the keys are told apart from what lies under them.
 TABLES = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)
 
@@ -172,50 +180,62 @@ def _read_foreign(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> 
     return MADE
 
 
-def list_elements(run: AbstractInterpreter, value: Value, here: Here) -> Value:
-    """Return the possible values of indexing or iterating a value."""
-    return join(_list_elements_of(run, root, here) for root in value)
+def list_elements(
+    run: AbstractInterpreter, value: Value, here: Here, key: Value = NUMBERED
+) -> Value:
+    """Return the possible values of iterating a value, or of indexing it by a key."""
+    return join(_list_elements_of(run, root, here, key) for root in value)
 
 
-def look_up(run: AbstractInterpreter, root: Root, here: Here) -> Value:
+def list_values(run: AbstractInterpreter, value: Value, here: Here) -> Value:
+    """Return the possible values of going through a mapping, by the keys that it has."""
+    return list_elements(run, value, here, find_reachable(run, value) | PLAIN)
+
+
+def look_up(
+    run: AbstractInterpreter, root: Root, here: Here, key: Value = NUMBERED
+) -> Value:
     """Return the possible values under a key or an index."""
     if isinstance(root, Fresh) and root.type in TABLES:
         return run.heap.values(root.site)
-    return _list_elements_of(run, root, here)
+    return _list_elements_of(run, root, here, key)
 
 
-def _list_elements_of(run: AbstractInterpreter, root: Root, here: Here) -> Value:
+def _list_elements_of(
+    run: AbstractInterpreter, root: Root, here: Here, key: Value
+) -> Value:
     match root:
         case Fresh(site):
-            ran = _run_access(run, root, here)
+            ran = _run_access(run, root, here, key)
             return run.heap.elements(site) | ran
         case InputPart(kind):
-            ran = _run_access(run, root, here)
+            ran = _run_access(run, root, here, key)
             return ran.union(parts_of_annotation(kind, run.universe))
-        case Existing(obj=obj, text=text):
-            return _list_elements_of_existing(run, root, obj, text, here)
+        case Existing():
+            return _list_elements_of_existing(run, root, here, key)
         case SharedPart():
-            return _run_access(run, root, here) | {root}
+            return _run_access(run, root, here, key) | {root}
         case Lost():
             return frozenset([root])
     return PLAIN
 
 
-def _run_access(run: AbstractInterpreter, root: Root, here: Here) -> Value:
-    ran = run_special(run, root, IMPLICIT["element"], here)
+def _run_access(run: AbstractInterpreter, root: Root, here: Here, key: Value) -> Value:
+    ran = run_special(run, root, IMPLICIT["element"], here, key=key)
     return ran | look_inside(run, ran)  # what `__iter__` gives is gone through
 
 
 def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
-    run: AbstractInterpreter, root: Existing, obj: Any, text: str, here: Here
+    run: AbstractInterpreter, root: Existing, here: Here, key: Value
 ) -> Value:
+    obj, text = root.obj, root.text
     inside = f"what lies in {text}"
     if isinstance(obj, types.FunctionType):
         return frozenset([root])  # it has none, but may stand beside what has
     if isinstance(obj, collections.defaultdict):
         what = f"reading {text} may add a key to it"
         run.found.change(obj, what, here.place, root.variable)
-    ran = _run_access(run, root, here)
+    ran = _run_access(run, root, here, key)
     if isinstance(obj, type) and issubclass(obj, enum.Enum):
         return ran | frozenset([member_of(obj)])
     if isinstance(obj, type):
@@ -314,8 +334,12 @@ def run_special(
     names: Iterable[str],
     here: Here,
     args: Arguments | None = None,
+    key: Value = NUMBERED,
 ) -> Value:
-    """Run the user's special methods that an operation on `root` may run."""
+    """Run the user's special methods that an operation on `root` may run.
+
+    Those that look something up are given `key`: a number where Python counts.
+    """
     ran: list[Value] = []
     for name in names:
         for function in find_candidates(run, root, name):
@@ -325,6 +349,8 @@ def run_special(
                 continue
             callee: Value = frozenset([BoundMethod(root, function)])
             given = args or Arguments(rest=frozenset([root, Plain()]))
+            if name in _LOOKED_UP_BY:
+                given = Arguments([key])
             ran.append(run.call(callee, given, here))
             _run_on_result(run, ran[-1], function, here)
     return join(ran)
@@ -344,20 +370,28 @@ def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) ->
     """Run the special methods that a function of Python's may run on its arguments."""
     names = BUILTINS.get(obj) if isinstance(obj, Hashable) else None
     if names is None:
-        run_operators(run, value, here)
+        counts = module_of(obj) in _COUNTING_MODULES
+        run_operators(run, value, here, PLAIN if counts else None)
         return
     args = Arguments(rest=find_reachable(run, value) | PLAIN)
     for root in find_operands(run, value):
         run_special(run, root, names, here, args)
 
 
-def run_operators(run: AbstractInterpreter, value: Value, here: Here) -> None:
-    """Run every special method that a builtin may run on a value or its parts."""
+def run_operators(
+    run: AbstractInterpreter, value: Value, here: Here, key: Value | None = None
+) -> None:
+    """Run every special method that a builtin may run on a value or its parts.
+
+    What it looks up is `key`, or else anything that it can reach.
+    """
     args = Arguments(rest=find_reachable(run, value) | PLAIN)
+    by_key = args if key is None else Arguments([key])
     for root in find_operands(run, value):
         classes = classes_of(root, run.universe)
         for function in run.universe.operators(classes):
-            ran = run.call(frozenset([BoundMethod(root, function)]), args, here)
+            given = by_key if function.__name__ in _LOOKED_UP_BY else args
+            ran = run.call(frozenset([BoundMethod(root, function)]), given, here)
             _run_on_result(run, ran, function, here)
 
 

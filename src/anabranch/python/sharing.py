@@ -16,6 +16,7 @@ import numpy as np
 
 from anabranch.python.objects import (
     CALLABLES,
+    PLACES,
     arrays_in,
     is_scalar,
     is_table_type,
@@ -363,7 +364,10 @@ class Verdicts:
 
 
 # Entries of classes that hold nothing but functions: to use one changes nothing in it.
-_GETTERS: Final = (property, types.DynamicClassAttribute, staticmethod, classmethod)
+_GETTERS: Final = (
+    *(property, types.DynamicClassAttribute, staticmethod, classmethod),
+    *PLACES,
+)
 
 
 def _unsafe(read: Read, why: str, *, proved: bool = False) -> Effect:

@@ -45,6 +45,7 @@ from anabranch.python.reach import (
     find_operands,
     find_reachable,
     list_elements,
+    list_values,
     look_inside,
     look_up,
     note_unknown,
@@ -220,10 +221,14 @@ def apply_binary(run: AbstractInterpreter, one: ir.Binary, here: Here) -> Value:
     left, right = (here.frame.registers[each] for each in (one.left, one.right))
     if not one.in_place:
         return _combine(run, left, right, one.op, here)
-    if one.op in ("+", "|"):  # a list or a table takes in what it goes through
+    plain = all(isinstance(root, Plain) for root in left)
+    if one.op in ("+", "|") and not plain:  # a list or a table takes in what it is given
         watch_iteration(run, right, here)
-        run_implicit(run, right, "unpack mapping", here)
-        list_elements(run, right, here)
+        if one.op == "+":
+            list_elements(run, right, here)
+        else:
+            run_implicit(run, right, "unpack mapping", here)
+            list_values(run, right, here)
     kept = change_in_place(run, left, right, one.op, here)
     return kept | _combine(run, left, right, one.op, here)
 
@@ -234,7 +239,7 @@ def _combine(
     """Return the value of an operator on two values."""
     both = left | right
     if op == "%" and any(map(_may_be_text, left)):
-        run_operators(run, right, here)
+        run_operators(run, right, here, PLAIN)
         watch_text(run, right, here)
         if all(isinstance(r, Plain) and r.type in (str, bytes) for r in left):
             return frozenset([Plain(str)])
@@ -388,7 +393,7 @@ def build_container(run: AbstractInterpreter, one: ir.Build, here: Here) -> Valu
             run.heap.put(fresh.site, where, value)
         return frozenset([fresh])
     if one.kind == "set":
-        run_operators(run, join(parts), here)
+        run_operators(run, join(parts), here, PLAIN)
     return make_holding(run, _KINDS[one.kind], join(parts), here)
 
 
@@ -398,7 +403,7 @@ def _build_dictionary(run: AbstractInterpreter, one: ir.Build, here: Here) -> Va
         first = registers[one.items[place]]
         if place in one.starred:
             run_implicit(run, first, "unpack mapping", here)
-            held.append(list_elements(run, first, here))
+            held.append(list_values(run, first, here))
         else:
             keys.append(first)
             held.append(registers[one.items[place + 1]])
@@ -452,13 +457,13 @@ def get_element(run: AbstractInterpreter, one: ir.GetElement, here: Here) -> Val
         case ir.Const(value=int(position)) if position >= 0:
             return join(_get_at(run, root, position, here) for root in value)
         case ir.Build(kind="slice"):
-            return join(_slice(run, root, here) for root in value)
-    return join(look_up(run, root, here) for root in value)
+            return join(_slice(run, root, here, index) for root in value)
+    return join(look_up(run, root, here, index) for root in value)
 
 
-def _slice(run: AbstractInterpreter, root: Root, here: Here) -> Value:
+def _slice(run: AbstractInterpreter, root: Root, here: Here, key: Value) -> Value:
     """Return a part of a sequence: of a list a new one, of an array a view."""
-    held = list_elements(run, frozenset([root]), here)
+    held = list_elements(run, frozenset([root]), here, key)
     classes = classes_of(root, run.universe)
     if classes is not None and len(classes) == 1 and classes <= {list, tuple}:
         return make_holding(run, next(iter(classes)), held, here)
@@ -515,8 +520,9 @@ def match_shape(run: AbstractInterpreter, one: ir.Match, here: Here) -> Value:
             parts = _match_class(run, one, value, here)
         case "mapping":
             run_implicit(run, value, "match mapping", here)
-            run_hashing(run, join(registers[key] for key in one.keys), here)
-            held = list_elements(run, value, here)
+            keys = join(registers[key] for key in one.keys)
+            run_hashing(run, keys, here)
+            held = list_elements(run, value, here, keys | PLAIN)
             parts = [held] * len(one.parts)
             if one.star is not None:
                 rest = make_at(run, (here.step, "rest"), dict)
@@ -691,7 +697,7 @@ def _collect_arguments(run: AbstractInterpreter, one: ir.Call, here: Here) -> Ar
             args.rest |= iterate(run, value, here)
         elif each.name == "**":
             run_implicit(run, value, "unpack mapping", here)
-            args.rest |= list_elements(run, value, here) | PLAIN
+            args.rest |= list_values(run, value, here) | PLAIN
         elif each.name:
             args.keywords[each.name] = value
         elif args.rest:
@@ -743,11 +749,12 @@ def set_attribute(run: AbstractInterpreter, one: ir.SetAttribute, here: Here) ->
 
 def set_element(run: AbstractInterpreter, one: ir.SetElement, here: Here) -> None:
     registers = here.frame.registers
-    run_operators(run, registers[one.index], here)
+    index = registers[one.index]
+    run_operators(run, index, here, PLAIN)
     new = NOTHING if one.new is None else registers[one.new]
-    assign_element(run, registers[one.value], new, here)
+    assign_element(run, registers[one.value], index, new, here)
     if one.new is not None:
-        _keep_keys(run, registers[one.value], registers[one.index])
+        _keep_keys(run, registers[one.value], index)
 
 
 def _keep_keys(run: AbstractInterpreter, value: Value, index: Value) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.python.known import CHANGING_METHODS, PURE_METHODS, is_pure
-from anabranch.python.objects import CONTAINERS, contents, is_scalar
+from anabranch.python.objects import CONTAINERS, can_never_change, contents
 from anabranch.python.source import (
     FunctionNode,
     ScopeNode,
@@ -104,7 +104,7 @@ class Writers:
         holds others that can change, any use at all.
         """
         held = contents(target) if isinstance(target, CONTAINERS) else None
-        flat = held is not None and all(map(is_scalar, held))
+        flat = held is not None and all(map(can_never_change, held))
         for parsed, tree in self._trees(scope):
             line = self._line_of_use(parsed, tree, name, flat=flat, anybody=anybody)
             if line is not None:
