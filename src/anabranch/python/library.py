@@ -107,7 +107,7 @@ from anabranch.python.reach import (
     watch_identity,
     watch_iteration,
 )
-from anabranch.python.source import node_of
+from anabranch.python.source import gives_tuple, node_of
 from anabranch.python.values import (
     ANY_NAME,
     ELEMENTS,
@@ -425,9 +425,15 @@ def call_declared(
     if state != "stateless":
         return None
     believed = node_of(obj.__code__) if isinstance(obj, types.FunctionType) else None
-    if believed is not None:
-        run.found.believed.add(believed)
-    return call_opaque(run, args, here)
+    given = call_opaque(run, args, here)
+    if believed is None:
+        return given
+    run.found.believed.add(believed)
+    if not gives_tuple(believed):
+        return given
+    made = make_at(run, (here.step, "tuple"), tuple)
+    run.heap.put(made.site, ELEMENTS, given)
+    return frozenset([made, Plain(type(None))])
 
 
 def call_library(  # noqa: C901, PLR0911 - one return for each kind

@@ -264,6 +264,25 @@ def nodes_of_scope(node: ast.AST) -> Iterator[ast.AST]:
             waiting.extend(outer_expressions(child))
 
 
+def gives_tuple(node: FunctionNode) -> bool:
+    r"""Tell whether whatever a function returns is written as a tuple, or is None.
+
+    >>> gives_tuple(ast.parse("def f(a):\n if a: return a, 1\n return ()").body[0])
+    True
+    >>> gives_tuple(ast.parse("def f(a):\n yield a\n return a, 1").body[0])
+    False
+    """
+    if isinstance(node, ast.Lambda):
+        return isinstance(node.body, ast.Tuple)
+    nodes = list(nodes_of_scope(node))
+    if isinstance(node, ast.AsyncFunctionDef) or any(
+        isinstance(each, ast.Yield | ast.YieldFrom) for each in nodes
+    ):
+        return False
+    given = [each.value for each in nodes if isinstance(each, ast.Return)]
+    return all(value is None or isinstance(value, ast.Tuple) for value in given)
+
+
 def outer_expressions(node: FunctionNode) -> list[ast.expr]:
     """Return the expressions evaluated where a function is defined."""
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
