@@ -14,9 +14,7 @@ from anabranch.python.analyze import analyze
 from tests import needs
 from tests.python.test_snippets import COMMON, module_of
 
-HEADER = (
-    f"{COMMON}\nimport dataclasses, types, typing\nfrom anabranch import Operator, declare\n"
-)
+HEADER = f"{COMMON}\nimport dataclasses, types, typing\nfrom anabranch import Operator, declare\n"
 
 
 def programs(name):

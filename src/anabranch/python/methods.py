@@ -128,8 +128,11 @@ _GIVES_VALUES = ("get", "setdefault", "pop")
 _TAKES_WHOLE = ("append", "appendleft", "insert", "add", "setdefault", "__setitem__")
 _TAKES_ELEMENTS = ("extend", "extendleft", "update", "subtract")
 _BY_KEY = frozenset(  # they may look up what they are given
-    [*_GIVES_VALUES, *_TAKES_ELEMENTS, *_TAKES_WHOLE, *_GIVES_PARTS, "__getitem__"]
-    + ["popitem", "fromkeys", "items", "values", "format_map", "__contains__", "remove"]
+    [
+        *(*_GIVES_VALUES, *_TAKES_ELEMENTS, *_TAKES_WHOLE, *_GIVES_PARTS),
+        *("__getitem__", "__contains__", "fromkeys", "items", "values", "popitem"),
+        *("remove", "format_map"),
+    ]
 )
 _CLOCKS = ("now", "today", "utcnow")
 

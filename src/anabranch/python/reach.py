@@ -334,6 +334,7 @@ def run_special(
     names: Iterable[str],
     here: Here,
     args: Arguments | None = None,
+    *,
     key: Value = NUMBERED,
 ) -> Value:
     """Run the user's special methods that an operation on `root` may run.

@@ -222,7 +222,9 @@ def apply_binary(run: AbstractInterpreter, one: ir.Binary, here: Here) -> Value:
     if not one.in_place:
         return _combine(run, left, right, one.op, here)
     plain = all(isinstance(root, Plain) for root in left)
-    if one.op in ("+", "|") and not plain:  # a list or a table takes in what it is given
+    if (
+        one.op in ("+", "|") and not plain
+    ):  # a list or a table takes in what it is given
         watch_iteration(run, right, here)
         if one.op == "+":
             list_elements(run, right, here)
