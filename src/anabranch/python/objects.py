@@ -70,7 +70,7 @@ _SAMPLE: Any = collections.namedtuple("_SAMPLE", "field")  # noqa: PYI024 - it h
 FIELD_OF_TUPLE: Final[type] = type(vars(_SAMPLE)["field"])
 # How a class gives what an instance has in a place of its own: a slot, or a field of a
 # NamedTuple. Reading one runs no code.
-PLACES: Final = (types.MemberDescriptorType, FIELD_OF_TUPLE)
+PLACES: Final[tuple[Any, ...]] = (types.MemberDescriptorType, FIELD_OF_TUPLE)
 _EXACT_SCALARS = frozenset(SCALARS) | {dt.datetime, dt.timezone, zoneinfo.ZoneInfo}
 _MOST_HELD = 10_000
 _COMPILED = (".pyx", ".pxd", ".pxi")  # by Cython, whose functions tell their source
