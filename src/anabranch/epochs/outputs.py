@@ -384,9 +384,23 @@ class StagedOutput(FileOutput):
             raise self._incomplete()
         if not (self.kind.single and self._is_complete()):
             self._check_parts()
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        """Refuse to go on with other columns than those of the parts that are there."""
         parts: Iterable[Location] = self._parts.glob(f"part-*.{self.kind.format}")
-        for part in sorted(parts, key=lambda part: part.name):
-            self._columns.compare(part)
+        try:
+            with output_errors(self.path):
+                self._columns.resume(sorted(parts, key=lambda part: part.name))
+        except OutputError as error:
+            msg = (
+                f"a job must go on with the columns that its output has; sink "
+                f"{self.op.name!r} ({self.op.site}): {error}, or start anew with an empty "
+                f"checkpoint and another output"
+            )
+            raise CheckpointError(msg) from None
+        except (pa.ArrowException, ValueError) as error:
+            raise self._describe_part(self._parts, str(error)) from error
 
     def _check_parts(self) -> None:
         """Refuse parts that are not what was written."""
@@ -520,13 +534,32 @@ class PartColumns:
         self._kind = kind
         told = tells_columns if kind.format == "parquet" else columns_of
         self._told = kind.format == "jsonl" or bool(told(item_type))
+        self._type = item_type
         self._schema = pa.schema([])
 
     def compare(self, part: Location) -> None:
         """Refuse a part with other columns than those before."""
-        if self._told:
+        if not self._told:
+            self._take(self._read(part))
+
+    def resume(self, parts: Sequence[Location]) -> None:
+        """Refuse parts of earlier runs that have other columns than those to come."""
+        if self._kind.format == "jsonl":
             return
-        found = self._read(part)
+        for part in parts[:1] if self._told else parts:
+            self._take(self._read(part))
+        names = columns_of(self._type)
+        if parts and names is not None:
+            self._take(self._tell(names))
+
+    def _tell(self, names: Sequence[str]) -> pa.Schema:
+        """Return the columns as the type of the items tells them; null: it does not."""
+        if self._kind.format == "csv":
+            return pa.schema([(name, pa.string()) for name in names])
+        types = arrow_types(self._type)
+        return pa.schema([(name, types.get(name, pa.null())) for name in names])
+
+    def _take(self, found: pa.Schema) -> None:
         try:
             self._schema = join_schemas(self._schema, found)
         except OutputError as error:

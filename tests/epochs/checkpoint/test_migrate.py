@@ -192,7 +192,66 @@ ADDITIONS = {
 
 @pytest.mark.parametrize(("addition", "words"), ADDITIONS.values(), ids=ADDITIONS)
 def test_what_cannot_be_added_is_refused(addition, words):
-    out = {"role": "sink", "kind": "write_csv", "type": TRADE}
+    out = {"role": "sink", "kind": "write_csv", "type": None, "columns": TRADE}
 
     with pytest.raises(CheckpointError, match=words):
         refuse_addition({"operators": {"out": out}, "types": [TRADE]}, addition)
+
+
+def write_trades(monkeypatch, folder, type, form, *, upto, checkpoint="old"):
+    """Write trades; fail at one."""
+
+    def check(trade):
+        if trade.n == upto:
+            raise ValueError(trade)
+        return trade
+
+    trades = ab.from_iterable([type(n, n) for n in range(40)], type, name="trades")
+    write = getattr(trades.map(check, type=type), f"write_{form}")
+    with imitated(monkeypatch, Cluster(undisturbed), folder / "hosts"):
+        ab.run(
+            write(folder / "out", name="out"),
+            checkpoint=folder / checkpoint,
+            epoch_items=10,
+            degree=2,
+        )
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_type_that_was_written_keeps_its_columns(tmp_path, monkeypatch, capsys, form):
+    with pytest.raises(OperatorError):
+        write_trades(monkeypatch, tmp_path, TUPLE, form, upto=25)
+    add = ["--add", "Trade.venue=str", "-o", str(tmp_path / "new")]
+
+    assert 0 != main(["checkpoint", "migrate", str(tmp_path / "old"), *add])
+
+    assert "sink 'out'" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_job_does_not_go_on_with_other_columns_than_its_output_has(
+    tmp_path, monkeypatch, capsys, form
+):
+    """
+    Checkpoints of earlier releases do not say what was written; the output does.
+    """
+    monkeypatch.setattr("anabranch.epochs.checkpoint.migrate.COLUMNS", "not there")
+    with pytest.raises(OperatorError):
+        write_trades(monkeypatch, tmp_path, TUPLE, form, upto=25)
+    add = ["--add", "Trade.venue=str", "-o", str(tmp_path / "new")]
+    assert 0 == main(["checkpoint", "migrate", str(tmp_path / "old"), *add])
+    capsys.readouterr()
+
+    with pytest.raises(CheckpointError, match="those before have key, n; "):
+        write_trades(monkeypatch, tmp_path, WITH_VENUE, form, upto=-1, checkpoint="new")
+
+
+def test_who_adds_an_attribute_is_told_how_to_migrate(tmp_path, monkeypatch):
+    with pytest.raises(OperatorError):
+        run_trades(monkeypatch, tmp_path, TUPLE, upto=25, checkpoint=tmp_path / "old")
+
+    with pytest.raises(CheckpointError, match=r"old --add Trade\.venue=str -o NEW"):
+        run_trades(
+            monkeypatch, tmp_path, WITH_VENUE, upto=-1, checkpoint=tmp_path / "old"
+        )

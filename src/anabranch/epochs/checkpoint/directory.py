@@ -28,6 +28,7 @@ import heapq
 import json
 import os
 import re
+import shlex
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +37,7 @@ from typing import Any, NamedTuple
 
 from anabranch.connectors.storage import Location, StorePath, locate
 from anabranch.epochs.checkpoint.files import checkpoint_errors, durably, epoch_of_file
-from anabranch.epochs.checkpoint.program import differences
+from anabranch.epochs.checkpoint.program import differences, suggest_additions
 from anabranch.epochs.checkpoint.record import (
     FORMAT,
     Log,
@@ -378,7 +379,9 @@ class Checkpoint:
             return identity
         found = read_program(self.directory, self.seal)
         try:
-            changed = differences(found["program"], json.loads(json.dumps(program)))
+            told = json.loads(json.dumps(program))
+            changed = differences(found["program"], told)
+            additions = suggest_additions(found["program"], told)
         except (KeyError, TypeError, AttributeError) as error:
             msg = (
                 f"a checkpoint must be whole; {path} is damaged ({error!r}); start anew "
@@ -391,11 +394,22 @@ class Checkpoint:
                 f"a checkpoint can only be used by the program that made it; "
                 f"{self.directory} was made by another one:\n{lines}\n"
                 f"take these changes back, or start anew with an empty directory"
+                f"{self._describe_way_out(additions)}"
             )
             raise CheckpointError(msg)
         if found["format"] != FORMAT:  # what this run adds, older releases cannot read
             self._describe({**found, "format": FORMAT})
         return str(found["identity"])
+
+    def _describe_way_out(self, additions: list[str]) -> str:
+        """Return how a job goes on whose types only got attributes."""
+        if not additions:
+            return ""
+        words = " ".join(f"--add {shlex.quote(one)}" for one in additions)
+        return (
+            f"; for added attributes, which must have defaults, copy it with `anabranch "
+            f"checkpoint migrate {self.directory} {words} -o NEW` and go on with the copy"
+        )
 
     def _describe(self, described: Mapping[str, Any]) -> None:
         with durably(self.directory / "program.json") as file:

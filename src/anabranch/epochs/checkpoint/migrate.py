@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from anabranch.connectors.storage import Location, StorePath, remove_tree
 from anabranch.epochs.checkpoint.files import checkpoint_errors, durably
+from anabranch.epochs.checkpoint.program import COLUMNS
 from anabranch.epochs.checkpoint.record import (
     Record,
     find_epochs,
@@ -146,8 +147,8 @@ def refuse_addition(program: Mapping[str, Any], addition: Addition) -> None:
         msg = f"an added attribute must be new; {name} has {attribute!r}"
         raise CheckpointError(msg)
     for sink, one in program["operators"].items():
-        written = one["kind"] in _ROWS_OF_ONE_SHAPE and one["type"]
-        if written and pattern.match(one["type"]):
+        written = one.get(COLUMNS) if one["kind"] in _ROWS_OF_ONE_SHAPE else None
+        if written and pattern.search(written):
             msg = (
                 f"the rows of an output must have the same columns; sink {sink!r} "
                 f"({one['kind']}) has written {name} without {attribute!r}; have it write "

@@ -25,6 +25,7 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.types import fields_of
 from anabranch.operators.clock import EventTime
+from anabranch.operators.sinks import WriteFiles
 from anabranch.plan.plan import Plan
 from anabranch.runtime.interpreter import kernel_of
 
@@ -44,6 +45,9 @@ _FREE = (
     "registry",
     "site",
 )
+COLUMNS = "columns"
+# Of an operator, what may change; an output is compared with the columns that it has.
+_MAY_CHANGE = ("line", COLUMNS)
 _SECONDS, _TEXT = "seconds", "text"  # how values are described that JSON does not have
 
 
@@ -119,11 +123,19 @@ def _describe_operator(graph: Graph, op: Op) -> dict[str, Any]:
         "kind": op.kind.label,
         "key": list(op.key),
         "type": _type_text(op.type),
+        **_describe_columns(graph, op),
         "fed by": [sorted(_origins(graph, out.operator)) for out in op.inputs],
         "parameters": dict(_parameters(op.kind)),
         "timing": None if op.timing is None else dict(_parameters(op.timing)),
         "line": str(op.site),
     }
+
+
+def _describe_columns(graph: Graph, op: Op) -> dict[str, str | None]:
+    """Return the type that the columns of a file are of, for a migration to keep."""
+    if not isinstance(op.kind, WriteFiles) or op.kind.format == "jsonl":
+        return {}
+    return {COLUMNS: _type_text(graph[op.inputs[0].operator].type)}
 
 
 def _origins(graph: Graph, name: str) -> set[str]:
@@ -209,7 +221,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
                 f"{what}: {field} was {_format_value(was[name][field])}; "
                 f"is {_format_value(now[name][field])}"
                 for field in was[name]
-                if field != "line"
+                if field not in _MAY_CHANGE
                 and not _is_same(
                     _without_sites(was[name][field]),
                     now[name].get(field),
@@ -235,6 +247,41 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         if attribute not in new["defaults"].get(name, ())
     ]
     return found
+
+
+def suggest_additions(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return the additions with which a checkpoint can be migrated to a program.
+
+    >>> old, new = {"types": ["A(x: int)"]}, {"types": ["A(x: int, y: str, z: int)"]}
+    >>> suggest_additions(old, new)
+    ['A.y=str', 'A.z=int']
+    """
+    found = []
+    now = {text.partition("(")[0]: text for text in new["types"]}
+    for was in old["types"]:
+        name, opened, inside = was.partition("(")
+        before, after = inside[:-1], now.get(name, "")[len(name) + 1 : -1]
+        if opened and after.startswith(f"{before}, "):
+            added = _split_attributes(after[len(before) + 2 :])
+            found += [f"{name}.{one.replace(': ', '=', 1)}" for one in added]
+    return found
+
+
+def _split_attributes(text: str) -> list[str]:
+    """Return the attributes in the description of a type.
+
+    >>> _split_attributes("a: int, b: B(x: int, y: int)")
+    ['a: int', 'b: B(x: int, y: int)']
+    """
+    found = [""]
+    depth = 0
+    for letter in text:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [one.strip() for one in found]
 
 
 def _is_same(was: Any, now: Any, *, knew_all: bool = True) -> bool:
