@@ -511,10 +511,12 @@ def put_together(kind: WriteFiles, parts: Sequence[Location], whole: Location) -
                     writer.write_table(table.cast(schema))
         return
     with whole.open("wb") as file:
+        headed = False  # a part without rows may be empty
         for part in parts:
             with part.open("rb") as source:
-                if file.tell() and kind.format == "csv":
+                if headed and kind.format == "csv":
                     _skip_line(source)
+                headed = headed or part.stat().st_size > 0
                 shutil.copyfileobj(source, file, 1 << 20)
 
 
