@@ -9,7 +9,7 @@ syntax alone, so it is no part of what it tests:
   names that it takes from outside are builtins, modules of `WORLD`, or globals of its
   module that are assigned once, to a literal;
 - it is *impure* if it calls `print`, `open` or `input`, or a function of a module of
-  `WORLD`, or changes a global: by a `global` statement, by an assignment to an element of
+  `WORLD` (apart from those of `GIVEN`, which are told the time), or changes a global: by a `global` statement, by an assignment to an element of
   it, or by one of the methods in `CHANGES`;
 - it is *pure* if it calls nothing but the builtins in `PURE` and the methods of texts in
   `TEXTS`, and assigns nothing but its own variables, and those not in place.
@@ -32,6 +32,15 @@ from anabranch.python.analyze import analyze
 from tests.python.test_cases import load
 
 WORLD = {"os", "sys", "time", "random", "socket", "subprocess", "threading"}
+# How many arguments make a function of `time` one of its arguments alone.
+GIVEN = {
+    "mktime": 1,
+    "gmtime": 1,
+    "localtime": 1,
+    "ctime": 1,
+    "asctime": 1,
+    "strftime": 2,
+}
 TOUCHES = {"print", "open", "input"}
 CHANGES = {"append", "extend", "insert", "remove", "pop", "clear", "add", "update"}
 PURE = {
@@ -137,9 +146,9 @@ def _is_impure(inner, own, modules, declared, needed):
         match each:
             case ast.Call(func=ast.Name(id=name)) if name in TOUCHES - own:
                 return True
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if (
-                name in modules
-            ):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=args
+            ) if name in modules and not _is_told_time(name, attr, args):
                 return True
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if (
                 name in needed and attr in CHANGES
@@ -150,6 +159,12 @@ def _is_impure(inner, own, modules, declared, needed):
             ):
                 return True
     return False
+
+
+def _is_told_time(module, function, args):
+    if module != "time" or any(isinstance(each, ast.Starred) for each in args):
+        return False
+    return function in GIVEN and GIVEN[function] <= len(args)
 
 
 def _is_pure(inner, own):

@@ -152,6 +152,8 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
     if facts is not None:
         method = Method(owner, name)
         return _call_known_method(run, facts, method, args, here)
+    if name == "partition" and _is_given_text(args):
+        name = "rpartition"  # of an array it would fail: that is told numbers
     is_changing = name in CHANGING_METHODS
     if not is_changing and not (name in PURE_METHODS and _may_have(owner, name)):
         call_arguments(run, args, here)
@@ -234,6 +236,20 @@ def run_codec(
                         callee = read_existing(run, function, made.value, here)
                         error = make_at(run, (here.step, "error"), LibraryObject)
                         run.call(callee, Arguments(rest=PLAIN | {error}), here)
+
+
+def _is_given_text(args: Arguments) -> bool:
+    """Tell whether a method is given one argument, which surely is text or bytes."""
+    return (
+        len(args.positional) == 1
+        and not args.keywords
+        and not args.rest
+        and bool(args.positional[0])
+        and all(
+            isinstance(root, Plain) and root.type in (str, bytes)
+            for root in args.positional[0]
+        )
+    )
 
 
 def _find_codec(name: str) -> tuple[Any, ...]:
