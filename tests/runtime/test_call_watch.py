@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from typing import NamedTuple
 
 import pytest
 
@@ -28,7 +30,26 @@ class Slow(ab.Operator):
         return [hang_on_three(item)]
 
 
+class Inherited(Slow):
+    """Hangs in a method of its base."""
+
+
+class Numbered(NamedTuple):
+    number: int
+
+    @property
+    def place(self) -> int:
+        return hang_on_three(self.number)
+
+
+def count(state: int, item: object) -> tuple[int, object]:
+    return state + 1, item
+
+
 PROGRAMS = {
+    "a key": lambda numbers: numbers.key_by(hang_on_three).scan(count, 0, name="slow"),
+    "an inherited method": lambda numbers: numbers.apply(Inherited, name="slow"),
+    "a cache": lambda numbers: numbers.map(functools.cache(hang_on_three), name="slow"),
     "map": lambda numbers: numbers.map(hang_on_three, name="slow"),
     "filter": lambda numbers: numbers.filter(
         lambda n: hang_on_three(n) >= 0, name="slow"
@@ -58,6 +79,30 @@ def test_an_item_that_hangs_can_be_left_out(engine):
 
     assert [0, 1, 2, 4] == out.items
     assert {"map": 1} == dict(job.metrics().failed)
+
+
+def test_a_property_that_hangs_as_a_key_is_ended():
+    items = [Numbered(n) for n in range(5)]
+    out = ab.from_iterable(items, Numbered).key_by("place").scan(count, 0).to_list()
+
+    ab.run(out, on="sequential", item_timeout=LIMIT, on_error="skip")
+
+    assert [0, 1, 2, 4] == [item.number for item in out.items]
+
+
+def test_a_source_may_take_longer_for_all_its_items_than_a_function_for_one():
+    def give():
+        for n in range(20):
+            until = time.monotonic() + 0.01
+            while time.monotonic() < until:
+                pass
+            yield n
+
+    out = ab.generate(give, int).to_list()
+
+    ab.run(out, on="sequential", item_timeout=LIMIT)
+
+    assert list(range(20)) == out.items
 
 
 def test_a_task_of_spark_ends_a_call_that_hangs(tmp_path, monkeypatch):

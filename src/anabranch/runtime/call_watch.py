@@ -26,8 +26,10 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, TypeAlias
 
-from anabranch.graph.graph import Graph
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kind import SourceKind
 from anabranch.logs import log, logger_of
+from anabranch.operators.iterate import Iterate
 
 CodeOf: TypeAlias = Mapping[CodeType, str]  # of a function -> its operator
 _LOGGER = logger_of("runtime")
@@ -76,17 +78,27 @@ def limit_calls(
 
 
 def find_codes(graph: Graph) -> CodeOf:
-    """Return the code of the functions that operators call.
+    """Return the code of the functions that operators call for an item.
 
     >>> find_codes(Graph(()))
     {}
+
+    A source is none of them: a generator is one call from its first item to its last.
     """
-    return {
-        code: op.name
-        for op in graph
-        for one in op.kind.user_code
-        for code in _codes_of(one.function)
-    }
+    return {code: op.name for op in graph for code in _codes_for(graph, op)}
+
+
+def _codes_for(graph: Graph, op: Op) -> Iterator[CodeType]:
+    """Return what an operator calls: its functions, those of its key, and its items' own."""
+    if isinstance(op.kind, SourceKind):
+        return
+    called = [one.function for one in op.kind.user_code]
+    called += op.key_functions
+    called += [graph[output.operator].type for output in op.inputs]
+    for function in called:
+        yield from _codes_of(function)
+    if isinstance(op.kind, Iterate):
+        yield from find_codes(op.kind.body)
 
 
 def _codes_of(function: Any) -> Iterator[CodeType]:
@@ -94,20 +106,32 @@ def _codes_of(function: Any) -> Iterator[CodeType]:
 
     >>> [code.co_name for code in _codes_of(functools.partial(_codes_of, None))]
     ['_codes_of']
+    >>> [code.co_name for code in _codes_of(functools.lru_cache(_codes_of))]
+    ['_codes_of']
     """
     match function:
         case FunctionType():
             yield function.__code__
-        case MethodType():
+        case MethodType() | classmethod() | staticmethod():
             yield from _codes_of(function.__func__)
-        case functools.partial():
+        case functools.partial() | functools.cached_property():
             yield from _codes_of(function.func)
+        case property():
+            yield from _codes_of(function.fget)
         case type():
-            for one in vars(function).values():
-                if isinstance(one, FunctionType):
-                    yield one.__code__
+            for base in function.__mro__:
+                yield from _codes_in(base)
         case _ if isinstance(type(function).__call__, FunctionType):
             yield type(function).__call__.__code__
+        case _ if "__wrapped__" in getattr(function, "__dict__", {}):  # functools.cache
+            yield from _codes_of(function.__wrapped__)
+
+
+def _codes_in(cls: type) -> Iterator[CodeType]:
+    """Return what is executed first when a method of a class is called."""
+    for one in vars(cls).values():
+        if not isinstance(one, type):  # a class inside is called by a method, if at all
+            yield from _codes_of(one)
 
 
 @dataclass
