@@ -221,7 +221,7 @@ MISFITS = {
     ),
     "a tuple of another length": ("csv", None, (1, 2, 3), "the same attributes"),
     "a list in a CSV column": ("csv", None, ([1], 2), "must be a scalar"),
-    "bytes that are no text": ("csv", None, (b"\xff", 1), "must be a scalar"),
+    "bytes that are no text": ("csv", None, (b"\xff", 1), "must be text in UTF-8"),
     "what JSON has no form for": ("jsonl", None, object(), "to be written as JSON"),
     "a word in a column of numbers": ("parquet", Point, Point("a", 2), "must be int64"),
     "half a surrogate pair in CSV": ("csv", Trade, HALF, "'symbol' must be text that"),

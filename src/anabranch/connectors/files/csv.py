@@ -290,7 +290,14 @@ def cells(values: Values, names: Names) -> Values:
             continue
         try:
             field = plain(value)
-        except (TypeError, UnicodeDecodeError):
+        except UnicodeDecodeError:
+            msg = (
+                f"bytes in column {name!r} must be text in UTF-8 to be written as CSV; "
+                f"got {value!r}; map them to text, for example value.hex(), or write "
+                f"Parquet"
+            )
+            raise OutputError(msg) from None
+        except TypeError:
             msg = (
                 f"column {name!r} must be a scalar to be written as CSV; got "
                 f"{value!r}; map it to one, or write JSON lines"
