@@ -46,6 +46,9 @@ def find_deciding_before(
 
 
 def _find_deciding(batch: WireBatch, kernel: Kernel) -> WireBatch:
+    if batch.marked is not None and kernel.decides_on is None:  # it is decided by signs
+        found = kernel.find_deciding(batch.marked.signs)
+        return batch.take(batch.marked.places[found])
     indices = _indices_of_highest(batch, kernel.decides_on)
     if indices is None:
         indices = kernel.find_deciding(_values(batch, kernel.decides_on))

@@ -188,11 +188,14 @@ def _by_channel(
     """
     count = stage.channels[unit]
     if batch.table is None:
-        items = batch.items
-        marks = np.array([i for i, x in enumerate(items) if is_sign(x)], np.int64)
+        if batch.marked is not None:
+            marks = batch.marked.places
+        else:
+            found = [place for place, item in enumerate(batch.items) if is_sign(item)]
+            marks = np.array(found, np.int64)
         if len(marks):
-            real = np.setdiff1d(np.arange(len(batch)), marks)
-            channels = _channels(batch.take(real), key, stage, unit, sent)
+            real = np.delete(np.arange(len(batch)), marks)
+            channels = _channels(batch.drop_signs(), key, stage, unit, sent)
             for channel in range(count):
                 own = real[channels == channel]
                 yield channel, np.sort(np.concatenate([own, marks]))

@@ -4,7 +4,8 @@ A blob is the bytes of a batch: Arrow columns where the tuple type allows it, pi
 items elsewhere, and in both cases the positions. Rows with blobs move through Spark's
 shuffle untouched; nobody but the receiving task looks inside.
 
-Positions are columns of numbers. A turn (see `positions`) is a column of bytes.
+Positions are columns of numbers. A turn (see `positions`) is a column of bytes. Of a
+stream with punctuations or a clock these signs are kept apart from the columns of its items.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,45 +32,129 @@ from anabranch.operators.clock import is_sign
 from anabranch.runtime.columns.placed import arrow_column, column_of, sort_positions
 
 Numbers = npt.NDArray[Any]  # whole numbers, or turns
-_COLUMNS, _PICKLED = b"c", b"p"
+_COLUMNS, _PICKLED, _MARKED = b"c", b"p", b"m"
 _CHUNK_ITEMS = 1 << 14
 _WORTH = 4  # rows for each word of a dictionary that is sent with them
 _NO_NUMBERS = np.zeros(0, np.int64)
 
 
+class MarkedTable(NamedTuple):
+    """The items of a stream as a table, and its signs, which stand at some `places`."""
+
+    table: pa.Table
+    places: Numbers
+    signs: list[Any]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows) + len(self.signs)
+
+    @property
+    def rows(self) -> Numbers:
+        """The places of items among all."""
+        return np.delete(np.arange(len(self)), self.places)
+
+    def list_all(self, form: Form) -> list[Any]:
+        """Return items and signs as objects, in order."""
+        items, made, start = to_items(self.table, form), [], 0
+        for number, (place, sign) in enumerate(
+            zip(self.places.tolist(), self.signs, strict=True)
+        ):
+            made += items[start : place - number]
+            made.append(sign)
+            start = place - number
+        return made + items[start:]
+
+    def take(self, order: Numbers) -> MarkedTable:
+        """Return items and signs in another order, or some of them."""
+        is_sign_at = np.zeros(len(self), bool)
+        is_sign_at[self.places] = True
+        ranks = np.cumsum(~is_sign_at) - 1
+        ranks[self.places] = np.arange(len(self.signs))
+        chosen = is_sign_at[order]
+        signs = [self.signs[n] for n in ranks[order[chosen]].tolist()]
+        table = self.table.take(arrow_column(ranks[order[~chosen]]))
+        return MarkedTable(table, np.flatnonzero(chosen), signs)
+
+    def slice(self, start: int, end: int) -> MarkedTable:
+        """Return what stands from `start` up to `end`."""
+        first, last = np.searchsorted(self.places, [start, end]).tolist()
+        table = self.table.slice(start - first, end - start - (last - first))
+        return MarkedTable(
+            table, self.places[first:last] - start, self.signs[first:last]
+        )
+
+
 @dataclass
 class WireBatch:
-    """Items in order, as a table or as a list, with their positions column-wise."""
+    """Items in order, as a table or as a list, with their positions column-wise.
+
+    Where signs stand among the items of a stream, a list has them too, and columns are
+    `marked` with them; then there is no `table`, which would be one of items alone.
+    """
 
     positions: list[Numbers]
     form: Form | None
     table: pa.Table | None = None
     listed: list[Any] | None = None
+    marked: MarkedTable | None = None
 
     def __len__(self) -> int:
         if self.listed is not None:
             return len(self.listed)
+        if self.marked is not None:
+            return len(self.marked)
         return 0 if self.table is None else self.table.num_rows
 
     @property
     def items(self) -> list[Any]:
-        """The items as Python objects."""
+        """The items as Python objects, with the signs among them."""
         if self.listed is None:
-            assert self.table is not None and self.form is not None  # noqa: PT018, S101
-            self.listed = to_items(self.table, self.form)
+            assert self.form is not None  # noqa: S101 - it is columns
+            if self.marked is not None:
+                self.listed = self.marked.list_all(self.form)
+            else:
+                assert self.table is not None  # noqa: S101 - one of them is there
+                self.listed = to_items(self.table, self.form)
         return self.listed
 
     def as_table(self) -> pa.Table | None:
         """Return the items as columns, or None if they cannot be."""
+        if self.marked is not None:
+            return None
         if self.table is None and self.form is not None and self.listed:
             self.table = to_table(self.listed, self.form)
         return self.table
 
     def compact(self) -> WireBatch:
         """Return the batch as columns alone where it can be: objects take up room."""
-        if self.as_table() is None:
+        if self.as_table() is not None:
+            return WireBatch(self.positions, self.form, self.table)
+        marked = self.marked or self._set_signs_apart()
+        if marked is None:
             return self
-        return WireBatch(self.positions, self.form, self.table)
+        return WireBatch(self.positions, self.form, marked=marked)
+
+    def _set_signs_apart(self) -> MarkedTable | None:
+        if self.form is None or not self.listed:
+            return None
+        places = [place for place, item in enumerate(self.listed) if is_sign(item)]
+        if not places or len(places) == len(self.listed):
+            return None
+        items = [item for item in self.listed if not is_sign(item)]
+        table = to_table(items, self.form)
+        if table is None:
+            return None
+        signs = [self.listed[place] for place in places]
+        return MarkedTable(table, np.array(places, np.int64), signs)
+
+    def drop_signs(self) -> WireBatch:
+        """Return the items alone."""
+        if self.marked is not None:
+            rows = self.marked.rows
+            positions = [column[rows] for column in self.positions]
+            return WireBatch(positions, self.form, self.marked.table)
+        kept = [place for place, item in enumerate(self.items) if not is_sign(item)]
+        return self if len(kept) == len(self) else self.take(np.array(kept, np.int64))
 
     def chunks(self) -> Iterator[WireBatch]:
         """Cut a table into parts small enough for their objects to stay in the cache."""
@@ -82,6 +167,8 @@ class WireBatch:
     def take(self, order: Numbers) -> WireBatch:
         """Return the items in another order, or some of them."""
         positions = [column[order] for column in self.positions]
+        if self.marked is not None:
+            return WireBatch(positions, self.form, marked=self.marked.take(order))
         if self.as_table() is not None and self.table is not None:
             return WireBatch(positions, self.form, self.table.take(arrow_column(order)))
         items = self.items
@@ -90,6 +177,9 @@ class WireBatch:
     def slice(self, start: int, end: int) -> WireBatch:
         """Return the items from `start` up to `end`."""
         positions = [column[start:end] for column in self.positions]
+        if self.marked is not None:
+            marked = self.marked.slice(start, end)
+            return WireBatch(positions, self.form, marked=marked)
         if self.table is not None:
             table = self.table.slice(start, end - start)
             return WireBatch(positions, self.form, table)
@@ -98,6 +188,8 @@ class WireBatch:
 
 def encode(batch: WireBatch, pickler: Pickler) -> bytes | pa.Buffer:
     """Return a batch as the bytes of a blob."""
+    if batch.marked is not None:
+        return _encode_marked(batch, batch.marked, pickler)
     table = batch.as_table()
     if table is None:
         return _PICKLED + pickler.dumps((batch.positions, batch.items))
@@ -111,6 +203,27 @@ def encode(batch: WireBatch, pickler: Pickler) -> bytes | pa.Buffer:
     blob = pa.allocate_buffer(measured.size())  # one that grows would be copied
     _write(pa.FixedSizeBufferWriter(blob), table)
     return blob
+
+
+def _encode_marked(batch: WireBatch, marked: MarkedTable, pickler: Pickler) -> bytes:
+    positions = [column[marked.places] for column in batch.positions]
+    signs = pickler.dumps((marked.places, positions, marked.signs))
+    columns = encode(batch.drop_signs(), pickler)
+    return b"".join([_MARKED, len(signs).to_bytes(8, "little"), signs, columns])
+
+
+def _decode_marked(blob: pa.Buffer, form: Form | None, pickler: Pickler) -> WireBatch:
+    size = int.from_bytes(blob[1:9], "little")
+    places, found, signs = pickler.loads(memoryview(blob)[9 : 9 + size])
+    items = decode(blob.slice(9 + size), form, pickler)
+    assert items.table is not None  # noqa: S101 - as it was encoded
+    marked = MarkedTable(items.table, places, signs)
+    rows, positions = marked.rows, []
+    for own, of_signs in zip(items.positions, found, strict=True):
+        column = np.empty(len(marked), own.dtype)
+        column[rows], column[places] = own, of_signs
+        positions.append(column)
+    return WireBatch(positions, form, marked=marked)
 
 
 def _write(sink: Any, table: pa.Table) -> None:
@@ -133,12 +246,13 @@ class Parcel:
 
     def unpack(self, form: Form | None) -> WireBatch:
         """Return the batch, for the one unit that it is for."""
-        return WireBatch(list(self._batch.positions), form, self._batch.table)
+        batch = self._batch
+        return WireBatch(list(batch.positions), form, batch.table, marked=batch.marked)
 
 
 def pack(batch: WireBatch, pickler: Pickler) -> bytes | pa.Buffer | Parcel:
     """Return a batch as it leaves a unit; objects are copied, since they may change."""
-    if batch.as_table() is None:
+    if batch.marked is None and batch.as_table() is None:
         return encode(batch, pickler)
     return Parcel(batch, pickler)
 
@@ -169,6 +283,8 @@ def decode(blob: pa.Buffer | Parcel, form: Form | None, pickler: Pickler) -> Wir
     if blob[:1] == _PICKLED:
         positions, items = pickler.loads(memoryview(blob)[1:])
         return WireBatch(positions, form, None, items)
+    if blob[:1] == _MARKED:
+        return _decode_marked(blob, form, pickler)
     table = pa.ipc.open_stream(blob.slice(1)).read_all()
     names = [name for name in table.column_names if name.startswith("#")]
     positions = [_numbers(table.column(name)) for name in names]
@@ -197,7 +313,7 @@ def merge_in_order(batches: Sequence[WireBatch]) -> Iterator[WireBatch]:
     that overlap, what stands before the end of the first to end is put in order.
     """
     waiting = sorted((b for b in batches if len(b)), key=_first, reverse=True)
-    if any(batch.table is None for batch in waiting):
+    if any(batch.table is None and batch.marked is None for batch in waiting):
         yield from _sort_objects(waiting[::-1])
         return
     open_: list[WireBatch] = []
@@ -224,7 +340,7 @@ def _sort(batches: Sequence[WireBatch]) -> WireBatch:
     joined = end_to_end(batches)
     if all(_last(one) < _first(two) for one, two in pairwise(batches)):
         return joined
-    return joined.take(sort_positions(joined.positions))
+    return _each_mark_once(joined.take(sort_positions(joined.positions)))
 
 
 def _sort_objects(filled: list[WireBatch]) -> Iterator[WireBatch]:
@@ -237,14 +353,20 @@ def _sort_objects(filled: list[WireBatch]) -> Iterator[WireBatch]:
 
 def _each_mark_once(batch: WireBatch) -> WireBatch:
     """Drop the copies of a punctuation that went through several replicas."""
-    if batch.table is not None or not any(map(is_sign, batch.items)):
+    if batch.table is not None:
         return batch
-    same = np.ones(len(batch), bool)
+    if batch.marked is not None:
+        places = batch.marked.places
+    else:
+        found = [place for place, item in enumerate(batch.items) if is_sign(item)]
+        places = np.array(found, np.int64)
+    places = places[places > 0]
+    same = np.ones(len(places), bool)
     for column in batch.positions:
-        same[1:] &= column[1:] == column[:-1]
-    same[0] = False
-    kept = [i for i, item in enumerate(batch.items) if not (same[i] and is_sign(item))]
-    return batch.take(np.array(kept, np.int64))
+        same &= column[places] == column[places - 1]
+    if not same.any():
+        return batch
+    return batch.take(np.delete(np.arange(len(batch)), places[same]))
 
 
 def interleave(
@@ -289,9 +411,25 @@ def end_to_end(batches: Sequence[WireBatch]) -> WireBatch:
     tables = [batch.table for batch in batches]
     if all(table is not None for table in tables):
         return WireBatch(positions, form, join_tables(tables))
+    if all(one.table is not None or one.marked is not None for one in batches):
+        return WireBatch(positions, form, marked=_join_marked(batches))
     return WireBatch(
         positions, form, None, [x for batch in batches for x in batch.items]
     )
+
+
+def _join_marked(batches: Sequence[WireBatch]) -> MarkedTable:
+    tables, places, signs = [], [np.zeros(0, np.int64)], []
+    before = 0
+    for batch in batches:
+        if batch.marked is None:
+            tables.append(batch.table)
+        else:
+            tables.append(batch.marked.table)
+            places.append(batch.marked.places + before)
+            signs += batch.marked.signs
+        before += len(batch)
+    return MarkedTable(join_tables(tables), np.concatenate(places), signs)
 
 
 def _first(batch: WireBatch) -> tuple[Any, ...]:

@@ -25,7 +25,15 @@ ColumnKind: TypeAlias = Literal[
     "none",
 ]
 ColumnRole: TypeAlias = Literal[
-    "map", "filter", "flat_map", "scan", "window", "split", "routes", "union"
+    "map",
+    "filter",
+    "flat_map",
+    "scan",
+    "window",
+    "split",
+    "routes",
+    "union",
+    "clock",
 ]
 
 COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
@@ -189,7 +197,7 @@ class ColumnKernel:
     Items are scalars in the shape `takes`, of which the text needs those with the
     numbers `reads`. Scalar n of an output, which is of the shape `gives`, is the scalar
     `sources[n]` of its item, unchanged, or else computed by the kernel. `constants` are
-    those that have codes, with their kinds. A union has no text.
+    those that have codes, with their kinds. A union and a clock have no text.
     """
 
     operator: str

@@ -40,8 +40,36 @@ from anabranch.operators.timescale import (
 )
 from anabranch.operators.windows import Aggregate
 from anabranch.runtime.keys import in_key_order, key_bytes, key_rank
+from anabranch.runtime.state import LentStates
 
 TURN, FORGET = 0, 1  # at one time a key has its turn before it is forgotten
+
+
+class LentKeys(LentStates):
+    """The states of keys in that of an operator, some of which a holder may have.
+
+    Those that are `stored` elsewhere too are back there unless they have changed.
+    """
+
+    stored: ClassVar[bool] = False
+
+    def __missing__(self, key: Any) -> State:
+        if self._find_lent(key):
+            return self[key]
+        raise KeyError(key)
+
+    def fetch(self, key: Any) -> State | None:
+        """Return the state of a key that no holder has, None if there is none."""
+        return dict.get(self, key)
+
+    def find_saved(self, key: Any) -> Any | None:
+        """Return when a key is due by where it is stored; None if it is not there."""
+        return None
+
+    def take_back(self, key: Any, state: State | None, saved: Any) -> None:
+        """Take a state from its holder; None if nothing is left of it."""
+        if state is not None:
+            dict.setdefault(self, key, state)
 
 
 class ClockedKernel(Kernel):
@@ -200,6 +228,8 @@ class ClockedKernel(Kernel):
         One that it brings about for an earlier time comes right behind it.
         """
         queue, latest = state["queue"], None
+        if isinstance(state["keys"], LentKeys):
+            state["keys"].settle()  # what is due may be lent
         if "more" in state:
             state["more"](clock)
         while queue and queue[0][0] <= clock:

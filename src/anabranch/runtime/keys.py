@@ -163,14 +163,22 @@ def rank_bytes(key: Any) -> bytes:  # noqa: PLR0911 - one case per type
         case bytes():
             return b"\x03" + _delimit(key)
         case tuple():
-            parts = b"".join([b"\x01" + rank_bytes(part) for part in key])
-            return b"\x04" + parts + b"\x00"
+            return join_ranks(map(rank_bytes, key))
         case numbers.Complex() if _is_complex(key):
             own = b"\x05" + _delimit(key_bytes(key))
             return own if key.imag else rank_bytes(float(key.real))
         case numbers.Number():
             return b"\x01" + _number_bytes(key)
     return b"\x05" + _delimit(key_bytes(key))
+
+
+def join_ranks(parts: Iterable[bytes]) -> bytes:
+    """Return the `rank_bytes` of a tuple, given those of what is in it.
+
+    >>> join_ranks([rank_bytes(7), rank_bytes("a")]) == rank_bytes((7, "a"))
+    True
+    """
+    return b"\x04" + b"".join([b"\x01" + part for part in parts]) + b"\x00"
 
 
 def _delimit(raw: bytes) -> bytes:

@@ -16,6 +16,7 @@ from typing import Any, get_args
 from anabranch.compiler.columns.values import NoColumnsError, shape_of_type
 from anabranch.compiler.columns.write_kernel import (
     Function,
+    write_clock,
     write_filter,
     write_flat_map,
     write_map,
@@ -29,6 +30,7 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Traits
 from anabranch.graph.types import parameter_type
+from anabranch.operators.clock import EventTime, Timing
 from anabranch.operators.custom import Scan
 from anabranch.operators.stateless import (
     Filter,
@@ -78,6 +80,8 @@ def find_columns(graph: Graph, traits: Mapping[str, Traits]) -> tuple[RunsAs, ..
 
 def _why_columns(kernel: ColumnKernel) -> str:
     match kernel.role:
+        case "clock":
+            return "its clock is a maximum over a column"
         case "filter":
             return "its predicate is compiled"
         case "split" | "routes":
@@ -91,14 +95,15 @@ def _why_columns(kernel: ColumnKernel) -> str:
 def _kernel(op: Op, traits: Traits, known: KnownShapes) -> ColumnKernel:
     if isinstance(op.kind, Union):
         return write_union(op, _find_common(op, known))
-    compiled = Map | Filter | FlatMap | Scan | Aggregate | Split
+    compiled = Map | Filter | FlatMap | Scan | Aggregate | Split | EventTime
     if len(op.inputs) != 1 or not isinstance(op.kind, compiled):
         msg = f"operators of the kind {op.kind.label} are not compiled"
         raise NoColumnsError(msg)
     if op.timing is not None:
-        msg = "it follows the clock of its stream"
-        raise NoColumnsError(msg)
+        _check_timing(op, op.timing)
     takes = _find_input(op, known)
+    if isinstance(op.kind, EventTime):
+        return write_clock(op, takes)
     if isinstance(op.kind, Aggregate) and op.kind.function is None:
         into = op.kind.into
         if isinstance(into, types.FunctionType):
@@ -114,6 +119,19 @@ def _kernel(op: Op, traits: Traits, known: KnownShapes) -> ColumnKernel:
         line = refused.line or code.co_firstlineno
         msg = f"{describe_function(function)} {refused} ({file}:{line})"
         raise NoColumnsError(msg) from refused
+
+
+def _check_timing(op: Op, timing: Timing) -> None:
+    """Refuse what follows the clock of its stream other than by windows of keys."""
+    if timing.forget_after is not None:
+        msg = "it forgets keys by the clock of its stream"
+    elif not (isinstance(op.kind, Aggregate) and op.kind.window.time is not None):
+        msg = "it follows the clock of its stream"
+    elif not op.keyed_by:
+        msg = "it follows the clock of its stream, without a key"
+    else:
+        return
+    raise NoColumnsError(msg)
 
 
 def _write(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
@@ -191,7 +209,7 @@ def _check_function(op: Op, function: Any, traits: Traits) -> None:
 
 def _check_key(op: Op, takes: ColumnShape) -> None:
     scalars = list(takes.scalars())
-    for name in op.state_key:
+    for name in op.state_key if op.timing is None else op.keyed_by:
         place = None if hasattr(name, "function") else takes.place_of(name)
         if place is None:
             msg = f"has the key {name}, which is no plain attribute"

@@ -36,7 +36,9 @@ from anabranch.compiler.columns.values import (
     shape_of_type,
 )
 from anabranch.graph.graph import Op
-from anabranch.operators.windows import Aggregate
+from anabranch.operators.clock import EventTime, EventTimeKernel
+from anabranch.operators.timed import spans_of
+from anabranch.operators.windows import Aggregate, Window
 from anabranch.plan.column_kernels import (
     COLUMN_KINDS,
     ColumnKernel,
@@ -390,6 +392,41 @@ def write_union(op: Op, takes: ColumnShape) -> ColumnKernel:
     return KernelText(op, takes).kernel("union", takes, everything, "")
 
 
+def write_clock(op: Op, takes: ColumnShape) -> ColumnKernel:
+    """Return the kernel of `event_time`, which only looks at a column of times."""
+    assert isinstance(op.kind, EventTime)  # noqa: S101
+    place = takes.place_of(op.kind.on)
+    kinds = () if place is None else list(takes.scalars())[place].kinds
+    lateness = None
+    if len(kinds) == 1 and kinds[0] in ("int", "float", "datetime", "date"):
+        scale = _SCALES.get(kinds[0], "number")
+        lateness, _ = EventTimeKernel(op.kind).spans(scale)
+    if not _is_span(lateness, kinds):
+        msg = f"has a clock on {op.kind.on}, whose type does not go with the lateness"
+        raise NoColumnsError(msg)
+    everything = tuple(range(len(list(takes.scalars()))))
+    window = ColumnWindow(op.kind, place, kinds[0])
+    return KernelText(op, takes).kernel("clock", takes, everything, "", window=window)
+
+
+_SCALES = {"datetime": "naive", "date": "date"}
+
+
+def _is_span(span: Any, kinds: tuple[ColumnKind, ...]) -> bool:
+    """Tell whether a length of time goes with times of some kind, in 64 bits."""
+    wanted = (int, float) if kinds == ("float",) else (int,)
+    return type(span) in wanted and 0 <= span < 1 << 60
+
+
+def _goes_with_clock(window: Window, kinds: tuple[ColumnKind, ...]) -> bool:
+    """Tell whether times are of a kind that a window behind a clock can be on."""
+    if len(kinds) != 1 or kinds[0] not in ("int", "float", "datetime", "date"):
+        return False
+    size, every = spans_of(window)(_SCALES.get(kinds[0], "number"))
+    exact = kinds != ("float",) or size == every  # what slides is rounded otherwise
+    return exact and _is_span(size, kinds) and _is_span(every, kinds)
+
+
 def write_flat_map(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
     """Return the kernel of a flat_map: outputs stand one behind the other.
 
@@ -527,6 +564,8 @@ def find_window(op: Op, takes: ColumnShape) -> ColumnWindow:
     sizes = {type(one) for one in (window.time, window.delta, window.every)}
     sizes -= {type(None)}
     match kinds:
+        case _ if window.clocked:
+            fits = _goes_with_clock(window, kinds)
         case ("int",) if sizes == {int}:
             fits = True
         case ("float",):

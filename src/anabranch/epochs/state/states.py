@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any, ClassVar, NamedTuple
 
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.store import GONE, Bucket, short_key
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
-from anabranch.runtime.clocked import FORGET, TURN
+from anabranch.runtime.clocked import FORGET, TURN, LentKeys
 from anabranch.runtime.keys import key_bytes, key_hash, key_rank, rank_bytes
 from anabranch.runtime.state import LentStates
 
@@ -234,6 +235,7 @@ class ClockStates(StoredStates):
         self.index = index_of(number)
         self._found: dict[Any, tuple[bytes, _Kept]] = {}  # as the epoch has found it
         self._waiting: list[tuple[Any, int, Any, Iterator[Any]]] | None = None
+        self._keys = _Keys(self)
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
@@ -247,12 +249,17 @@ class ClockStates(StoredStates):
         *,
         same: bool = False,
     ) -> None:
+        holder = self._keys.holder if same else None
         self.clear()
         self._found.clear()
         self._waiting = None
         self._buckets, self._count, self._pickler = buckets, count, pickler
-        state = self._kernel.open()
-        self[()] = {**state, "keys": _Keys(self), "more": self._fetch_due}
+        self._keys = _Keys(self)
+        state = {**self._kernel.open(), "keys": self._keys, "more": self._fetch_due}
+        self[()] = state
+        if holder is not None:
+            holder.state = state  # type: ignore[attr-defined]
+            self._keys.holder = holder
 
     def find(self, key: Any) -> State:
         """Return the state of a key that the epoch has not touched yet."""
@@ -262,11 +269,21 @@ class ClockStates(StoredStates):
                 return self._take(key, old)
         raise KeyError(key)
 
+    def find_saved(self, key: Any) -> Any | None:
+        """Return when a key is due as the epoch has found it, None if it has not."""
+        found = self._found.get(key)
+        return None if found is None else found[1].due
+
+    def note(self, key: Any) -> None:
+        """Note what the epoch has found of a key that is there."""
+        if key not in self._found:
+            self.find(key)
+
     def _take(self, key: Any, old: bytes) -> State:
         kept = _Kept(*self._load(old, key)[1])
         self._found[key] = old, kept
         state = self[()]
-        dict.__setitem__(state["keys"], key, kept.state)
+        dict.__setitem__(self._keys, key, kept.state)
         for field, name in _NAMES.items():
             value = getattr(kept, field)
             if value is not None:
@@ -274,11 +291,11 @@ class ClockStates(StoredStates):
         return kept.state
 
     def load_all(self) -> None:
-        keys = self[()]["keys"]
+        self._keys.settle()
         for bucket in self._buckets.values():
             for _, old in bucket.states(self.prefix):
                 key = self._load(old)[0]
-                if key not in keys and key not in self._found:
+                if key not in self._keys and key not in self._found:
                     self._take(key, old)
 
     def _fetch_due(self, clock: Any) -> None:
@@ -291,10 +308,14 @@ class ClockStates(StoredStates):
                 self._go_on(number, cursor)
         while self._waiting and self._waiting[0][0] <= clock:
             time, number, (what, key), cursor = heapq.heappop(self._waiting)
-            if key in state["keys"] or key not in self._found:
-                state["keys"][key]  # which is loaded with the times that it waits for
-                entry = (time, what, key_rank(key), key)
-                heapq.heappush(state["queue"], entry)
+            if not self._keys.is_lent(key):
+                here = dict.__contains__(self._keys, key)
+                if not here and key not in self._found:
+                    self.find(key)  # with the times that it waits for
+                    here = True
+                if here:
+                    entry = (time, what, key_rank(key), key)
+                    heapq.heappush(state["queue"], entry)
             self._go_on(number, cursor)
 
     def _go_on(self, number: int, cursor: Iterator[tuple[bytes, bytes]]) -> None:
@@ -310,7 +331,18 @@ class ClockStates(StoredStates):
         found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
         state = self[()]
         others = {field: state[name] for field, name in _NAMES.items()}
-        for key, own in state["keys"].items():
+        if self._keys.holder is not None:  # which goes on holding them
+            for key, (own, due, before_due) in self._keys.holder.list_changes():
+                changed = found[self.find_bucket(key, self._count)]
+                if own is not None:
+                    kept = _Kept(own, due)
+                    entry = self._pickler.dumps_state((key, tuple(kept)))
+                    changed[self._raw(key)] = entry
+                elif before_due is not None:
+                    changed[self._raw(key)] = GONE
+                before, after = _Kept(None, before_due), _Kept(None, due)
+                changed |= self._index_changes(key, before, after)
+        for key, own in dict.items(self._keys):
             kept = _Kept(own, **{field: has.get(key) for field, has in others.items()})
             old, before = self._found.get(key, (GONE, _Kept(None)))
             new = self._pickler.dumps_state((key, tuple(kept)))
@@ -319,7 +351,7 @@ class ClockStates(StoredStates):
                 changed[self._raw(key)] = new
             changed |= self._index_changes(key, before, kept)
         for key, (_, before) in self._found.items():
-            if key not in state["keys"]:
+            if not (dict.__contains__(self._keys, key) or self._keys.is_lent(key)):
                 changed = found[self.find_bucket(key, self._count)]
                 changed[self._raw(key)] = GONE
                 changed |= self._index_changes(key, before, _Kept(None))
@@ -346,12 +378,36 @@ class ClockStates(StoredStates):
         return short_key(self.index + rank_bytes((time, what)) + key_bytes(key))
 
 
-class _Keys(dict[Any, State]):
+class _Keys(LentKeys):
     """The states of keys, read from the store when they are asked for."""
+
+    stored: ClassVar[bool] = True
 
     def __init__(self, states: ClockStates) -> None:
         super().__init__()
         self._states = states
 
     def __missing__(self, key: Any) -> State:
+        if self._find_lent(key):
+            return self[key]
         return self._states.find(key)
+
+    def is_lent(self, key: Any) -> bool:
+        """Tell whether a holder has a key."""
+        return self.holder is not None and self.holder.has(key)  # type: ignore[attr-defined]
+
+    def fetch(self, key: Any) -> State | None:
+        if not dict.__contains__(self, key):
+            with suppress(KeyError):
+                return self._states.find(key)
+        return dict.get(self, key)
+
+    def find_saved(self, key: Any) -> Any | None:
+        return self._states.find_saved(key)
+
+    def take_back(self, key: Any, state: State | None, saved: Any) -> None:
+        if saved is not None:
+            self._states.note(key)
+        dict.pop(self, key, None)
+        if state is not None:
+            dict.__setitem__(self, key, state)

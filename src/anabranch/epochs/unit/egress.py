@@ -16,7 +16,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from anabranch.connectors.files.arrow_items import form_of, without_codes
@@ -39,7 +38,7 @@ from anabranch.epochs.task import TO_DRIVER, EpochTask, ProcessRows, WorkerJob
 from anabranch.epochs.wire import WireBatch, end_to_end
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Edge, Op
-from anabranch.operators.clock import is_sign, keeps_clock
+from anabranch.operators.clock import keeps_clock
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.window_parts import MergedAggregate
 from anabranch.runtime.failures import (
@@ -227,8 +226,7 @@ class Exits:
         to_sink = edge.consumer.operator not in self._layout.unit_of
         if not to_sink or edge.producer.operator not in self._job.marked:
             return batch
-        kept = [i for i, item in enumerate(batch.items) if not is_sign(item)]
-        return batch.take(np.array(kept, np.int64))
+        return batch.drop_signs()
 
     def _send(
         self,

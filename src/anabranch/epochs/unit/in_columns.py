@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import Form, form_of
 from anabranch.epochs.layout import SparkLayout, Unit
-from anabranch.epochs.wire import Numbers, WireBatch, end_to_end
+from anabranch.epochs.wire import MarkedTable, Numbers, WireBatch, end_to_end
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Edge, Output
 from anabranch.plan.segments import ElementSegment
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.columns.column import UnfitError
 from anabranch.runtime.columns.held_state import ColumnBatch
-from anabranch.runtime.columns.placed import PlacedBatch, PlacedStreams
+from anabranch.runtime.columns.placed import PlacedBatch, PlacedStreams, place_items
 from anabranch.runtime.columns.segmented_element import (
     MakeProgram,
     SegmentedElement,
@@ -219,12 +219,7 @@ class InSegments:
         came = {}
         for entry, batch in zip(self._unit.entries, part, strict=True):
             producer = entry if isinstance(entry, str) else entry.producer.operator
-            placed = PlacedBatch(
-                batch.positions,
-                len(batch),
-                table=batch.table,
-                list_items=partial(getattr, batch, "items"),
-            )
+            placed = _place_batch(batch)
             if producer in self._marked:
                 placed = placed.set_signs_apart()
             if isinstance(entry, Edge):
@@ -235,21 +230,49 @@ class InSegments:
         return streams
 
     def _leave(self, edge: Edge, streams: PlacedStreams) -> WireBatch:
-        placed = streams.along(edge).put_signs_back()
+        placed = streams.along(edge)
         kind = self._layout.graph[edge.producer.operator].type
         form = None if kind is None else form_of(kind)
-        table = placed.table
+        table, signs = placed.table, placed.signs
         if placed.columns is not None and form is not None:
             table = _table_of(placed.columns, form)
-        if table is not None:
+        if table is None:
+            placed = placed.put_signs_back()
+            batch = WireBatch(placed.positions, form, None, placed.items)
+            return self._runs.drop_marks(edge, batch).compact()
+        if signs is None or not signs.count:
             return WireBatch(placed.positions, form, table)
-        batch = WireBatch(placed.positions, form, None, placed.items)
-        return self._runs.drop_marks(edge, batch).compact()
+        before = placed.find_places(signs)
+        places = before + np.arange(signs.count)
+        marked = MarkedTable(table, places, signs.items)
+        positions = placed.insert_positions(signs, before)
+        batch = WireBatch(positions, form, marked=marked)
+        return self._runs.drop_marks(edge, batch)
 
     def _note(self, ran: Ran) -> None:
         for name, (columns, python) in ran.items():
             done, others = self.ran.get(name, (0, 0))
             self.ran[name] = done + columns, others + python
+
+
+def _place_batch(batch: WireBatch) -> PlacedBatch:
+    """Return a batch as segments take it, with its signs apart where columns have them."""
+    if batch.marked is None:
+        listed = partial(getattr, batch, "items")
+        return PlacedBatch(
+            batch.positions, len(batch), table=batch.table, list_items=listed
+        )
+    items, places = batch.drop_signs(), batch.marked.places
+    signs = place_items(
+        batch.marked.signs, [column[places] for column in batch.positions]
+    )
+    return PlacedBatch(
+        items.positions,
+        len(items),
+        table=items.table,
+        list_items=partial(getattr, items, "items"),
+        signs=signs,
+    )
 
 
 class WaysToRun(NamedTuple):

@@ -116,7 +116,7 @@ def batch_of_items(
     _check_strings(pools)
     if shape.parts is None:
         check_types(items, shape)  # there may be punctuations among them
-    columns = tuple(_list_columns(items, shape, pools))
+    columns = tuple(list_columns(items, shape, pools))
     return ColumnBatch(shape, columns, len(items), listed=items)
 
 
@@ -126,14 +126,15 @@ def _check_strings(pools: Pools) -> None:
         raise UnfitError(msg)
 
 
-def _list_columns(
+def list_columns(
     values: Sequence[Any], shape: ColumnShape, pools: Pools
 ) -> Iterator[BatchColumn]:
+    """Yield the columns of items, scalar by scalar."""
     if shape.parts is None:
         yield BatchColumn(shape, pools, listed=values)
         return
     for part, column in zip(shape.parts, transpose(values, shape), strict=True):
-        yield from _list_columns(column, part, pools)
+        yield from list_columns(column, part, pools)
 
 
 def _combine(column: pa.ChunkedArray) -> pa.Array:
@@ -141,6 +142,12 @@ def _combine(column: pa.ChunkedArray) -> pa.Array:
         return column.chunk(0)
     made = column.combine_chunks()
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+
+
+def is_clocked(kernel: ColumnKernel) -> bool:
+    """Tell whether an operator makes the clock of its stream, or follows it."""
+    window = kernel.window
+    return kernel.role == "clock" or (window is not None and window.window.clocked)
 
 
 class ColumnStep:
@@ -164,7 +171,7 @@ class ColumnStep:
         self._room = 0
         self._plan: WindowPlan | None = None
         self._size = 0  # of windows that tumble by count
-        if kernel.window is not None:
+        if kernel.window is not None and not is_clocked(kernel):
             window = kernel.window.window
             self._plan = window_plan(window, kernel.window.kind)
             if window.count is not None and window.every is None:
@@ -438,7 +445,7 @@ class ColumnStep:
         waiting = [item for items in lists for item in items]
         parts = [] if held.batch is None else [held.batch.columns]
         if waiting:
-            parts.append(tuple(_list_columns(waiting, batch.shape, self._pools)))
+            parts.append(tuple(list_columns(waiting, batch.shape, self._pools)))
         columns = [*parts, batch.columns]
         joined = tuple(map(_join, zip(*columns, strict=True))) if parts else columns[0]
         lengths = np.array(list(map(len, lists)), np.int64)
@@ -558,7 +565,7 @@ class ColumnStep:
         waiting = [item for items in lists for item in items]
         if not waiting:
             return batch, slots, held
-        columns = tuple(_list_columns(waiting, batch.shape, self._pools))
+        columns = tuple(list_columns(waiting, batch.shape, self._pools))
         whole = ColumnBatch(batch.shape, columns, len(waiting)).join(batch)
         before = np.repeat(np.arange(len(old)), held)
         return whole, np.concatenate([before, slots]), held

@@ -107,9 +107,12 @@ class HeldKeys:
         numbers[numbers < 0] = np.arange(len(self.keys), len(self.keys) + len(new))
         return numbers, new
 
-    def is_too_large_for(self, items: int) -> bool:
-        """Tell whether so few items do not pay for going through all that is held."""
-        return len(self.keys) > max(4 * items, _HELD_KEYS)
+    def is_too_large_for(self, items: int, more: int = 0) -> bool:
+        """Tell whether so few items do not pay for going through all that is held.
+
+        So many `more` keys would have to be held with them.
+        """
+        return len(self.keys) + more > max(4 * items, _HELD_KEYS)
 
     def take_over(self, states: LentStates, new: list[Any], changed: Numpy) -> None:
         """Hold the states of new keys as well; those at some places have changed."""

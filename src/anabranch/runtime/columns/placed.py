@@ -128,14 +128,43 @@ class PlacedBatch:
         """Return a batch with its signs among its items."""
         if self.signs is None or not self.signs.count:
             return self
-        joined = [
-            np.concatenate(pair)
-            for pair in zip(self.positions, self.signs.positions, strict=True)
-        ]
-        items = [*self.items, *self.signs.items]
-        order = sort_positions(joined)
+        signs = self.signs
+        places, rows = self.find_places(signs), np.arange(self.count)
+        order = np.insert(rows, places, np.arange(signs.count) + self.count)
+        items = [*self.items, *signs.items]
         listed = [items[row] for row in order.tolist()]
-        return place_items(listed, [column[order] for column in joined])
+        return place_items(listed, self.insert_positions(signs, places))
+
+    def find_places(self, signs: PlacedBatch) -> Numpy:
+        """Return how many of the items stand before each of the signs."""
+        firsts = self.positions[0]
+        low = np.searchsorted(firsts, signs.positions[0], "left")
+        high = np.searchsorted(firsts, signs.positions[0], "right")
+        if (high - low > 1).any():
+            return _count_before(self.positions, signs.positions)
+        alike = np.flatnonzero(high > low)
+        before = np.ones(len(alike), bool)  # an item, should both be equal
+        for own, other in zip(
+            self.positions[:0:-1], signs.positions[:0:-1], strict=True
+        ):
+            left, right = own[low[alike]], other[alike]
+            before = (left < right) | ((left == right) & before)
+        low[alike] += before
+        return low
+
+    def insert_positions(self, signs: PlacedBatch, places: Numpy) -> list[Numpy]:
+        """Return the positions of items and of signs that stand at some places."""
+        pairs = zip(self.positions, signs.positions, strict=True)
+        return [np.insert(own, places, others) for own, others in pairs]
+
+
+def _count_before(positions: Sequence[Numpy], others: Sequence[Numpy]) -> Numpy:
+    """Return how many positions stand before each of others, both in order."""
+    count = len(positions[0])
+    joined = [np.concatenate(pair) for pair in zip(positions, others, strict=True)]
+    is_other = np.arange(len(joined[0])) >= count
+    order = sort_positions([*joined, is_other.astype(np.int64)])
+    return np.asarray(np.cumsum(~is_other[order])[is_other[order]])
 
 
 def place_items(items: list[Any], positions: Sequence[Numpy]) -> PlacedBatch:

@@ -20,7 +20,8 @@ from anabranch.plan.column_kernels import ColumnKernel
 from anabranch.plan.segments import ElementSegment
 from anabranch.runtime.codegen import Entry
 from anabranch.runtime.columns.chain import ColumnStep, Commit
-from anabranch.runtime.columns.column import Numpy, Pools
+from anabranch.runtime.columns.clocked_step import ClockedStep, ClockStep, make_step
+from anabranch.runtime.columns.column import Numpy, Pools, UnfitError
 from anabranch.runtime.columns.placed import (
     PlacedBatch,
     PlacedStreams,
@@ -32,7 +33,7 @@ from anabranch.runtime.columns.placed import (
 )
 from anabranch.runtime.compiled.part import name_part, write_steps
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.positions import Positions
+from anabranch.runtime.positions import BEHIND_TURNS, IN_TURN, Positions
 from anabranch.runtime.program import Columns, Program
 
 _PATIENCE = 5  # batches in a row that had to go through Python after all
@@ -73,6 +74,7 @@ class _Node:
         self._width = form.inside[op.name]
         self._turns = form.turns.get(op.name, frozenset())
         self._prolific = op.name in form.prolific
+        self._turning = form.appends_turn(op.name)
         kernel = kernel_of(op)
         self._passes_signs = kernel.forwards_punctuation and kernel.forwards_clock
 
@@ -86,6 +88,13 @@ class _Node:
                 return
             case "split" | "routes":
                 self._split(run, came[0])
+                return
+            case "clock":
+                assert isinstance(self._step, ClockStep)  # noqa: S101 - see `make_step`
+                self._advance(run, came[0], self._step)
+                return
+            case "window" if isinstance(self._step, ClockedStep):
+                self._close(run, came[0], self._step)
                 return
         batch = came[0].to_columns(takes, self._pools)
         columns = self._step.run(replace(batch, rows=None), run.changes)
@@ -111,6 +120,56 @@ class _Node:
             made.signs = self._pass_signs(came.signs, port)
             run.streams.made[Output(self._op.name, port)] = made
 
+    def _advance(self, run: ColumnRun, came: PlacedBatch, step: ClockStep) -> None:
+        """Pass items on, and behind those that advance the clock say so."""
+        if (came.signs is not None and came.signs.count) or not self._prolific:
+            msg = "there are signs before the clock"
+            raise UnfitError(msg)
+        if not came.count:
+            return
+        columns = came.to_columns(self._step.kernel.takes, self._pools)
+        found = step.advance(columns, run.changes)
+        whole = PlacedBatch(came.positions, came.count, columns=columns)
+        made = whole if found.rows is None else whole.take(found.rows)
+        made.positions.append(np.zeros(made.count, np.int64))
+        made.signs = place_items(
+            found.advances,
+            [
+                *(column[found.advancing] for column in came.positions),
+                np.ones(len(found.advancing), np.int64),
+            ],
+        )
+        run.streams.made[Output(self._op.name)] = made
+
+    def _close(self, run: ColumnRun, came: PlacedBatch, step: ClockedStep) -> None:
+        """Close windows by the advances among the items."""
+        signs = came.signs
+        if signs is None:
+            signs = place_items([], [column[:0] for column in came.positions])
+        columns = came.to_columns(self._step.kernel.takes, self._pools)
+        places = came.find_places(signs)
+        found = step.close(columns, signs.items, places, run.changes)
+        closed_by, count = found.closed_by, found.batch.count
+        number = np.arange(count) - np.searchsorted(closed_by, closed_by)
+        positions = [column[closed_by] for column in signs.positions]
+        behind = [column[found.advanced] for column in signs.positions]
+        if self._turning:
+            first = np.full(count, IN_TURN)
+            positions += [first, column_of(found.turns, turns=True), number]
+            nothing = [b""] * len(found.advanced)
+            behind += [
+                np.full(len(nothing), BEHIND_TURNS),
+                column_of(nothing, turns=True),
+                np.zeros(len(nothing), np.int64),
+            ]
+        else:
+            positions.append(number)
+            ends = [np.searchsorted(closed_by, found.advanced, s) for s in _BOTH]
+            behind.append(ends[1] - ends[0])
+        made = PlacedBatch(positions, count, columns=found.batch)
+        made.signs = place_items(found.advances, behind)
+        run.streams.made[Output(self._op.name)] = made
+
     def _pad(self, batch: PlacedBatch) -> PlacedBatch:
         if len(batch.positions) == self._width and not self._turns:
             return batch
@@ -130,6 +189,9 @@ class _Node:
             return signs
         index = np.full(signs.count, number)
         return signs.with_positions([*signs.positions, index])
+
+
+_BOTH: tuple[Any, ...] = ("left", "right")
 
 
 def _count_outputs(rows: Numpy | None, count: int) -> Numpy:
@@ -159,7 +221,7 @@ class ColumnSegment:
         """Compile; raise `CompilationError` where Numba cannot."""
         steps = []
         for name in segment.operators:
-            step = ColumnStep(graph[name], kernels[name], states.get(name), pools)
+            step = make_step(graph[name], kernels[name], states.get(name), pools)
             steps.append(_Node(graph, graph[name], step, pools, form))
         self.filename = name_part("columns", segment.operators)
         self.line_table = {2 + n: name for n, name in enumerate(segment.operators)}

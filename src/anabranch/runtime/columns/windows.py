@@ -159,7 +159,7 @@ class _Delta(WindowPlan):
 
     def find(self, keys: Sequence[KeyRange], on: Numpy) -> ClosedWindows:
         found = ClosedWindows()
-        _check_finite(on)
+        check_finite(on)
         for key in keys:
             values = on[key.first : key.end].tolist()
             closed, left, mark = self._walk(values, key)
@@ -235,7 +235,7 @@ class _Time(WindowPlan):
 
     def _measure(self, on: Numpy) -> Numpy:
         """Return times as numbers that can be computed with."""
-        _check_finite(on)
+        check_finite(on)
         times = (on - _EPOCH_DAY) * _DAY_US if self._kind == "date" else on
         if times.dtype != np.float64:
             largest = int(np.abs(times).max()) if len(times) else 0
@@ -333,7 +333,8 @@ class _Time(WindowPlan):
         return [since, until]
 
 
-def _check_finite(on: Numpy) -> None:
+def check_finite(on: Numpy) -> None:
+    """Refuse values that are not finite."""
     if on.dtype == np.float64 and not np.isfinite(on).all():
         msg = "a value is not finite"
         raise UnfitError(msg)
