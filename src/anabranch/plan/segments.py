@@ -62,7 +62,9 @@ def divide_into_segments(
 def is_line(graph: Graph, inner: Sequence[str]) -> bool:
     """Tell whether operators stand in a straight line, with one stream out."""
     if any(
-        len(graph.out_edges(name)) != 1 or len(graph[name].inputs) != 1
+        len(graph.out_edges(name)) != 1
+        or len(graph[name].inputs) != 1
+        or graph[name].kind.outputs > 1  # though only one of them is read
         for name in inner
     ):
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from anabranch.compiler.columns.find_columns import find_columns
 from anabranch.compiler.options import Target
@@ -54,7 +55,8 @@ def choose_columns(
         if not target.batched:
             found |= _leave_arrays(inner, found, on_arrays)
         effects = {name for name in inner if traits[name].effects}
-        found |= _leave_unions(graph, inner, found)
+        passing = Union if target.batched else Union | EventTime
+        found |= _leave_between(graph, inner, found, passing)
         why = None
         if target.resilient:
             why = "the run goes on after errors, item by item"
@@ -87,13 +89,16 @@ def _leave_arrays(
     }
 
 
-def _leave_unions(
-    graph: Graph, inner: Sequence[str], found: Mapping[str, RunsAs]
+def _leave_between(
+    graph: Graph, inner: Sequence[str], found: Mapping[str, RunsAs], passing: Any
 ) -> dict[str, RunsAs]:
-    """Leave unions to Python between operators that run there."""
+    """Leave what only passes items on to Python between operators that run there.
+
+    Where batches go between processes as columns, a clock keeps them so.
+    """
     left: dict[str, RunsAs] = {}
     for name in inner:
-        if not isinstance(graph[name].kind, Union) or found[name].kernel is None:
+        if not isinstance(graph[name].kind, passing) or found[name].kernel is None:
             continue
         around = {*graph.producers(name), *graph.consumers(name)} & {*inner}
         if all(n in left or found[n].kernel is None for n in around):

@@ -221,7 +221,7 @@ def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
         or len(unit.entries) != 1
         or len(leaving) != 1
         or len(exits) != len(unit.operators)
-        or any(len(op.inputs) != 1 for op in inner)
+        or any(len(op.inputs) != 1 or op.kind.outputs > 1 for op in inner)
         or marked.intersection(unit.operators)
     ):
         return None
