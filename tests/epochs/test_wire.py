@@ -124,6 +124,46 @@ def test_copies_of_a_mark_from_several_channels_become_one():
     ]
 
 
+def marked(places, count):
+    """Return trades with marks at some places, which are 0, 1, ..."""
+    own = iter(trades(count))
+    items = [WINDOW if n in places else next(own) for n in range(count)]
+    return items, batch(items, [(n, 0) for n in range(count)]).compact()
+
+
+def test_items_become_columns_with_their_marks_apart():
+    items, made = marked({2, 3, 9}, 12)
+
+    assert made.marked is not None
+    assert made.marked.table.num_rows == 9
+    assert items == made.items
+    assert items == back(made).items
+    assert [list(range(12)), [0] * 12] == [c.tolist() for c in back(made).positions]
+    assert [x for x in items if x is not WINDOW] == made.drop_signs().items
+
+
+@given(st.sets(st.integers(0, 11), min_size=1, max_size=11), st.randoms())
+def test_columns_with_marks_are_cut_and_chosen_from_as_lists_are(places, rng):
+    items, made = marked(places, 12)
+    start, end = sorted([rng.randint(0, 12), rng.randint(0, 12)])
+    order = rng.sample(range(12), rng.randint(0, 12))
+
+    assert items[start:end] == made.slice(start, end).items
+    assert [items[n] for n in order] == made.take(np.array(order, np.int64)).items
+    both = end_to_end([made, made.drop_signs(), made])
+    assert [*items, *made.drop_signs().items, *items] == both.items
+
+
+def test_copies_of_a_mark_among_columns_become_one():
+    items, made = marked({2, 9}, 12)
+    halves = [
+        made.take(np.array([n for n in range(12) if n in {2, 9} or n % 2 == half]))
+        for half in (0, 1)
+    ]
+
+    assert items == in_order([back(half) for half in halves]).items
+
+
 def test_items_are_not_asked_whether_they_are_marks():
     one = batch([np.arange(3), np.arange(2)], [(1,), (3,)], object)
     two = batch([np.arange(1)], [(2,)], object)

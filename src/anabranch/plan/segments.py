@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from anabranch.graph.graph import Edge, Graph
 from anabranch.graph.kind import SinkKind, SourceKind
+from anabranch.operators.stateless import Split
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def is_line(graph: Graph, inner: Sequence[str]) -> bool:
     if any(
         len(graph.out_edges(name)) != 1
         or len(graph[name].inputs) != 1
-        or graph[name].kind.outputs > 1  # though only one of them is read
+        or isinstance(graph[name].kind, Split)  # even if one stream of it is read
         for name in inner
     ):
         return False

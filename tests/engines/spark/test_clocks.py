@@ -6,6 +6,7 @@ On an imitation of Spark (see `imitation`), where replicas and epochs cost littl
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple
 
@@ -256,3 +257,100 @@ def test_a_push_that_is_declared_wrongly_is_named_and_not_believed(
             tmp_path,
             degree=2,
         )
+
+
+class Reading(NamedTuple):
+    ts: int
+    place: str
+    value: float
+
+
+def middle(readings: list[Reading]) -> tuple[str, float]:
+    return readings[-1].place, sum(r.value for r in readings)
+
+
+def readings(count):
+    rng = Random(count)
+    return [
+        Reading(n - rng.randrange(30), f"p{rng.randrange(7)}", rng.random())
+        for n in range(count)
+    ]
+
+
+def close_windows(given, late, window):
+    clocked = ab.from_iterable(given, Reading).event_time("ts", lateness=9, late=late)
+    windows = clocked.key_by("place").window(on="ts", **window)
+    columns = {"n": ab.count(), "since": ab.window_start(), "until": ab.window_end()}
+    named = windows.aggregate(place=ab.any("place"), **columns, name="named")
+    return [windows.aggregate(middle, name="listed").to_list(), named.to_list()]
+
+
+@pytest.mark.parametrize("late", ["drop", "current"])
+@pytest.mark.parametrize(
+    "window",
+    [{"time": 50}, {"time": 50, "every": 10}, {"time": 7, "every": 20}],
+)
+def test_windows_that_a_clock_closes_run_in_columns(
+    window, late, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
+    given = readings(700)
+    expected = close_windows(given, late, window)
+    ab.run(*expected, on="sequential")
+    actual = close_windows(given, late, window)
+
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+        job = ab.run(*actual, on="spark", degree=2, epoch_items=150)
+
+    assert [one.items for one in expected] == [one.items for one in actual]
+    shares = job.metrics().in_columns
+    assert {"event_time": 1.0, "listed": 1.0, "named": 1.0} == shares
+
+
+def test_windows_in_columns_go_on_from_the_checkpoint_of_python(monkeypatch, tmp_path):
+    given = readings(700)
+    (_, whole) = close_windows(given, "drop", {"time": 50, "every": 20})
+    ab.run(whole, on="sequential")
+    run_epoch, found = Epochs.run, []
+
+    def run_until_interrupted(self, pieces):
+        if self.stamp.epoch == 2 + len(found):
+            raise CutOffError
+        run_epoch(self, pieces)
+
+    for how in ("never", "at_once", "never"):
+        monkeypatch.setenv("ANABRANCH_COMPILE", how)
+        sink = close_windows(given, "drop", {"time": 50, "every": 20})[1]
+        with (
+            imitated(monkeypatch, Cluster(undisturbed), tmp_path),
+            monkeypatch.context() as patch,
+            suppress(CutOffError),
+        ):
+            if len(found) < 2:
+                patch.setattr(Epochs, "run", run_until_interrupted)
+            options = {"degree": 2, "epoch_items": 150}
+            ab.run(sink, on="spark", checkpoint=tmp_path / "kept", **options)
+        found.append(sink.items)
+
+    assert whole.items == [item for items in found for item in items]
+
+
+def by_place(reading: Reading) -> int:
+    return 1 if reading.place == "p1" else 0
+
+
+@pytest.mark.parametrize("branches", [1, 2])
+def test_one_stream_of_a_split_is_read_in_columns(branches, monkeypatch, tmp_path):
+    monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
+    given = [one for one in readings(200) if branches == 2 or one.place != "p1"]
+    lists = []
+    for _ in range(2):
+        some = ab.from_iterable(given, Reading).filter(lambda r: r.value < 0.9)
+        lists.append(some.split(by_place, branches)[0].to_list())
+
+    ab.run(lists[0], on="local")
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+        ab.run(lists[1], on="spark", degree=2)
+
+    expected = [one for one in given if one.value < 0.9 and one.place != "p1"]
+    assert [expected, expected] == [one.items for one in lists]

@@ -51,6 +51,7 @@ from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
 from anabranch.errors import EngineError, OperatorError
 from anabranch.graph.graph import Edge, Op, has_turns
 from anabranch.operators.clock import has_idle
+from anabranch.operators.stateless import Split
 from anabranch.plan.segments import ElementSegment, divide_into_segments
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.columns.placed import column_of
@@ -221,7 +222,7 @@ def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
         or len(unit.entries) != 1
         or len(leaving) != 1
         or len(exits) != len(unit.operators)
-        or any(len(op.inputs) != 1 or op.kind.outputs > 1 for op in inner)
+        or any(len(op.inputs) != 1 or isinstance(op.kind, Split) for op in inner)
         or marked.intersection(unit.operators)
     ):
         return None
