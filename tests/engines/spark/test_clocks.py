@@ -17,7 +17,16 @@ from anabranch.engines.spark.loop import Epochs
 from anabranch.errors import EngineError
 from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated
+from tests.programs.functions import (
+    Event,
+    Replay,
+    numbered,
+    smooth_block,
+    to_itself,
+    total,
+)
 from tests.programs.generate import assert_same, program
+from tests.programs.timed import SHIFTS, shake, shift_by
 
 LONG = (1002, 1016, 1023, 1028, 1030, 1053)  # programs of five epochs, mostly clocked
 
@@ -354,3 +363,28 @@ def test_one_stream_of_a_split_is_read_in_columns(branches, monkeypatch, tmp_pat
 
     expected = [one for one in given if one.value < 0.9 and one.place != "p1"]
     assert [expected, expected] == [one.items for one in lists]
+
+
+def test_what_is_due_is_found_again_when_columns_give_up(monkeypatch, tmp_path):
+    """
+    Columns run the windows of the first epoch; Python, which goes on with them in the
+    next one, closes those that columns had passed over in the index.
+    """
+    monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
+    lists = []
+    for _ in range(2):
+        numbers = ab.generate(Replay(735, 60), Event).key_by("zone").scan(numbered, 0)
+        smooth = numbers.block(smooth_block, pop=1, push=1, peek=3).map(shake)
+        clocked = smooth.event_time("ts", lateness=3, late="current")
+        shifted = clocked.lookup(SHIFTS, on="zone", into=shift_by)
+        sliding = shifted.key_by("key", "zone").window(time=20, every=5, on="ts")
+        ends = {"ts": ab.window_end(), "key": ab.any("key"), "zone": ab.first("zone")}
+        counts = sliding.aggregate(**ends, value=ab.count(), into=Event)
+        totals = counts.window(time=20, on="ts").aggregate(total)
+        lists.append(totals.split(to_itself, 1)[0].to_list())
+
+    ab.run(lists[0], on="sequential")
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+        ab.run(lists[1], on="spark", degree=1, epoch_items=20)
+
+    assert lists[0].items == lists[1].items

@@ -318,6 +318,10 @@ class ClockStates(StoredStates):
                     heapq.heappush(state["queue"], entry)
             self._go_on(number, cursor)
 
+    def begin_index_again(self) -> None:
+        """Read the index from its beginning when somebody asks for what is due."""
+        self._waiting = None
+
     def _go_on(self, number: int, cursor: Iterator[tuple[bytes, bytes]]) -> None:
         assert self._waiting is not None  # noqa: S101 - whoever asks has begun
         for _, stored in cursor:
@@ -391,6 +395,12 @@ class _Keys(LentKeys):
         if self._find_lent(key):
             return self[key]
         return self._states.find(key)
+
+    def settle(self) -> None:
+        """Take all back; what is due of them has been passed over in the index."""
+        if self.holder is not None:
+            self._states.begin_index_again()
+        super().settle()
 
     def is_lent(self, key: Any) -> bool:
         """Tell whether a holder has a key."""
