@@ -76,25 +76,25 @@ class ClockedOutputs(NamedTuple):
     advances: list[Advance]
 
 
-class _Held(NamedTuple):
+class _WindowItems(NamedTuple):
     """Items of windows: with their times, and the places of their keys."""
 
     batch: ColumnBatch
     times: Numpy
     slots: Numpy
 
-    def take(self, rows: Numpy) -> _Held:
-        return _Held(self.batch.take(rows), self.times[rows], self.slots[rows])
+    def take(self, rows: Numpy) -> _WindowItems:
+        return _WindowItems(self.batch.take(rows), self.times[rows], self.slots[rows])
 
-    def join(self, other: _Held) -> _Held:
-        return _Held(
+    def join(self, other: _WindowItems) -> _WindowItems:
+        return _WindowItems(
             self.batch.join(other.batch),
             np.concatenate([self.times, other.times]),
             np.concatenate([self.slots, other.slots]),
         )
 
 
-class _Keys(NamedTuple):
+class _FoundKeys(NamedTuple):
     """The states of keys, what is held of them, and the keys that move in."""
 
     lent: LentKeys
@@ -137,7 +137,7 @@ class ClockedStep(ColumnStep):
         keys, slots = self._find_keys(batch, state, clocks)
         changed = [slots, np.arange(len(keys.new)) + len(keys.held.keys)]
         taken = plan.admit(times, reached, clocks, places[effective])
-        came = _Held(batch, times, slots)
+        came = _WindowItems(batch, times, slots)
         if taken is not None:
             came = came.take(np.flatnonzero(taken))
         whole = self._put_in_front(came, keys)
@@ -171,7 +171,7 @@ class ClockedStep(ColumnStep):
 
     def _find_keys(
         self, batch: ColumnBatch, state: dict[str, Any], clocks: Numpy
-    ) -> tuple[_Keys, Numpy]:
+    ) -> tuple[_FoundKeys, Numpy]:
         """Return the keys that a batch has to do with, and the place of that of each item.
 
         Those that are due by the clock are among them, and all that Python has.
@@ -187,7 +187,7 @@ class ClockedStep(ColumnStep):
         numbers, new = held.place(list(dict.fromkeys([*names, *loaded])))
         opened = [lent.fetch(key) for key in new]
         saved = [lent.find_saved(key) for key in new]
-        return _Keys(lent, held, new, opened, saved), numbers[codes]
+        return _FoundKeys(lent, held, new, opened, saved), numbers[codes]
 
     def _find_clocked(
         self, state: dict[str, Any], items: int
@@ -206,7 +206,7 @@ class ClockedStep(ColumnStep):
         keys.settle()
         return keys, HeldClocked(self._pools)
 
-    def _put_in_front(self, came: _Held, keys: _Keys) -> _Held:
+    def _put_in_front(self, came: _WindowItems, keys: _FoundKeys) -> _WindowItems:
         """Put what windows hold in front of what has come."""
         parts, held, shape = [came], keys.held, came.batch.shape
         items, since, places = self._clocked.list_all(keys.opened, len(held.keys))
@@ -214,10 +214,10 @@ class ClockedStep(ColumnStep):
             columns = tuple(list_columns(items, shape, self._pools))
             moved = ColumnBatch(shape, columns, len(items))
             times = np.array(since, came.times.dtype)
-            parts.insert(0, _Held(moved, times, np.array(places, np.int64)))
+            parts.insert(0, _WindowItems(moved, times, np.array(places, np.int64)))
         if held.batch is not None:
-            parts.insert(0, _Held(held.batch, held.times, held.slots))
-        return functools.reduce(_Held.join, parts)
+            parts.insert(0, _WindowItems(held.batch, held.times, held.slots))
+        return functools.reduce(_WindowItems.join, parts)
 
     def _compute(self, whole: ColumnBatch, closed: Closed) -> list[Numpy]:
         """Return what windows give that close."""
@@ -234,7 +234,11 @@ class ClockedStep(ColumnStep):
         return outs
 
     def _take_over(
-        self, keys: _Keys, left: _Held, changed: Numpy, state: dict[str, Any]
+        self,
+        keys: _FoundKeys,
+        left: _WindowItems,
+        changed: Numpy,
+        state: dict[str, Any],
     ) -> None:
         held = keys.held
         held.take_over(keys.lent, keys.new, changed)
