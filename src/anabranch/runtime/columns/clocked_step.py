@@ -17,7 +17,8 @@ from anabranch.operators.clock import Advance
 from anabranch.plan.column_kernels import ColumnKernel
 from anabranch.runtime.clocked import LentKeys
 from anabranch.runtime.columns.chain import ColumnStep, Commit, list_columns
-from anabranch.runtime.columns.clocked import (
+from anabranch.runtime.columns.column import Numpy, Pools, UnfitError
+from anabranch.runtime.columns.column_clock import (
     NO_WINDOWS,
     ClockedItems,
     ClockedPlan,
@@ -28,7 +29,6 @@ from anabranch.runtime.columns.clocked import (
     find_effective,
     measure_times,
 )
-from anabranch.runtime.columns.column import Numpy, Pools, UnfitError
 from anabranch.runtime.columns.held_state import ColumnBatch
 
 _NOTHING: Numpy = np.zeros(0, np.int64)
