@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 _MARK = "left out: needs "
-MOST_ON_SPARK = 6  # tests of a file in a quick run
+MOST_ON_SPARK = 4  # tests of a file in a quick run
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from xdist.workermanage import WorkerController
 
 from tests.needs import ROOT
 
-_USES_SPARK = re.compile(r"mark\.spark\b|def \w+\([^)]*\bspark\b")
+_USES_SPARK = re.compile(r"mark\.spark\b|def \w+\([^)]*\b(spark|engine)\b")
 
 
 class FileScheduling(LoadScopeScheduling):

@@ -38,21 +38,23 @@ def main() -> None:
     """Write the texts of programs into a folder."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=HERE)
-    parser.add_argument("--apps", action="store_true", help="applications only")
+    parser.add_argument(
+        "--apps", metavar="N", type=int, help="every Nth application only"
+    )
     parser.add_argument(
         "--generated", metavar="N", type=int, help="every Nth generated program only"
     )
     options = parser.parse_args()
-    whole = not options.apps and options.generated is None
+    whole = options.apps is None and options.generated is None
     folder = options.folder.resolve()
     if whole or options.apps:
-        write_apps(folder, describe_apps())
+        write_apps(folder, describe_apps(options.apps or 1))
     if whole or options.generated:
         write_generated(folder, describe_generated(SEEDS[:: options.generated or 1]))
 
 
-def describe_apps() -> Texts:
-    """Return the texts of all applications, each on its built-in sample.
+def describe_apps(every: int = 1) -> Texts:
+    """Return the texts of applications, each on its built-in sample.
 
     They are copied and run in a directory of their own, so that the paths in their
     plans are the same in every clone.
@@ -66,7 +68,9 @@ def describe_apps() -> Texts:
         os.environ["ANABRANCH_DATA"] = str(Path(folder) / "no real data")
         os.chdir(folder)
         sys.path.insert(0, str(Path(folder) / "apps"))
-        texts = {f"{app}.{name}": _describe_app(app, name) for app, name in programs}
+        texts = {
+            f"{app}.{name}": _describe_app(app, name) for app, name in programs[::every]
+        }
         os.chdir(ROOT)
     return texts
 

@@ -172,6 +172,7 @@ def test_a_job_that_holds_the_slots_keeps_tasks_from_staying(spark, ways, monkey
     assert {"job"} == set(ways)
 
 
+@pytest.mark.long
 def test_where_tasks_are_lost_again_and_again_nobody_stays(tmp_path, ways):
     @ab.declare(state="stateless")
     def kill(trade: Trade) -> Trade:

@@ -65,6 +65,7 @@ def test_a_range_behind_the_end_is_empty_and_tells_that_it_is_over():
     assert [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]] == given
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("n", needs.quick(1, [21, 0, 1, 19, 20]))
 @pytest.mark.parametrize("degree", needs.quick(1, [3, 1]))
 def test_a_generator_ends_anywhere_within_an_epoch(n, degree):
@@ -74,6 +75,7 @@ def test_a_generator_ends_anywhere_within_an_epoch(n, degree):
     assert [i * i for i in range(n)] == out.items
 
 
+@pytest.mark.spark
 def test_items_are_made_where_they_are_needed():
     @ab.declare(state="stateless")
     def processes():
@@ -86,6 +88,7 @@ def test_items_are_made_where_they_are_needed():
     assert len(out.items) == 40
 
 
+@pytest.mark.spark
 def test_what_depends_on_the_process_is_made_in_the_driver():
     def processes():
         return itertools.repeat(os.getpid(), 40)
@@ -96,6 +99,7 @@ def test_what_depends_on_the_process_is_made_in_the_driver():
     assert [os.getpid()] * 40 == out.items
 
 
+@pytest.mark.spark
 def test_what_cannot_travel_is_read_by_the_driver():
     lock = threading.Lock()
 
@@ -110,7 +114,9 @@ def test_what_cannot_travel_is_read_by_the_driver():
     assert list(range(5)) == out.items
 
 
-@pytest.mark.parametrize("engine", ["sequential", "spark"])
+@pytest.mark.parametrize(
+    "engine", ["sequential", pytest.param("spark", marks=pytest.mark.spark)]
+)
 def test_a_generator_that_fails_is_named_with_the_number_of_its_items(engine):
     def broken():
         yield from range(5)
