@@ -93,7 +93,7 @@ def bench(arguments: argparse.Namespace) -> int:
         meant = (
             f"did you mean {by_flat_name[close[0]]!r}?"
             if close
-            else f"there are {', '.join(scripts)}"
+            else "`anabranch bench` lists those that there are"
         )
         msg = f"there is no benchmark {arguments.name!r}; {meant}"
         raise CommandError(msg)
