@@ -1,8 +1,8 @@
 """The traits of every operator of a program, with the evidence for each.
 
-The kind of an operator says most. What the user's code adds, it can only take away: code
-that is not provably free of state of its own makes an operator global, on a keyed
-stream too, since no key keeps that state apart.
+An operator's kind determines most of its traits. User code can only weaken them: if it
+is not provably free of hidden state, the operator becomes global, on a keyed stream
+too, because no key separates that state.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _USES: Mapping[str, Use] = {
 
 _PLAIN: tuple[Iterable[Any], ...] = ([], (), {}, {}.values(), {}.items(), "", range(1))
 _PLAIN_ITERATORS = frozenset(type(iter(each)) for each in _PLAIN)
-# What engines call of an own source or sink: the types that they pass, and their use.
+# The methods of a user's source or sink that engines call, with argument types and use.
 _CALLS_OF_SOURCES: Mapping[str, tuple[tuple[Any, ...], Use]] = {
     "partitions": ((), "each"),
     "read": ((str, None), "each"),
@@ -120,7 +120,7 @@ def analyze(graph: Graph) -> Mapping[str, Traits]:
 
 
 class Analysis(NamedTuple):
-    """The traits of every operator, and which parts share what one of them changes."""
+    """The traits of every operator, and the state that parts of the program share."""
 
     traits: Mapping[str, Traits]
     sharing: tuple[Sharing, ...] = ()
@@ -129,7 +129,9 @@ class Analysis(NamedTuple):
 def analyze_program(
     graph: Graph, on_error: Callable[..., Any] | None = None
 ) -> Analysis:
-    """Analyze a program whose failures go to a function, if any."""
+    """Analyze a program; `on_error`, if any, is the function that receives its
+    failures.
+    """
     verdicts = learn(graph, on_error)
     traits = {
         op.name: _traits(
@@ -150,7 +152,9 @@ def analyze_program(
 
 
 def _has_state_of_its_own(op: Op, traits: Traits) -> bool:
-    """Tell whether the code of an operator is proved to change something that lasts."""
+    """Tell whether an operator's code is proved to change something that outlives the
+    call.
+    """
     if not traits.effects or isinstance(op.kind, SourceKind | SinkKind):
         return False
     return any(
@@ -159,7 +163,7 @@ def _has_state_of_its_own(op: Op, traits: Traits) -> bool:
 
 
 def learn(graph: Graph, on_error: Callable[..., Any] | None = None) -> Verdicts:
-    """Return the findings about the code of all operators, weighed together."""
+    """Return the findings about the code of all operators, judged together."""
     offered = {
         op.name: arrival_from_source(op.kind, op.type)
         for op in graph
@@ -195,10 +199,10 @@ def _hand_on(
     found: Mapping[str, list[Findings]],
     offered: Mapping[str, Arrival],
 ) -> None:
-    """Let operators see the objects in their items that somebody else has and changes.
+    """Pass on the shared mutable objects that items carry from operator to operator.
 
-    Whoever gives an object that is not its own lets all operators behind it read that,
-    and change it where they change their items.
+    If an operator emits an object it does not own, every operator downstream reads that
+    object, and changes it where it changes its items.
     """
     changed = spread_changes(f for each in found.values() for f in each)
     handed: dict[str, dict[int, Any]] = {}
@@ -229,17 +233,17 @@ def _hand_on(
 
 
 def _can_change(arrival: Arrival) -> bool:
-    """Tell whether something in the items of a source may be changed."""
+    """Tell whether a source's items may contain something mutable."""
     flat = all(is_scalar_type(t) or issubclass(t, tuple) for t in arrival.types)
     return not (arrival.complete and flat)
 
 
 def findings_of_connector(universe: Universe, kind: Kind) -> list[Findings]:
-    """Return the findings about the methods of an own source or sink.
+    """Return the findings about the methods of a user's source or sink.
 
-    Files, databases and attributes of their own are their business: a source promises
-    that reading from a position gives the same rows again. What counts is which globals
-    they assign, and which objects of the program they change or read.
+    Files, databases and their own attributes are their business: a source promises that
+    reading from a position gives the same rows again. What counts is which globals they
+    assign, and which objects of the program they read or change.
     """
     found = [findings_of_function(universe, code) for code in connector_code(kind)]
     return [
@@ -257,7 +261,7 @@ def findings_of_connector(universe: Universe, kind: Kind) -> list[Findings]:
 
 
 def _runs_while_read(items: Any) -> bool:
-    """Tell whether reading an iterator runs code, as of a generator that has begun."""
+    """Tell whether reading an iterator runs code, as with a started generator."""
     return isinstance(items, Iterator) and type(items) not in _PLAIN_ITERATORS
 
 
@@ -266,7 +270,7 @@ def _is_data(target: Any) -> bool:
 
 
 def connector_code(kind: Kind) -> Iterator[Code]:
-    """Yield the methods of an own source or sink that engines call."""
+    """Yield the methods of a user's source or sink that engines call."""
     match kind:
         case ReadSource(source=connector):
             calls = _CALLS_OF_SOURCES
@@ -283,7 +287,7 @@ def connector_code(kind: Kind) -> Iterator[Code]:
 
 
 def roots_of(graph: Graph) -> Iterator[Any]:
-    """Yield whatever leads to the modules of a program."""
+    """Yield the objects from which the modules of a program are found."""
     for op in graph:
         yield op.type
         functions = [code.function for code in op.kind.user_code]
@@ -300,7 +304,7 @@ def roots_of(graph: Graph) -> Iterator[Any]:
 
 
 def roots_of_function(function: Any) -> Iterator[Any]:
-    """Yield whatever leads to the modules of a function."""
+    """Yield the objects from which the modules of a function are found."""
     while isinstance(function, functools.partial):
         yield from (*function.args, *function.keywords.values())
         function = function.func
@@ -324,7 +328,7 @@ def _cells(function: Any) -> Iterator[Any]:
 
 
 class _Learner:
-    """Finds out what the code of operators does, each function once."""
+    """Analyzes the code of operators, each function once."""
 
     def __init__(self, universe: Universe) -> None:
         self.universe = universe
@@ -349,10 +353,10 @@ class _Learner:
             return [found]
 
     def about_key(self, graph: Graph, op: Op, universe: Universe) -> list[Findings]:
-        """Return the findings about the functions that give the key of an operator.
+        """Return the findings about the key functions of an operator.
 
-        A key that is not the same again leaves an item nowhere, so what is proved to
-        change something, or to depend on more than the item, is refused.
+        A key must be reproducible, or an item would have no state to meet; so a
+        function is refused if it changes something or depends on more than the item.
         """
         types = {graph[i.operator].type for i in op.inputs if i.operator in graph}
         item = types.pop() if len(types) == 1 else None
@@ -401,7 +405,7 @@ def _refuse_key(op: Op, function: Any, effect: Effect) -> PlanError:
 
 
 def _implicit(graph: Graph, op: Op, universe: Universe) -> Iterator[Findings]:
-    """Yield what the engines run of the user's code without being told to."""
+    """Yield the findings about user code that engines run implicitly."""
     items = [graph[each.operator].type for each in op.inputs if each.operator in graph]
     if isinstance(op.kind, SourceKind):
         kind = None if isinstance(op.kind, FromIterable | Generate) else op.type
@@ -414,7 +418,7 @@ def _implicit(graph: Graph, op: Op, universe: Universe) -> Iterator[Findings]:
 
 
 def _identity(function: Any) -> tuple[Any, ...]:
-    """Return the identity of a function: without the numbers that it has captured."""
+    """Return the identity of a function, ignoring the numbers it has captured."""
     if not isinstance(function, FunctionType) or vars(function):
         return (id(function),)
     captured = [*_cells(function), *(function.__defaults__ or ())]
@@ -425,7 +429,7 @@ def _identity(function: Any) -> tuple[Any, ...]:
 
 
 def _codes(graph: Graph, op: Op, item: Any) -> Iterator[Code]:
-    """Yield the functions of an operator with the types that they are called with."""
+    """Yield the functions of an operator with the types they are called with."""
     for role, function in op.kind.user_code:
         types: tuple[Any, ...] = (item or parameter_type(function, 0),)
         if isinstance(op.kind, Aggregate | Block):
@@ -446,7 +450,7 @@ def _use_of(kind: Kind) -> Use:
 
 
 def _item_type(graph: Graph, op: Op) -> Any:
-    """Return the tuple type of the items that an operator takes, where it is known."""
+    """Return the tuple type of an operator's input items, if it is known."""
     if len(op.inputs) != 1 or op.inputs[0].operator not in graph:
         return None
     return graph[op.inputs[0].operator].type
@@ -473,16 +477,16 @@ def _traits(
 
 
 def _traits_of_kind(op: Op) -> Traits:
-    """Return the traits of an operator whose code is pure and forwards nothing."""
+    """Return the traits of an operator, assuming pure code that forwards nothing."""
     if op.timing is not None:
         return _traits_by_clock(op)
     return op.kind.traits(op)
 
 
 def _traits_by_clock(op: Op) -> Traits:
-    """Return the traits of an operator that follows the clock of its stream.
+    """Return the traits of an operator that follows its stream's clock.
 
-    An advance comes to all its replicas, so its keys may be divided among them.
+    Every replica receives each advance, so its keys may be divided among replicas.
     """
     match op.kind:
         case Union():
@@ -512,7 +516,7 @@ def _traits_by_clock(op: Op) -> Traits:
 
 
 def _with_outputs(op: Op, traits: Traits, item: Any) -> Traits:
-    """Add what the code says about outputs to what the kind says."""
+    """Refine the traits of a kind by what its code says about outputs."""
     rated = push_of(op)
     if rated is not None:
         traits = replace(
@@ -527,10 +531,10 @@ def _with_outputs(op: Op, traits: Traits, item: Any) -> Traits:
 
 
 def _with_declarations(op: Op, traits: Traits) -> Traits:
-    """Believe the author: what is declared stands in for what was found."""
+    """Replace the traits that were found by those that the user declared."""
     code = op.kind.user_code
     declared = declaration_of(code[0].function if code else None)
-    by_item = op.timing is None  # the clock asks for more than what an item gives
+    by_item = op.timing is None  # the clock needs more than an item provides
     if declared.push is not None and by_item and isinstance(op.kind, Apply | FlatMap):
         text = f"is declared to give {declared.push} outputs for an item"
         traits = _stating(op, replace(traits, push=Push(*declared.push)), "rate", text)
@@ -545,7 +549,7 @@ def _with_declarations(op: Op, traits: Traits) -> Traits:
     if isinstance(op.kind, Apply) and declared.state == "stateless":
         at_signs = map(op.kind.overrides, ("punctuation", "finish", "on_time"))
         if not by_item or any(at_signs):
-            return traits  # what one instance gives at the end, many would give
+            return traits  # what one instance emits at the end, many would emit
         text = "is declared to be stateless"
         return _stating(op, replace(traits, state="stateless", key=()), "state", text)
     return traits
@@ -587,7 +591,7 @@ def _cause(effect: Effect) -> Cause:
 
 
 def arrival_by_annotation(kind: Any) -> Arrival:
-    """Return the types of items that are made by their annotation, as rows of a file are.
+    """Return the types of items built from their annotation, as rows of a file are.
 
     >>> arrival_by_annotation(int).complete, arrival_by_annotation(None).complete
     (True, False)
@@ -608,7 +612,7 @@ _LOOKED_INTO = (list, tuple, set, frozenset, dict, str, bytes, collections.deque
 
 
 def arriving_at(op: Op, given: Mapping[str, Arrival]) -> Arrival:
-    """Return of which types the items are that reach an operator."""
+    """Return the types of the items that reach an operator."""
     found = NOBODY
     for each in op.inputs:
         found |= given.get(each.operator, ANYTHING)
@@ -616,10 +620,10 @@ def arriving_at(op: Op, given: Mapping[str, Arrival]) -> Arrival:
 
 
 def arrival_from_source(kind: SourceKind, item: Any) -> Arrival:
-    """Return of which types the items of a source are.
+    """Return the types of a source's items.
 
-    Only the containers of Python's own are looked into; of other iterables, which may
-    run code, nothing is known.
+    Only Python's own containers are inspected; other iterables may run code, so nothing
+    is assumed about them.
     """
     items: Any = getattr(kind, "items", None)
     if isinstance(kind, Offered) and items is None:
@@ -632,7 +636,7 @@ def arrival_from_source(kind: SourceKind, item: Any) -> Arrival:
 
 
 def departing_from(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
-    """Return of which types the items are that an operator gives."""
+    """Return the types of an operator's outputs."""
     kind = op.kind
     if isinstance(kind, Map | FlatMap | Scan | Apply | Block | Generate) or (
         isinstance(kind, Aggregate) and kind.function is not None

@@ -1,9 +1,9 @@
-"""Of which types the objects are that reach an operator: its items, and what they hold.
+"""The types of the objects that reach an operator: its items and their contents.
 
-An annotation says little here: a `str` may be a subclass with methods of its own, and an
+Annotations are not enough: a `str` may be a subclass with methods of its own, and an
 item without an annotation may be a set, whose order differs between processes. So the
-items of a list are looked at, and what an operator gives is followed from function to
-function.
+items of a list are inspected, and the outputs of an operator are followed from function
+to function.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _AT_ONCE = 10_000
 
 
 class Arrival(NamedTuple):
-    """The types of items (`top`) and of whatever can be reached from them (`types`).
+    """The types of items (`top`) and of everything reachable from them (`types`).
 
-    Unless it is `complete` there may be objects of other types; `sets` tells whether a
-    set may be among them all, `nans` whether one NaN is there twice: it equals itself
-    where it is the same object, which a copy in another process is not.
+    Unless it is `complete`, there may be objects of other types. `sets` tells whether a
+    set may be among them, `nans` whether one NaN occurs twice: it equals itself only as
+    the same object, and a copy in another process is not.
     """
 
     top: frozenset[type]
@@ -47,7 +47,7 @@ class Arrival(NamedTuple):
     nans: bool = False
 
     def __or__(self, other: object) -> Arrival:
-        """Return the arrivals of either side."""
+        """Return the union of two arrivals."""
         if not isinstance(other, Arrival):
             return NotImplemented
         return Arrival(
@@ -65,11 +65,11 @@ class Arrival(NamedTuple):
 
 NOBODY: Final = Arrival(frozenset(), frozenset(), complete=True, sets=False)
 ANYTHING: Final = Arrival(frozenset(), frozenset(), complete=False, sets=True)
-SOMETHING: Final = ANYTHING._replace(sets=False)  # not known what, but no set
+SOMETHING: Final = ANYTHING._replace(sets=False)  # contents unknown, but no set
 
 
 def arrival_of(items: Iterable[type], *, complete: bool = True) -> Arrival:
-    """Return the arrival of items of some types that hold nothing else.
+    """Return the arrival of items of the given types that contain nothing else.
 
     >>> arrival_of([int]).complete, arrival_of([frozenset]).sets
     (True, True)
@@ -79,7 +79,7 @@ def arrival_of(items: Iterable[type], *, complete: bool = True) -> Arrival:
 
 
 def look_into(items: Sequence[Any]) -> Arrival:
-    """Return the types of objects and of all that they hold; runs no user's code.
+    """Return the types of objects and of their contents; runs no user code.
 
     >>> sorted(t.__name__ for t in look_into([{"a": [1]}, {"b": {2.0}}]).types)
     ['dict', 'float', 'int', 'list', 'set', 'str']
@@ -97,7 +97,7 @@ def look_into(items: Sequence[Any]) -> Arrival:
 
 
 def _nans(kind: type, objects: Sequence[Any]) -> Iterable[int]:
-    """Return the identities of the objects that are no numbers, each time they occur."""
+    """Return the identities of the NaNs among objects, once per occurrence."""
     if kind is not float:
         return ()
     return [id(x) for x in objects if x != x]  # noqa: PLR0124 - the test for NaN
@@ -106,7 +106,7 @@ def _nans(kind: type, objects: Sequence[Any]) -> Iterable[int]:
 def _look_deeply(
     level: Sequence[Any], seen: dict[int, Any], nans: list[int]
 ) -> Arrival:
-    """Look at objects level by level, all of one type at once: there may be many."""
+    """Inspect objects level by level, all of one type at once: there may be many."""
     found: set[type] = set()
     complete = True
     while level:
@@ -120,7 +120,7 @@ def _look_deeply(
             if kind is float:
                 nans += _nans(kind, same)
                 continue
-            if not issubclass(kind, tuple | frozenset):  # these form no circle
+            if not issubclass(kind, tuple | frozenset):  # these are acyclic
                 new = {id(each): each for each in same if id(each) not in seen}
                 seen.update(new)
                 same = [*new.values()]
@@ -132,7 +132,7 @@ def _look_deeply(
 
 
 def find_held(items: Sequence[Any], identities: Collection[int]) -> list[Any]:
-    """Return those of some objects that are among items or held by them.
+    """Return the objects with these identities that items are or contain.
 
     >>> inner = [1]
     >>> find_held([{"a": inner}], {id(inner)})
@@ -157,7 +157,7 @@ def _is_closed(kind: type) -> bool:
 
 
 def _parts(kind: type, objects: Sequence[Any]) -> Iterable[Any] | None:
-    """Return the parts of objects of a type; None if that cannot be looked into."""
+    """Return the parts of objects of a type, or None if they cannot be inspected."""
     found: list[Iterable[Any]] = []
     if issubclass(kind, CONTAINERS):
         plain: Any = next((base for base in _PLAIN if issubclass(kind, base)), None)
@@ -180,7 +180,7 @@ def _parts(kind: type, objects: Sequence[Any]) -> Iterable[Any] | None:
 
 
 def _list_in_table(table: Any) -> Iterable[Any]:
-    """Return what a table, a column or an index of pandas holds, and its labels."""
+    """Return the contents and labels of a pandas table, column or index."""
     if table.ndim > 1:
         return [table.index, table.columns, *(column for _, column in table.items())]
     labels = [*getattr(table, "names", (table.name,)), getattr(table, "index", None)]

@@ -1,4 +1,4 @@
-"""What an attribute of a value gives, what reading it runs, and what writing to it does."""
+"""Attributes of values: what reading one gives and runs, and what writing one does."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ from anabranch.python.values import (
 )
 
 _WITHOUT_FIELDS = (list, dict, set, frozenset, tuple, bytearray)
-_REPLACING = ("__class__", "__bases__", "__dict__")  # all that an object has, at once
+# all attributes of an object at once
+_REPLACING = ("__class__", "__bases__", "__dict__")
 _TEXTS_OF_XML = ("tag", "text", "tail")
 _NAMED_TUPLE_METHODS = ("_replace", "_asdict", "_make")
 _UNBOUND_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -92,7 +93,7 @@ _BUILTIN_METHODS = (
 
 
 class Entry(NamedTuple):
-    """What a class has under a name, as it stands there."""
+    """The raw entry of a class under a name."""
 
     raw: Any
     cls: type
@@ -100,7 +101,7 @@ class Entry(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How it is called in explanations."""
+        """Its name in explanations."""
         return f"{self.cls.__name__}.{self.name}"
 
 
@@ -130,7 +131,7 @@ def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
     """Return the value of an entry of a class, read through `owner`."""
     raw, cls, name = entry
     target = owner if owner is not None else Existing(cls, cls.__name__)
-    if is_users_class(cls):  # another operator may put something else there
+    if is_users_class(cls):  # another operator may assign it
         run.found.read(name, None, raw, here.place)
     if _has_own_getter(raw):
         return _run_getter(run, entry, owner, here)
@@ -164,7 +165,9 @@ def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
 
 
 def _has_own_getter(raw: Any) -> bool:
-    """Tell whether the user wrote how an entry is read, as in a subclass of property."""
+    """Tell whether the user defined how an entry is read, as in a subclass of
+    property.
+    """
     kind = type(raw)
     return is_users_class(kind) and isinstance(
         class_attribute(kind, "__get__"), types.FunctionType
@@ -174,7 +177,7 @@ def _has_own_getter(raw: Any) -> bool:
 def _bind_cached(
     run: AbstractInterpreter, entry: Entry, owner: Root, here: Here
 ) -> Root:
-    """Return a method with a cache, which takes its owner as the first argument."""
+    """Return a cached method, which takes its owner as the first argument."""
     run.found.read(entry.name, None, entry.raw, here.place)
     bound = Fresh(run.heap.site((here.step, entry.raw)), functools.partial)
     run.heap.put(bound.site, "0", frozenset([Existing(entry.raw, entry.text)]))
@@ -185,7 +188,7 @@ def _bind_cached(
 def _read_of_member(
     run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
-    """Return the name, the value or a property of some member of an enum."""
+    """Return the name, the value or a property of an enum member."""
     raw, cls, name = entry
     if owner is not None and _is_users(raw):
         callee: Value = frozenset([BoundMethod(owner, function_in(raw))])
@@ -200,7 +203,9 @@ def _read_of_member(
 
 
 def _keep(made: Value, entry: Entry) -> Value:
-    """Return the value that was made once and stays with an object that is not ours."""
+    """Return a value that is created once and kept by an object that outlives the
+    call.
+    """
     return frozenset(
         SharedPart(f"the cached {entry.text}") if isinstance(root, Fresh) else root
         for root in made
@@ -235,7 +240,7 @@ def _read_entry(  # noqa: PLR0911 - one return for each kind
 def _run_getter(
     run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
-    """Run the `__get__` of a descriptor of the user's."""
+    """Run the `__get__` of a user's descriptor."""
     getter = class_attribute(type(entry.raw), "__get__")
     if not isinstance(getter, types.FunctionType):
         return note_unknown(run, f"{here.text} runs a descriptor", here)
@@ -250,7 +255,7 @@ def _run_getter(
 def _choose_by_type(
     run: AbstractInterpreter, entry: Entry, owner: Root | None, here: Here
 ) -> Value:
-    """Return the implementations that a `singledispatchmethod` chooses from."""
+    """Return the implementations that a `singledispatchmethod` may select."""
     cases = entry.raw.dispatcher.registry
     plain = all(type(each) is type for each in cases)
     if owner is None or not plain or not all(map(_is_users, cases.values())):
@@ -261,16 +266,16 @@ def _choose_by_type(
 
 
 def _is_users(raw: Any) -> bool:
-    """Tell whether an entry of a class is a method or property that the user wrote."""
+    """Tell whether an entry of a class is a method or property written by the user."""
     function = function_in(raw)
     return isinstance(function, types.FunctionType) and is_users_code(function.__code__)
 
 
 def _is_harmless(raw: Any) -> bool:
-    """Tell whether a slot of Python's, called by super(), changes nobody but `self`.
+    """Tell whether a built-in slot, called through super(), changes nothing but `self`.
 
-    Reading an attribute is followed beside `__getattribute__`, and what `__hash__` gives
-    is no part of a result.
+    Attribute reads are followed separately from `__getattribute__`, and the value of
+    `__hash__` is never part of a result.
     """
     if not isinstance(raw, types.WrapperDescriptorType):
         return False
@@ -304,14 +309,14 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
         case Existing():
             return _read_of_existing(run, root, name, here)
         case Plain(kind) if kind is type(None):
-            return NOTHING  # an AttributeError
+            return NOTHING  # raises AttributeError
         case Plain():
             known = name in _METHODS or name in TEXT_METHODS
             return PLAIN.union([Method(root, name)] if known else [])
         case Lost():
             return frozenset([root])
         case Method(owner) if (facts := facts_about(owner)) and facts.open:
-            # no method but a column, which is like its table and a part of it
+            # not a method but a column: part of its table and like it
             return _read_attribute_of(run, owner, name, here)
     return note_unknown(run, f"{here.text} is an attribute of a function", here)
 
@@ -319,7 +324,7 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
 def _read_of_parent(
     run: AbstractInterpreter, root: Parent, name: str, here: Here
 ) -> Value:
-    """Return the possible values of `super().name`, by the classes of `self`."""
+    """Return the possible values of `super().name` for the classes of `self`."""
     owner, cls = root.owner, root.cls
     kind = class_of(owner)
     if isinstance(owner, Fresh) and isinstance(owner.type, type):
@@ -361,7 +366,7 @@ def _read_of_any(run: AbstractInterpreter, root: Root, name: str, here: Here) ->
 
 
 def read_variables(run: AbstractInterpreter, value: Value, here: Here) -> Value:
-    """Return the attributes of objects as a dictionary that is a part of them."""
+    """Return the attributes of objects as a dictionary that is part of them."""
     found: set[Root] = set()
     for root in value:
         match root:
@@ -420,9 +425,9 @@ def _read_of_library(
     held: Value,
     here: Here,
 ) -> Value:
-    """Return an attribute of a value that is no instance of the user's, or may be.
+    """Return an attribute of a value that may not be an instance of a user's class.
 
-    It may be where the annotation is a base, as `dict`, of a class of the user's.
+    It still may be one where the annotation is a base class, such as `dict`.
     """
     ran = [held]
     for cls in classes_of(root, run.universe) or ():
@@ -440,7 +445,7 @@ def _read_of_library(
 
 
 def _run_getattribute(run: AbstractInterpreter, root: Root, here: Here) -> Value:
-    """Run the hook that comes before any other way to read an attribute."""
+    """Run `__getattribute__`, which precedes every other way to read an attribute."""
     args = Arguments([PLAIN])
     return run_special(run, root, ("__getattribute__",), here, args)
 
@@ -448,7 +453,7 @@ def _run_getattribute(run: AbstractInterpreter, root: Root, here: Here) -> Value
 def _read_overriding(
     run: AbstractInterpreter, root: Root, entry: Entry, here: Here
 ) -> Value:
-    """Return the values of subclasses that an input may be of."""
+    """Return the attribute's values in the subclasses that an input may belong to."""
     if not isinstance(root, InputPart):
         return NOTHING
     found = [NOTHING]
@@ -465,10 +470,10 @@ def _read_overriding(
 def read_method(run: AbstractInterpreter, value: Value, name: str, here: Here) -> Value:
     """Return the possible callees of `value.name(...)`.
 
-    A value of unknown type has a method of that name, not a function in a field,
-    unless some class of the program has such a field.
+    For a value of unknown type this is a method, not a function stored in a field,
+    unless some class of the program has a field of that name.
     """
-    # A number or text among other values has no method that changes it.
+    # A number or text among the values has no method that changes it.
     facts = filter(None, map(facts_about, value))
     changes = name in CHANGING_METHODS or any(each.knows(name) for each in facts)
     may_fail = changes and not all(isinstance(root, Plain) for root in value)
@@ -489,7 +494,7 @@ def read_method(run: AbstractInterpreter, value: Value, name: str, here: Here) -
 
 
 def _has_methods(run: AbstractInterpreter, root: Root) -> bool:
-    """Tell whether a value has none but the methods of a type of Python's."""
+    """Tell whether a value has only the methods of a built-in type."""
     match root:
         case Plain(kind):
             return kind is not type(None)
@@ -551,7 +556,7 @@ def _read_of_instance(
     own = instance_attribute(root.obj, name)
     hooked = _run_getattribute(run, root, here)
     if own is not MISSING and not comes_before_fields(raw):
-        if isinstance(raw, PLACES):  # another operator may put something else there
+        if isinstance(raw, PLACES):  # another operator may assign it
             run.found.read(name, None, raw, here.place)
         return hooked | _read_held(run, root, name, own, here)
     if raw is not MISSING:
@@ -579,7 +584,7 @@ def _read_of_module(
     names = vars(module)
     is_users = is_users_module(module.__name__)
     found = names.get(name, MISSING)
-    if found is MISSING and not is_users:  # a package may load its parts late
+    if found is MISSING and not is_users:  # a package may load parts lazily
         found = getattr(module, name, MISSING)
     if found is MISSING:
         return note_unknown(run, f"{here.text} is not in its module", here)
@@ -588,7 +593,7 @@ def _read_of_module(
     elif isinstance(found, CONTAINERS) and (why := why_impure_module(module)):
         run.found.effect("impure", f"{here.text} {why}", here.place)
         if is_reflective(module):
-            return LOST  # it holds what others know by another name
+            return LOST  # it contains objects that others know by another name
     return read_existing(run, found, here.text, here)
 
 
@@ -669,7 +674,7 @@ def assign_attribute(
             _change_one(run, root, stored, here, name)
         args = Arguments([PLAIN, stored])
         run_special(run, root, IMPLICIT["set attribute"], here, args)
-        if not stored:  # it is deleted
+        if not stored:  # deletion
             args = Arguments([PLAIN])
             run_special(run, root, IMPLICIT["delete attribute"], here, args)
 
@@ -677,7 +682,7 @@ def assign_attribute(
 def _run_setter(
     run: AbstractInterpreter, raw: Any, root: Root, stored: Value, here: Here
 ) -> None:
-    """Run the `__set__` of a descriptor, or its `__delete__`."""
+    """Run the `__set__` or `__delete__` of a descriptor."""
     function = class_attribute(type(raw), "__set__" if stored else "__delete__")
     if not is_users_class(type(raw)) or not isinstance(function, types.FunctionType):
         note_unknown(run, f"{here.text} runs a descriptor", here)
@@ -702,7 +707,7 @@ def assign_element(
 def change_in_place(
     run: AbstractInterpreter, value: Value, other: Value, op: str, here: Here
 ) -> Value:
-    """Do `value += other`; what has no such operator gives a new object instead."""
+    """Do `value += other`; without an in-place operator this gives a new object."""
     name = IMPLICIT[f"{op}="][0]
     results: set[Root] = set()
     for root in value:
@@ -724,7 +729,7 @@ def _is_without(cls: type, name: str) -> bool:
 
 
 def _has_attributes(kind: type | None, name: str) -> bool:
-    """Tell whether an attribute of an immutable value can be assigned all the same."""
+    """Tell whether an attribute of an otherwise immutable value can be assigned."""
     own: dict[type, tuple[str, ...]] = {
         fractions.Fraction: ("_numerator", "_denominator"),
         np.dtype: ("names", "metadata"),

@@ -1,13 +1,13 @@
-"""Of which classes a value may be, and which of them are records.
+"""The classes a value may belong to, and which of them are records.
 
-A record stores what it is given, and gives it back. Of a NamedTuple or dataclass that holds only as long as the code that runs is the
-generated one. A method, descriptor or metaclass of the user's in its place may store
-something else, so every one that has a part in it is looked at: on the class, and on
-its subclasses, since an item that is declared to be of a class may be of a subclass.
+A record stores its arguments and returns them unchanged. For a NamedTuple or dataclass
+this holds only while the generated code runs. A user's method, descriptor or metaclass
+in its place may store something else, so every one involved is checked: on the class
+and on its subclasses, since an item declared to be of a class may belong to a subclass.
 
-And when equal arguments of a cache are alike: `lru_cache` takes for the same what is
-equal, as 1, 1.0 and True, so which one was computed depends on what came first. What is in
-a cache is shared by all calls: an iterator there is used up by the first.
+It also decides when equal arguments of a cache are interchangeable. `lru_cache` treats
+equal values as the same (1, 1.0 and True), so the result depends on which came first.
+The cached value is shared by all calls: the first call exhausts a cached iterator.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def is_frozen(cls: Any) -> bool:
 def parameters_of(cls: Any) -> tuple[str, ...] | None:
     """Return the positional parameters of a record's generated constructor, in order.
 
-    None for a class that is no record. Whoever is passed by keyword alone comes last.
+    None for a class that is no record. Keyword-only parameters come last.
 
     >>> parameters_of(_SAMPLE), parameters_of(dict)
     (('field',), None)
@@ -93,7 +93,7 @@ def parameters_of(cls: Any) -> tuple[str, ...] | None:
 
 
 def fields_as_stored(cls: Any) -> frozenset[str]:
-    """Return the fields that an instance has just as its constructor was given them.
+    """Return the fields that hold exactly what the constructor was given.
 
     >>> fields_as_stored(_SAMPLE), fields_as_stored(dict)
     (frozenset({'field'}), frozenset())
@@ -105,15 +105,15 @@ def fields_as_stored(cls: Any) -> frozenset[str]:
         return frozenset(given) if _is_stored_in_order(cls, given) else frozenset()
     fields = dataclasses.fields(cls)
     if not all(_is_stored(cls, field.name) for field in fields):
-        return frozenset()  # code of the user's runs, which may assign any of them
+        return frozenset()  # user code runs, which may assign any of them
     return frozenset(f.name for f in fields if f.init and f.name in given)
 
 
 def fields_kept_by(cls: Any, how: str) -> frozenset[str]:
-    """Return the fields that a copy of an item keeps if it is not told another value.
+    """Return the fields that a copy of an item keeps unless told otherwise.
 
-    `how` names what copies: `_replace`, `__replace__` (of `copy.replace`), or `replace`
-    of dataclasses. The item may be of any subclass that is loaded.
+    `how` names the copying function: `_replace`, `__replace__` (of `copy.replace`), or
+    `replace` of dataclasses. The item may belong to any loaded subclass.
     """
     kept = _fields_kept_by_one(cls, how)
     for each in subclasses(cls) if kept else ():
@@ -122,7 +122,7 @@ def fields_kept_by(cls: Any, how: str) -> frozenset[str]:
 
 
 def fields_in_order(cls: Any) -> tuple[str, ...]:
-    """Return the fields that unpacking an item gives; none if it may give others.
+    """Return the fields in unpacking order; empty if unpacking may give others.
 
     >>> fields_in_order(_SAMPLE)
     ('field',)
@@ -154,13 +154,13 @@ def _fields_kept_by_one(cls: type, how: str) -> frozenset[str]:
         plain = class_attribute(cls, "__iter__") is tuple.__iter__
         plain &= class_attribute(cls, "__len__") is tuple.__len__
         return fields_as_stored(cls) if generated and plain else frozenset()
-    own = getattr(dataclasses, "_replace", None)  # what Python 3.13 puts there
+    own = getattr(dataclasses, "_replace", None)  # added by Python 3.13
     generated = how == "__replace__" and own is not None and raw is own
     return fields_as_stored(cls) if generated else frozenset()
 
 
 def _is_made_plainly(cls: type) -> bool:
-    """Tell whether only generated code and Python's own runs when a record is made."""
+    """Tell whether constructing a record runs only generated and built-in code."""
     if class_attribute(type(cls), "__call__") is not vars(type)["__call__"]:
         return False
     if class_attribute(cls, "__post_init__") is not MISSING:
@@ -192,7 +192,7 @@ def _is_generated(raw: Any, name: str) -> bool:
 
 
 def _is_stored_in_order(cls: type, names: tuple[str, ...]) -> bool:
-    """Tell whether each field of a NamedTuple is read from its own place."""
+    """Tell whether each field of a NamedTuple is read from its own position."""
     for index, name in enumerate(names):
         raw = class_attribute(cls, name)
         if type(raw) is not FIELD_OF_TUPLE or raw.__reduce__()[1][0] != index:
@@ -201,7 +201,7 @@ def _is_stored_in_order(cls: type, names: tuple[str, ...]) -> bool:
 
 
 def _is_stored(cls: type, name: str) -> bool:
-    """Tell whether an attribute of a dataclass is what was assigned to it."""
+    """Tell whether a dataclass attribute reads back as it was assigned."""
     raw = class_attribute(cls, name)
     if raw is MISSING or isinstance(raw, types.MemberDescriptorType):
         return True
@@ -218,7 +218,7 @@ _MAPPINGS = (dict, collections.abc.Mapping, collections.defaultdict)
 
 
 def class_of(root: Root) -> type | None:
-    """Return the class of the user's that a value is an instance of, if it is known."""
+    """Return the user's class that a value is an instance of, if known."""
     match root:
         case Fresh(_, kind) | InputPart(kind):
             return kind if is_users_class(kind) else None
@@ -230,14 +230,14 @@ def class_of(root: Root) -> type | None:
 def classes_of(  # noqa: PLR0911 - one return for each kind
     root: Root, universe: Universe
 ) -> frozenset[type] | None:
-    """Return every class that a value may be an instance of; None if any is possible.
+    """Return every class a value may be an instance of; None if any is possible.
 
-    An annotation allows for subclasses, which the user may have written.
+    An annotation allows subclasses, including the user's.
     """
     match root:
         case Fresh(_, kind) if not is_users_class(kind):
             return frozenset([kind]) if isinstance(kind, type) else None
-        case Fresh(_, kind):  # `_replace` gives what the class of the item is
+        case Fresh(_, kind):  # `_replace` gives an instance of the item's class
             return _with_subclasses(kind, universe)
         case InputPart(None):
             return universe.arriving.types if universe.arriving.complete else None
@@ -275,13 +275,13 @@ def _with_subclasses(cls: type, universe: Universe) -> frozenset[type]:
 
 
 def member_of(cls: type) -> Root:
-    """Return some member of an enum; one with methods is not changed either."""
+    """Return some member of an enum; even one with methods cannot change."""
     plain = not runs_code(cls) and has_scalar_members(cls)
     return Plain(cls) if plain else InputPart(cls)
 
 
 def items_of(kind: Any, universe: Universe) -> frozenset[Root]:
-    """Return the items that an operator takes, by annotation or by what arrives."""
+    """Return an operator's input items, from their annotation or from what arrives."""
     arriving = universe.arriving
     if kind is not None or not arriving.complete or not arriving.top:
         return frozenset([part_of_type(kind, universe)])
@@ -289,7 +289,7 @@ def items_of(kind: Any, universe: Universe) -> frozenset[Root]:
 
 
 def _item_of(kind: type) -> Root:
-    """Return an item of a class; what its attributes are is not believed here."""
+    """Return an item of a class; the annotations of its attributes are not trusted."""
     if is_scalar_type(kind):
         return Plain(kind)
     if kind is SomeScalar:
@@ -299,12 +299,12 @@ def _item_of(kind: type) -> Root:
 
 
 def part_of_type(kind: Any, universe: Universe) -> Root:
-    """Return the part of an input that has an annotation."""
+    """Return a part of an input with this annotation."""
     if is_scalar_type(kind):
         return InputPart(kind) if universe.may_be_derived(kind) else Plain(kind)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return member_of(kind)
-    if getattr(kind, "_is_protocol", False):  # says what there is, not what it does
+    if getattr(kind, "_is_protocol", False):  # describes fields, runs nothing
         return InputPart()
     if get_origin(kind) in _UNIONS and all(map(is_scalar_type, get_args(kind))):
         derived = any(map(universe.may_be_derived, get_args(kind)))
@@ -357,7 +357,7 @@ def why_not_alike(root: Root, universe: Universe) -> str | None:
         case BoundMethod() | Method() | Closure():
             return None
         case Fresh(_, kind) if kind is tuple:
-            return None  # its parts are looked at
+            return None  # its parts are checked
         case Plain(kind):
             classes: Iterable[type] | None = [SomeScalar if kind is None else kind]
         case _:
@@ -379,11 +379,11 @@ def _why_not_alike(kind: Any) -> str | None:
 
 
 def _is_told_apart(kind: type) -> bool:
-    """Tell whether equal objects of a type are one, or cannot be arguments."""
+    """Tell whether equal objects of a type are identical in effect, or unhashable."""
     if kind.__hash__ is None or class_attribute(kind, "__eq__") is object.__eq__:
         return True
     if kind in (tuple, frozenset):
-        return True  # their parts are looked at
+        return True  # their parts are checked
     is_member = issubclass(kind, enum.Enum) and not issubclass(kind, int | str)
     return is_member or issubclass(kind, type)
 
@@ -398,6 +398,6 @@ def _why_not_alike_record(cls: type) -> str | None:
 
 
 def is_used_up(value: Value) -> bool:
-    """Tell whether a value may be an iterator, which gives its elements only once."""
+    """Tell whether a value may be an iterator, which yields its elements only once."""
     kinds = (root.type for root in value if isinstance(root, Fresh | InputPart))
     return any(isinstance(each, type) and hasattr(each, "__next__") for each in kinds)

@@ -1,10 +1,10 @@
-"""Which attributes every output of a function has unchanged from its input.
+"""The attributes that every output of a function carries unchanged from its input.
 
-An output counts attribute by attribute: `item._replace(price=0)` forwards all but
-price, `Price(last.ts, last.symbol, v)` those that land under their own name. A variable
-is followed only if it is assigned once, so that it cannot stand for two things; several
-outputs forward what each of them does. An output that is None has no attributes, so it
-says nothing about them.
+Outputs are judged attribute by attribute: `item._replace(price=0)` forwards all but
+price; `Price(last.ts, last.symbol, v)` forwards those that keep their own name. A
+variable is followed only if it is assigned once, so that it stands for one thing;
+several outputs forward what all of them forward. A None output has no attributes and is
+ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Forwards: TypeAlias = frozenset[str] | None  # None: all attributes
 NOTHING: frozenset[str] = frozenset()
 
 _ITEM = "item"
-_ITEMS = "items"  # a list of items of which any may be meant
+_ITEMS = "items"  # a list of items; any of them may be meant
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ def common(found: Iterable[Forwards]) -> Forwards:
 
 
 class Outputs:
-    """Reads off the outputs of one function.
+    """Derives the outputs of one function.
 
-    `inputs` maps its parameters to what they are: the item, or a list of items. A
-    generator expression is a function inside of another one, whose variables it sees.
+    `inputs` maps its parameters to their meaning: the item, or a list of items. A
+    generator expression is a function nested in another, whose variables it sees.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Outputs:
         return None
 
     def _choices(self, register: ir.Register) -> list[ir.Register]:
-        """Return the values of which a conditional expression is one."""
+        """Return the possible values of a conditional expression."""
         makers = self.code.makers.get(register, ())
         chosen = [one.value for one in makers if isinstance(one, ir.Store)]
         return chosen if len(chosen) == len(makers) else []
@@ -170,8 +170,8 @@ class Outputs:
     def _may_change(self, variable: str | None, cls: Any) -> bool:
         """Tell whether code may change a record after it was made.
 
-        It may if it is read elsewhere than where it is given back, apart from its
-        fields; a frozen one if it is passed on, since `object.__setattr__` remains.
+        It may if it is used elsewhere than in the output, apart from reading its
+        fields; a frozen one if it is passed on, since `object.__setattr__` still works.
         """
         if variable is None or is_named_tuple(cls):
             return False
@@ -224,14 +224,16 @@ class Outputs:
         )
 
     def find_arguments(self, call: ir.Call, name: str) -> Iterator[ir.Register]:
-        """Yield what a call passes under a name, by keyword or by position."""
+        """Yield the arguments that a call passes under a name, by keyword or
+        position.
+        """
         names = parameters_of(self._resolve(call.function)) or ()
         yield from (
             value for field, value in _match_parameters(names, call) if field == name
         )
 
     def _resolve(self, register: ir.Register) -> Any:
-        """Return the object that a global or captured name stands for."""
+        """Return the object that a global or captured name refers to."""
         match self.code.maker_of(register):
             case ir.LoadName(name=name, scope="global"):
                 names = self.function.__globals__
@@ -333,7 +335,7 @@ class Outputs:
         return Outputs(made, self.function, given, self.item_type, self)
 
     def _follow(self, register: ir.Register) -> ir.Register:
-        """Follow a name that stands for a tuple made once."""
+        """Resolve a name that refers to a tuple built once."""
         match self.code.maker_of(register):
             case ir.LoadName(name=name, scope="local") if self.assigned[name] == 1:
                 value = self.values.get(name, register)
@@ -391,7 +393,7 @@ _COPIES = ("any", "first", "last", "min", "max")
 
 
 class Forwarded(NamedTuple):
-    """The forwards_in attributes of an operator and why."""
+    """The attributes that an operator forwards, and why."""
 
     attributes: Forwards
     evidence: Evidence
@@ -400,7 +402,7 @@ class Forwarded(NamedTuple):
 def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
     op: Op, item_type: Any
 ) -> Forwarded | None:
-    """Return the attributes that code forwards; None if the kind says it."""
+    """Return the attributes that code forwards; None if the kind decides."""
     match op.kind:
         case Map(function=function):
             return _read_off(op, function, ("item",), item_type, Outputs.of_result)
@@ -448,7 +450,9 @@ def _of_aggregate(op: Op, kind: Aggregate, item_type: Any) -> Forwarded:
 
 
 def _restrict(found: Forwarded, key: tuple[str, ...]) -> Forwarded:
-    """Keep of what comes from any item of a window what is the same in all of them."""
+    """Restrict attributes taken from any item of a window to those equal in all of
+    them.
+    """
     kept = frozenset(key) if found.attributes is None else found.attributes & set(key)
     return Forwarded(kept, found.evidence._replace(text=_phrase(kept)))
 
@@ -483,10 +487,10 @@ def _evidence(op: Op, source: Lowered | None, text: str) -> Evidence:
 
 
 def replaces(function: Any, name: str) -> bool:
-    """Tell whether a function gives its output another value under an attribute.
+    """Tell whether a function changes the value of an attribute in its output.
 
-    A name or a call may stand for the value itself, so they do not count. Of an
-    `Operator` it is `process` that counts.
+    A name or a call may stand for the unchanged value, so neither counts. For an
+    `Operator`, `process` is judged.
     """
     source = lower_callable(getattr(function, "process", function))
     if source is None:

@@ -1,9 +1,9 @@
-"""The special methods that Python and the engines run without being told to.
+"""The special methods that Python and the engines run implicitly.
 
-One table for both: an operation of the language, or of an engine, and the methods of the
-data model that it may run on an operand. Fallbacks are listed with what they stand in
-for: `in` goes through a container without `__contains__`, and both operands of `+` are
-asked. Whoever follows code runs all of them that a class of the user's defines.
+One table maps each operation of the language or of an engine to the methods of the data
+model it may run on an operand. Fallbacks are listed with what they replace: `in`
+iterates over a container without `__contains__`, and both operands of `+` are asked.
+The interpreter runs all of them that a user's class defines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ORDER: Final = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__")
 
 
 def _both(*names: str) -> tuple[str, ...]:
-    """Return operators with their reflected forms."""
+    """Return operators together with their reflected forms."""
     return tuple(f"__{r}{name}__" for name in names for r in ("", "r"))
 
 
@@ -86,7 +86,8 @@ IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
         *("__getnewargs_ex__", "__setstate__"),
     ),
 }
-# What builtins run on their arguments, and on what these hold; others may run anything.
+# What builtins run on their arguments and the contents of these; others may run
+# anything.
 BUILTINS: Final[Mapping[Any, tuple[str, ...]]] = {
     **dict.fromkeys((repr, ascii), ("__repr__",)),
     str: ("__str__", "__repr__"),

@@ -1,8 +1,8 @@
-"""Runs a function without running it, until nothing new is learnt.
+"""An abstract interpreter: follows a function without executing it, to a fixed point.
 
-Variables and objects only ever gain possibilities, of which there are finitely many, so
-executing the body again and again comes to an end. A recursive call joins the call that
-is under way. Calls into the user's functions are followed with the values at hand.
+Variables and objects only gain possibilities, and there are finitely many, so repeated
+execution of the body terminates. A recursive call joins the call in progress. Calls to
+user functions are followed with the values at hand.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _construct(
             raw, types.WrapperDescriptorType | types.BuiltinFunctionType
         ):
             note_unknown(run, f"{here.callee} is constructed by {raw!r}", here)
-    if issubclass(cls, collections.OrderedDict):  # it takes in what it is given
+    if issubclass(cls, collections.OrderedDict):  # it absorbs what it is given
         run_special(
             run, made, IMPLICIT["set element"], here, Arguments(rest=args.all())
         )
@@ -120,7 +120,7 @@ def _construct(
 def _init_only(
     run: AbstractInterpreter, made: Fresh, args: Arguments, here: Here
 ) -> Arguments:
-    """Return what `__post_init__` gets: arguments and defaults that are no fields."""
+    """Return the arguments of `__post_init__`: init-only ones and their defaults."""
     cls = made.type
     names = [*getattr(cls, "__dataclass_fields__", ())]
     fields = {each.name for each in dataclasses.fields(cls)} if names else set()
@@ -135,7 +135,7 @@ def _init_only(
 def _find_member(
     run: AbstractInterpreter, cls: type[enum.Enum], args: Arguments, here: Here
 ) -> Value:
-    """Look a member of an enum up by its value."""
+    """Look up an enum member by value."""
     if is_users_class(type(cls)):
         return note_unknown(run, f"{here.callee} has a metaclass", here)
     missing = class_attribute(cls, "_missing_")
@@ -155,7 +155,7 @@ def _run_new(
     args: Arguments,
     here: Here,
 ) -> Value:
-    """Run `__new__`; return what it may give instead of a new object."""
+    """Run `__new__`; return the values it may give instead of a new object."""
     if not _is_followed(run, function, made, here):
         return NOTHING
     cls: Value = frozenset([Existing(made.type, made.type.__name__)])
@@ -181,7 +181,7 @@ def _run_constructor(
 def _is_followed(
     run: AbstractInterpreter, function: types.FunctionType, made: Fresh, here: Here
 ) -> bool:
-    """Tell whether a part of a constructor is the user's, and do what others do."""
+    """Tell whether a constructor part is the user's; apply the effect of others."""
     generated = function.__code__.co_filename.startswith(("<string>", "<namedtuple"))
     if generated and field_names(made.type) is not None:
         _assign_fields(run, made, here)
@@ -194,7 +194,7 @@ def _is_followed(
 
 
 def _assign_fields(run: AbstractInterpreter, made: Fresh, here: Here) -> None:
-    """Run the setters and hooks that a generated `__init__` of a dataclass runs."""
+    """Run the setters and hooks that a dataclass's generated `__init__` runs."""
     if issubclass(made.type, tuple):
         return
     for name in field_names(made.type) or ():
@@ -220,7 +220,7 @@ def _fill_fields(
 def _fill_defaults(
     run: AbstractInterpreter, made: Fresh, cls: type, here: Here
 ) -> None:
-    """Put in the values that a constructor without these arguments would."""
+    """Store the defaults of the arguments that a constructor was not given."""
     text = f"a default of {cls.__name__}"
     for name, default in getattr(cls, "_field_defaults", {}).items():
         held = read_existing(run, default, text, here)
@@ -309,7 +309,7 @@ def _call_existing(  # noqa: C901, PLR0911 - one case for each kind of callable
 def _call_cached(
     run: AbstractInterpreter, root: Existing, args: Arguments, here: Here
 ) -> Value:
-    """Call a function with a cache that all calls share."""
+    """Call a function whose cache is shared by all calls."""
     obj, text = root.obj, root.text
     inner = read_existing(run, obj.__wrapped__, text, here)
     made = run.call(inner, args, here)
@@ -348,7 +348,7 @@ _MOST_CALLS = 5_000
 
 
 class CallFollower(AbstractInterpreter):
-    """Follows calls; each function in a frame for the values that it is called with."""
+    """Follows calls, each function in a frame for its argument values."""
 
     def __init__(self, universe: Universe) -> None:
         super().__init__(universe)
@@ -408,7 +408,7 @@ class CallFollower(AbstractInterpreter):
         return Frame(code, path_to_show(code.file), function, outer)
 
     def _run(self, identity: Any, frame: Frame) -> None:
-        """Execute a function until that brings nothing new, unless it is under way."""
+        """Execute a function to a fixed point, unless it is already in progress."""
         if identity not in self._active and frame.finished_at != self.progress:
             self._active[identity] = frame
             outer, self.changed_sites = self.changed_sites, frame.changed_sites
@@ -501,7 +501,7 @@ def follow(universe: Universe, callee: Any, args: Arguments) -> tuple[Findings, 
 def follow_call(
     universe: Universe, callee: Any, args: Arguments
 ) -> tuple[AbstractInterpreter, Value]:
-    """Call an object; return the interpreter that did, and what the call gives."""
+    """Call an object; return the interpreter that followed it, and the result."""
     run = CallFollower(universe)
     here = outermost(callee)
     value = read_existing(run, callee, _name(callee), here)
@@ -513,7 +513,7 @@ def follow_call(
 
 
 def outermost(callee: Any) -> Here:
-    """Return where an operator's function counts as called."""
+    """Return the place from which an operator's function is called."""
     target = getattr(callee, "__func__", callee)
     code = getattr(target, "__code__", None)
     file = "<builtin>" if code is None else path_to_show(code.co_filename)
@@ -523,7 +523,7 @@ def outermost(callee: Any) -> Here:
 
 
 def place_of_call(name: str, file: str, line: int) -> Here:
-    """Return a place outside of all functions, where something is called by a name."""
+    """Return a place outside all functions where something is called by name."""
     node = ast.Name(name, ast.Load(), lineno=line)
     code = ir.Function(name, (), (), file, node)
     return Here(ir.Instruction(node), Frame(code, file, place_of_call))  # type: ignore[arg-type]

@@ -1,18 +1,18 @@
-"""The small set of instructions that functions are lowered to.
+"""The small instruction set that functions are lowered to.
 
-The one reading of Python that passes share; `lower` makes it. An instruction does one
-thing: it computes a value, reads or writes a name, an attribute or an element, or calls.
-Every value that is computed has a name of its own, a *register* (`%1`, `%2`, ...), so
-nothing is nested in an expression any more and the order of evaluation is the order of
-the text. What is conditional in Python is conditional here: `and`, `or`, chains of
-comparisons, conditional expressions, comprehensions and patterns become `If` and `For`
-over registers.
+All passes share this one reading of Python; `lower` produces it. An instruction does
+one thing: it computes a value, reads or writes a name, an attribute or an element, or
+calls. Every computed value has a name of its own, a *register* (`%1`, `%2`, ...), so
+expressions are not nested and the order of evaluation is the order of the text. What is
+conditional in Python is conditional here: `and`, `or`, chained comparisons, conditional
+expressions, comprehensions and patterns become `If` and `For` over registers.
 
 Control flow is explicit and structured: a `Block` is a tuple of instructions, and `If`,
-`For`, `While`, `Try` and `With` contain blocks. There is no other jump than `Break`,
-`Continue`, `Return` and `Raise`. Each instruction knows the code that it stands for.
+`For`, `While`, `Try` and `With` contain blocks. The only jumps are `Break`, `Continue`,
+`Return` and `Raise`. Each instruction knows the source code it came from.
 
-Every function has a lowering. What no pass can follow, such as `await`, is an `Unknown`.
+Every function has a lowering. Code that no pass can follow, such as `await`, becomes an
+`Unknown`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Scope: TypeAlias = Literal["local", "cell", "global"]
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """One step of a function; `at` is the code that it stands for."""
+    """One step of a function; `at` is its source code."""
 
     at: ast.AST
 
@@ -41,7 +41,7 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """The code, as the user would recognise it."""
+        """The code as the user wrote it."""
         return show_code(self.at)
 
 
@@ -50,7 +50,7 @@ Block: TypeAlias = tuple[Instruction, ...]
 
 @dataclass(frozen=True, eq=False)
 class Const(Instruction):
-    """`target = value`, a literal of the text."""
+    """`target = value`, a literal."""
 
     target: Register
     value: Any
@@ -114,7 +114,7 @@ class Compare(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class GetAttribute(Instruction):
-    """`target = value.name`; `called` where it is a method that is called at once."""
+    """`target = value.name`; `called` if it is a method called at once."""
 
     target: Register
     value: Register
@@ -151,7 +151,7 @@ class SetElement(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Argument:
-    """An argument of a call: `name` is "" by position, "*" and "**" unpack."""
+    """An argument of a call: `name` is "" for positional; "*" and "**" unpack."""
 
     value: Register
     name: str = ""
@@ -167,7 +167,7 @@ class Call(Instruction):
 
     @property
     def callee(self) -> str:
-        """The code of what is called; of a decorator, all of it."""
+        """The code of the callee; for a decorator, all of it."""
         return show_code(self.at.func if isinstance(self.at, ast.Call) else self.at)
 
 
@@ -175,7 +175,7 @@ class Call(Instruction):
 class Build(Instruction):
     """`target` is a new tuple, list, set, dict (keys and values in turn), slice or str.
 
-    In `starred` are the items that are unpacked into it.
+    The items in `starred` are unpacked into it.
     """
 
     target: Register
@@ -186,7 +186,7 @@ class Build(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Format(Instruction):
-    """`target` is `value` as a field of an f-string shows it."""
+    """`target` is `value` formatted as a field of an f-string."""
 
     target: Register
     value: Register
@@ -204,7 +204,7 @@ class Add(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Unpack(Instruction):
-    """`targets = value`; the one with the number `star`, if any, takes the rest."""
+    """`targets = value`; the target at index `star`, if any, takes the rest."""
 
     targets: tuple[Register, ...]
     value: Register
@@ -213,7 +213,7 @@ class Unpack(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Import(Instruction):
-    """`target` is a module, or an attribute of one; the package alone if `top`."""
+    """`target` is a module or an attribute of one; only the top package if `top`."""
 
     target: Register
     module: str
@@ -223,7 +223,7 @@ class Import(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class MakeFunction(Instruction):
-    """`target` is a function of this function's own; `defaults` by parameter."""
+    """`target` is a nested function; `defaults` by parameter."""
 
     target: Register
     function: Function
@@ -232,7 +232,7 @@ class MakeFunction(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Decorator:
-    """What is called with a class: `function`, or what it gives for `arguments`."""
+    """A class decorator: `function`, called with `arguments` first if there are any."""
 
     at: ast.expr
     function: Register
@@ -241,7 +241,7 @@ class Decorator:
 
 @dataclass(frozen=True, eq=False)
 class MakeClass(Instruction):
-    """`target` is a class; `body` is run for the names that it begins with."""
+    """`target` is a class; `body` runs to define its initial names."""
 
     target: Register
     body: Function
@@ -251,7 +251,7 @@ class MakeClass(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Annotate(Instruction):
-    """Declares a field in the body of a class."""
+    """Declares a field in a class body."""
 
     name: str
     annotation: ast.expr
@@ -259,11 +259,12 @@ class Annotate(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Match(Instruction):
-    """`target` tells whether `value` has a shape; if so, `parts` are set.
+    """`target` tells whether `value` matches a shape; if so, `parts` are set.
 
-    The parts of a sequence are its elements (`star`: the one that takes the rest), of a
-    mapping the values of `keys` and then, if `star`, the rest; of an instance of the class
-    `keys[0]` its attributes `names`, "" for the next one of `__match_args__`.
+    The parts of a sequence are its elements (`star`: the index that takes the rest); of
+    a mapping, the values of `keys` and then, if `star`, the rest; of an instance of the
+    class `keys[0]`, its attributes `names`, where "" is the next one of
+    `__match_args__`.
     """
 
     target: Register
@@ -277,7 +278,7 @@ class Match(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Unknown(Instruction):
-    """Code that has no lowering; `what` says which. `target` may be anything."""
+    """Code without a lowering, named by `what`. `target` may be anything."""
 
     what: str
     target: Register
@@ -294,7 +295,7 @@ class Yield(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class If(Instruction):
-    """`then` if the register is true, else `orelse`."""
+    """Runs `then` if the register is true, else `orelse`."""
 
     test: Register
     then: Block
@@ -313,9 +314,9 @@ class While(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class For(Instruction):
-    """Runs `body` with each element of `iterable` in `target`; `orelse` as above.
+    """Runs `body` for each element of `iterable` in `target`; `orelse` as above.
 
-    Of a comprehension, `into` is the container that it fills.
+    For a comprehension, `into` is the container it fills.
     """
 
     target: Register
@@ -332,12 +333,12 @@ class Break(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Continue(Instruction):
-    """Goes on with the next round of the innermost loop."""
+    """Continues with the next iteration of the innermost loop."""
 
 
 @dataclass(frozen=True, eq=False)
 class Return(Instruction):
-    """Leaves the function with a value."""
+    """Returns a value from the function."""
 
     value: Register
 
@@ -352,7 +353,7 @@ class Raise(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Handler:
-    """What is done about an error: `head` computes `type`, None takes all errors."""
+    """An exception handler: `head` computes `type`; None catches everything."""
 
     at: ast.ExceptHandler
     head: Block
@@ -363,7 +364,7 @@ class Handler:
 
 @dataclass(frozen=True, eq=False)
 class Try(Instruction):
-    """Runs `body`; the first handler that fits an error; `orelse` without one."""
+    """Runs `body`; the first matching handler on an error; `orelse` without one."""
 
     body: Block
     handlers: tuple[Handler, ...] = ()
@@ -374,7 +375,7 @@ class Try(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class With(Instruction):
-    """Runs `body` inside of a context manager, which `target` gets the value of."""
+    """Runs `body` inside a context manager, whose value goes to `target`."""
 
     manager: Register
     target: Register
@@ -383,19 +384,19 @@ class With(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A function in instructions. Parameters are local names, as are registers."""
+    """A function as instructions. Parameters and registers are local names."""
 
     name: str
     parameters: tuple[str, ...]
     body: Block
     file: str
-    node: ast.AST  # that it was lowered from
+    node: ast.AST  # it was lowered from
     generator: bool = False
     coroutine: bool = False
     varying: tuple[str | None, str | None] = (None, None)  # *args and **kwargs
     keyword_only: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()  # local names, without registers
-    free: frozenset[str] = frozenset()  # names of enclosing functions that it may use
+    free: frozenset[str] = frozenset()  # names of enclosing functions it may use
 
     def __str__(self) -> str:
         return "\n".join(_show(self.body, 0))
@@ -407,7 +408,7 @@ class Function:
 
     @functools.cached_property
     def makers(self) -> Mapping[Register, tuple[Instruction, ...]]:
-        """The instructions that set each register; a choice has several."""
+        """The instructions that set each register; a conditional value has several."""
         return _collect(self.body, targets_of)
 
     @functools.cached_property
@@ -422,20 +423,20 @@ class Function:
         return frozenset(one.into for one in loops if one.into is not None)
 
     def maker_of(self, register: Register) -> Instruction | None:
-        """Return the one instruction that sets a register; None if several do."""
+        """Return the only instruction that sets a register; None if several do."""
         found = self.makers.get(register, ())
         return found[0] if len(found) == 1 else None
 
     @functools.cached_property
     def captured(self) -> frozenset[str]:
-        """The own names that functions inside of it use, which may run later."""
+        """Its own names that nested functions use; these may run later."""
         return frozenset(
             name for one in walk(self.body) for name in _names_captured(one)
         )
 
 
 def walk(block: Block) -> Iterator[Instruction]:
-    """Yield the instructions of a block and of the blocks in it, in their order."""
+    """Yield the instructions of a block and its nested blocks, in order."""
     for one in block:
         yield one
         for inner in blocks_of(one):
@@ -453,7 +454,7 @@ def _collect(
 
 
 def functions_in(block: Block) -> Iterator[Function]:
-    """Yield the functions and the bodies of classes that a block makes."""
+    """Yield the functions and class bodies that a block defines."""
     for one in walk(block):
         if isinstance(one, MakeFunction):
             yield one.function
@@ -462,7 +463,7 @@ def functions_in(block: Block) -> Iterator[Function]:
 
 
 def _names_captured(one: Instruction) -> Iterator[str]:
-    """Yield the outer names that a function uses which an instruction makes."""
+    """Yield the outer names used by a function that an instruction defines."""
     if isinstance(one, MakeFunction):
         inner, hidden = one.function, one.function.own
     elif isinstance(one, MakeClass):
@@ -476,7 +477,7 @@ def _names_captured(one: Instruction) -> Iterator[str]:
 
 
 def blocks_of(one: Instruction) -> tuple[Block, ...]:
-    """Return the blocks that an instruction contains; not those of functions made."""
+    """Return the blocks nested in an instruction, without those of functions."""
     match one:
         case If(then=first, orelse=second):
             return first, second
@@ -553,13 +554,13 @@ def registers_of(  # noqa: C901, PLR0911, PLR0912 - a table
 
 
 class NotLiteralError(Exception):
-    """A value is not written out."""
+    """A value is not a literal."""
 
 
 def literal_of(register: Register, function: Function) -> Any:
-    """Return the value of a register that is written out: constants and displays.
+    """Return the value of a register that is a literal: constants and displays.
 
-    It raises `NotLiteralError` for all others.
+    Raise `NotLiteralError` for any other.
     """
     match function.maker_of(register):
         case _ if register in function.filled:
@@ -581,7 +582,7 @@ def literal_of(register: Register, function: Function) -> Any:
 
 
 def show_code(node: ast.AST, limit: int = 40) -> str:
-    """Return code as the user would recognise it.
+    """Return code as the user wrote it.
 
     >>> show_code(ast.parse("seen.append( x )").body[0])
     'seen.append(x)'

@@ -1,15 +1,14 @@
-"""Calls whose behaviour is known: the builtins, the standard library, NumPy, methods.
+"""Calls with known behaviour: builtins, the standard library, NumPy, methods.
 
-*Pure* means: the result depends on the arguments alone, and no argument is changed. A
-name that is on no list is not pure. Methods are known by type where the type is known
-and by name alone where it is not; for that the lists of changing names come first. Where
-the class of an object is known, its methods are known by more than their names: a
-`Struct` can be shared by all calls, a `StringIO` that was made in the call is the call's
-own to write to, a fitted estimator is read by `predict` and changed by `fit`.
+*Pure* means that the result depends on the arguments alone and no argument is changed.
+A name that is on no list is not pure. A method is known by its owner's type if that is
+known, else by name alone; so the lists of mutating names come first. More is known
+where the object's class is known: all calls may share a `Struct`, a call may write to a
+`StringIO` that it made itself, `predict` reads a fitted estimator and `fit` changes it.
 
-Which of its arguments a function or method of NumPy's writes to is here, too: `out` may
-be given by position. Where Python can tell the signature of a function, the position is
-read from it; for the others, written in C, it stands in a table.
+It also lists the arguments that NumPy functions and methods write to: `out` may be
+passed by position. The position is read from the signature if Python knows it; for
+functions written in C it is in a table.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ from anabranch.python.values import (
     join,
 )
 
-# Since Python 3.12 `sum` notes what rounding loses, and adds it at the end; since 3.14 also
-# what is lost by ints among floats.
+# Since Python 3.12 `sum` compensates for rounding; since 3.14 also for ints among
+# floats.
 SUM_NOTES_LOSSES: Final = sum((1e100, 1.0, -1e100)) == 1.0
 SUM_NOTES_LOSSES_OF_INTS: Final = sum((1e100, 1, -1e100)) == 1.0
 
@@ -71,7 +70,7 @@ AttributeError BaseException EOFError Exception IndexError KeyError LookupError
 NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError
 UnicodeDecodeError UnicodeError ValueError ZeroDivisionError"""
 
-# Whole modules: every function and class of theirs is pure.
+# Every function and class of these modules is pure.
 _PURE_MODULES = _words("""math cmath statistics base64 binascii fractions textwrap unicodedata html
     html.entities ipaddress urllib.parse struct zlib colorsys stringprep difflib
     keyword ntpath posixpath genericpath""")
@@ -168,7 +167,7 @@ _FUNCTIONS: Mapping[str, str] = {
     "numpy.fft": """fft fftfreq fftshift ifft ifftshift irfft rfft rfftfreq fft2 ifft2 fftn
         ifftn rfftn irfftn rfft2 irfft2 hfft ihfft""",
 }
-# First argument is changed, so they are as good as the list that they are given.
+# They change their first argument, so they are as safe as the list they are given.
 _CHANGES_FIRST: Mapping[str, str] = {
     "heapq": "heappush heappop heapify heapreplace heappushpop",
     "_heapq": "heappush heappop heapify heapreplace heappushpop",
@@ -180,7 +179,7 @@ _CHANGES_FIRST: Mapping[str, str] = {
     "numpy": "copyto put place putmask fill_diagonal put_along_axis",
     "_elementtree": "SubElement",
 }
-# These may give their argument itself, or a second name for its memory.
+# They may return their argument or a view of its memory.
 _VIEWS = _words(
     """asarray ascontiguousarray atleast_1d atleast_2d atleast_3d reshape ravel squeeze
     transpose swapaxes moveaxis broadcast_to diagonal array_split hsplit vsplit split
@@ -188,7 +187,7 @@ _VIEWS = _words(
     histogram2d real imag broadcast_arrays trim_zeros ix_ nan_to_num float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
     bool_"""
 )
-# Modules that C code reports as its own, with the public name.
+# Public names of modules that C code reports under another name.
 _PUBLIC = {
     "_operator": "operator",
     "_functools": "functools",
@@ -201,7 +200,7 @@ _PUBLIC = {
     "_decimal": "decimal",
     "pathlib._local": "pathlib",
 }
-# What a function that is known to be impure depends on or does.
+# What a known impure function depends on or does.
 IMPURE_MODULES: Mapping[str, str] = {
     "random": "draws random numbers",
     "numpy.random": "draws random numbers",
@@ -246,7 +245,7 @@ CHANGING_METHODS = _words("""append appendleft extend extendleft insert remove p
     symmetric_difference_update subtract move_to_end fill put itemset partition setflags
     setfield __setitem__ __delitem__ __setattr__ __delattr__ __iadd__ __ior__ __init__
     __next__ __iand__ __isub__ __ixor__ __imul__ __setstate__ __dict__ feed""")
-# What these give is text, bytes or a number, whoever is asked.
+# They return text, bytes or a number, whatever the owner.
 PLAIN_METHODS = _words("""capitalize casefold center encode decode endswith expandtabs find
 isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable
 isspace istitle isupper ljust lower lstrip rfind rindex rjust rstrip startswith strip
@@ -268,7 +267,7 @@ __eq__ __lt__ __le__ __gt__ __ge__ __iter__ __add__ __sub__ __mul__ __str__ __re
 limit_denominator hosts subnets supernet substitute safe_substitute new_child to_dict
 to_list to_numpy""")
 PURE_METHODS = PLAIN_METHODS | (_OTHER_METHODS - CHANGING_METHODS)
-# Methods of str and bytes only; of a known text they are pure by that.
+# Methods of str and bytes only, so pure by their name.
 TEXT_METHODS = frozenset(
     name for name in (*dir(str), *dir(bytes)) if not name.startswith("__")
 )
@@ -295,7 +294,7 @@ def module_of(function: Any) -> str:
 
 
 def _home_of(function: Any) -> str:
-    """Return the loaded module of a C function that does not tell it, as in OpenCV.
+    """Return the loaded module of a C function that does not name it, as in OpenCV.
 
     >>> import codecs
     >>> codecs.strict_errors.__module__, _home_of(codecs.strict_errors)
@@ -328,7 +327,7 @@ def is_pure(function: Any) -> bool:
     return listed and _is_really(function, module, name)
 
 
-# The position of the time that they are given; without it they read the clock.
+# The position of the time argument; without it they read the clock.
 _OF_A_TIME: Final[Mapping[Any, int]] = {
     **dict.fromkeys((time.gmtime, time.localtime, time.ctime, time.asctime), 0),
     time.mktime: 0,
@@ -337,7 +336,7 @@ _OF_A_TIME: Final[Mapping[Any, int]] = {
 
 
 def is_of_given_time(function: Any, args: Arguments) -> bool:
-    """Tell whether a function of `time` is given a time, and so reads no clock.
+    """Tell whether a function of `time` is given a time, so that it reads no clock.
 
     >>> is_of_given_time(time.gmtime, Arguments([frozenset([Plain(int)])]))
     True
@@ -355,7 +354,7 @@ def is_of_given_time(function: Any, args: Arguments) -> bool:
 
 
 def changes_first_argument(function: Any) -> bool:
-    """Tell whether a function is known to change its first argument, and no more.
+    """Tell whether a function changes its first argument and nothing else.
 
     >>> import heapq
     >>> changes_first_argument(heapq.heappush)
@@ -367,7 +366,7 @@ def changes_first_argument(function: Any) -> bool:
 
 
 def gives_view(function: Any) -> bool:
-    """Tell whether a NumPy function may give its argument, or a part of its memory.
+    """Tell whether a NumPy function may return its argument or a view of it.
 
     >>> import numpy as np
     >>> gives_view(np.asarray), gives_view(np.sqrt)
@@ -390,15 +389,15 @@ def why_impure(function: Any) -> str | None:
     return _impurity_of(module)
 
 
-# What they do by name may be done to anything.
+# What they do by name may affect anything.
 _REFLECTIVE = ("eval", "exec", "compile", "__import__", "globals", "locals", "vars")
 _REFLECTIVE_MODULES = ("importlib", "sys", "gc", "inspect", "ctypes", "runpy")
-# What two functions share although neither is given it.
+# Resources that two functions share without being given them.
 _RESOURCES = {"random": "random numbers", "numpy.random": "random numbers of NumPy"}
 
 
 def is_reflective(function: Any) -> bool:
-    """Tell whether a function reaches names and objects that it is not given.
+    """Tell whether a function reaches names and objects beyond its arguments.
 
     >>> is_reflective(exec), is_reflective(print)
     (True, False)
@@ -411,7 +410,7 @@ def is_reflective(function: Any) -> bool:
     return module_of(function).partition(".")[0] in _REFLECTIVE_MODULES
 
 
-# What they change is seen by all code that runs after them.
+# They change settings that all later code sees.
 _SETTERS = {
     "decimal": ("getcontext", "setcontext"),
     "numpy": ("seterr", "seterrcall", "set_printoptions", "setbufsize"),
@@ -425,7 +424,7 @@ _SETTERS = {
 
 
 def changes_settings(function: Any) -> bool:
-    """Tell whether a function gives or changes settings that other code runs with.
+    """Tell whether a function exposes or changes settings that affect other code.
 
     >>> import decimal
     >>> changes_settings(decimal.getcontext), changes_settings(decimal.localcontext)
@@ -443,7 +442,7 @@ def resource_of(function: Any) -> str | None:
     ('random numbers', None)
     """
     if isinstance(function, type) or _name_within(function) == "default_rng":
-        return None  # a generator of random numbers of its own
+        return None  # a private random generator
     module = module_of(function) or type(getattr(function, "__self__", None)).__module__
     while module:
         if module in _RESOURCES:
@@ -453,7 +452,7 @@ def resource_of(function: Any) -> str | None:
 
 
 def why_impure_module(module: ModuleType) -> str | None:
-    """Return the effect of touching the tables of a module, or None."""
+    """Return the effect of changing the tables of a module, or None."""
     return _impurity_of(module.__name__)
 
 
@@ -470,7 +469,7 @@ def _name_within(function: Any) -> str:
 
 
 def _is_really(function: Any, module: str, name: str) -> bool:
-    """Tell whether a name in a module still stands for this object."""
+    """Tell whether a name in a module still refers to this object."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -522,7 +521,7 @@ _LOOKING_AT_RESULTS: Final = frozenset(
 
 
 def looks_at_results(function: Any) -> bool:
-    """Tell whether a function compares what others give, or asks if it is true.
+    """Tell whether a function compares, or tests the truth of, what its callees return.
 
     >>> looks_at_results(sorted), looks_at_results(map)
     (True, False)
@@ -560,7 +559,7 @@ _METHODS: Final = {
 
 
 def arguments_written_by(function: Any, args: Arguments) -> Value:
-    """Return the arguments that a function may write its result into.
+    """Return the arguments that a function may write its result to.
 
     >>> given = [frozenset([Plain(kind)]) for kind in (int, float, str)]
     >>> arguments_written_by(np.dot, Arguments(given)) == given[2]
@@ -587,7 +586,7 @@ def arguments_written_by(function: Any, args: Arguments) -> Value:
 
 
 def arguments_written_by_method(name: str, args: Arguments) -> Value:
-    """Return the arguments that a method of an array may write its result into.
+    """Return the arguments that an array method may write its result to.
 
     >>> given = [frozenset([Plain(kind)]) for kind in (int, str)]
     >>> arguments_written_by_method("max", Arguments(given)) == given[1]
@@ -601,7 +600,7 @@ def arguments_written_by_method(name: str, args: Arguments) -> Value:
 
 
 def leaves_memory_unset(function: Any, args: Arguments) -> bool:
-    """Tell whether a part of the result is whatever lay in memory before."""
+    """Tell whether part of the result is uninitialised memory."""
     is_ufunc = isinstance(function, np.ufunc)
     without_out = len(args.positional) <= getattr(function, "nin", 0)
     return (
@@ -618,7 +617,7 @@ def _objects_in(value: Value) -> Value:
 
 @functools.lru_cache(maxsize=1024)
 def _parameters(function: Any) -> tuple[str, ...]:
-    """Return the names of the positional parameters of a function, as far as known."""
+    """Return the names of a function's positional parameters, as far as known."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -629,12 +628,13 @@ def _parameters(function: Any) -> tuple[str, ...]:
 
 
 class Facts(NamedTuple):
-    """What the methods of a class do to the object and to what they are given.
+    """The effects of a class's methods on the object and on their arguments.
 
-    `gives` numbers, texts and the like; `parts`: what the object holds, or what is made
-    of it; `changes` the object, and with `through` what that holds; `takes`: change what
-    they are given. Where it `can_be_shared` an object may outlive the call. It is `open`
-    if methods are harmless that are on no list, apart from those that are `refused`.
+    `gives`: methods that return numbers, text and the like; `parts`: those that return
+    contents of the object or something derived from them; `changes`: those that change
+    the object and, with `through`, its contents; `takes`: those that change their
+    arguments. An object that `can_be_shared` may outlive the call. If `open`, methods
+    on no list are harmless, apart from those in `refused`.
     """
 
     gives: frozenset[str] = frozenset()
@@ -776,7 +776,7 @@ def _facts_of(cls: Any) -> Facts | None:
 
 
 def can_be_shared(cls: type) -> bool:
-    """Tell whether an object of a class may outlive the call: its methods are known."""
+    """Tell whether objects of a class may outlive the call: their methods are known."""
     facts = facts_of(cls)
     return facts is not None and facts.can_be_shared
 
@@ -794,7 +794,7 @@ def facts_about(root: Root) -> Facts | None:
 
 
 def is_function_of_pandas(function: Any) -> bool:
-    """Tell whether a function or class of pandas changes nothing that it is given."""
+    """Tell whether a pandas function or class leaves its arguments unchanged."""
     name = getattr(function, "__name__", "")
     if name not in _PANDAS_FUNCTIONS:
         return False
@@ -810,7 +810,7 @@ _SEEDS: Final = (int, str, bytes, float, bool)
 
 
 def find_seeded_generator(function: Any, args: Arguments) -> type | None:
-    """Return the class of the random numbers that a call gives, if a seed decides them.
+    """Return the class of the random generator that a call makes from a seed, or None.
 
     >>> seed = frozenset([Plain(int)])
     >>> find_seeded_generator(random.Random, Arguments([seed])).__name__
@@ -840,7 +840,7 @@ _HANDLING: Final = (
 
 
 def is_logging(function: Any) -> bool:
-    """Tell whether a function writes to a log, or gives what does."""
+    """Tell whether a function writes to a log or returns a logger."""
     name = getattr(function, "__name__", "")
     return name in _LOGGING and getattr(logging, name) is function
 
@@ -852,12 +852,12 @@ def handles_logs(cls: type) -> bool:
 
 @functools.singledispatch
 def _dispatching(argument: Any) -> None:
-    """Stand for any function with implementations by type."""
+    """Represent any function with implementations by type."""
 
 
 @contextlib.contextmanager
 def _managing() -> Any:
-    """Stand for any context manager that is written as a generator."""
+    """Represent any context manager written as a generator."""
     yield
 
 
@@ -883,7 +883,7 @@ def implementations(function: Any) -> Mapping[type, Any] | None:
 
 
 def generator_of_context(function: Any) -> Any:
-    """Return the generator function that `contextmanager` has wrapped, or None."""
+    """Return the generator function wrapped by `contextmanager`, or None."""
     if isinstance(function, types.FunctionType) and function.__code__ is _MANAGING:
         return function.__wrapped__  # type: ignore[attr-defined]
     return None

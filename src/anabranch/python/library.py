@@ -1,4 +1,4 @@
-"""What a call into the builtins or a package does, and what it gives."""
+"""Calls into builtins or packages: their effects and results."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ _KINDS: dict[int, type] = {
         for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "new")
     },
 }
-# What they give holds the elements of their arguments, not the arguments.
+# Their results contain the elements of their arguments, not the arguments.
 _SEQUENCES = frozenset(
     map(
         id,
@@ -196,7 +196,7 @@ _NEVER_KEEPS = frozenset(map(id, (map, filter, sorted, sum, collections.defaultd
 def find_result(  # noqa: PLR0911 - one return for each kind of result
     run: AbstractInterpreter, obj: Any, args: Arguments, made: Value, here: Here
 ) -> Value:
-    """Return the result of a pure function; `made` is what functions among them do."""
+    """Return the result of a pure function; `made` is what its callbacks return."""
     if id(obj) in _PLAIN_RESULTS:
         return frozenset([Plain(_PLAIN_RESULTS[id(obj)])])
     if is_scalar_type(obj):
@@ -227,14 +227,14 @@ def find_result(  # noqa: PLR0911 - one return for each kind of result
 
 
 def _find_leaves(run: AbstractInterpreter, args: Arguments) -> Value:
-    """Return the numbers that a function is given, one by one or in a container."""
+    """Return the numbers that a function is given, directly or in a container."""
     given = args.all()
     containers = frozenset(root for root in given if not isinstance(root, Plain))
     return (given - containers) | look_inside(run, containers)
 
 
 def _is_library_object(run: AbstractInterpreter, value: Value) -> bool:
-    """Tell whether nothing that can be reached is an instance of the user's."""
+    """Tell whether no user instance is reachable from a value."""
     found = [classes_of(root, run.universe) for root in find_operands(run, value)]
     return all(
         each is not None and not any(map(is_users_class, each)) for each in found
@@ -248,7 +248,7 @@ def _make_object(
     made: Value,
     here: Here,
 ) -> Value:
-    """Return an object that a function made, with what it may hold."""
+    """Return an object that a function made, with its possible contents."""
     is_numpy = module_of(obj).startswith("numpy")
     given = args.all()
     if id(obj) in _NEVER_KEEPS or module_of(obj).startswith(("itertools", "numpy")):
@@ -271,7 +271,7 @@ def _make_object(
         held = given | made | look_inside(run, given | made)
     run.heap.put(fresh.site, ELEMENTS, held)
     facts = facts_about(fresh)
-    if facts is not None and facts.open:  # a column of a table is like a table
+    if facts is not None and facts.open:  # a table column is like a table
         run.heap.put(fresh.site, ELEMENTS, frozenset([fresh]))
     copies = (isinstance(obj, type) or is_numpy) and not (
         gives_view(obj) or "copy" in args.keywords
@@ -284,12 +284,12 @@ def _make_object(
 
 
 def _find_kind(obj: Any, unknown: type | None) -> type | None:
-    """Return the class of what a function gives; `unknown` where it is not listed."""
+    """Return the class of a function's result; `unknown` if it is not listed."""
     if isinstance(obj, type):
         return obj
     if module_of(obj).startswith("numpy"):
         return np.ndarray
-    if is_function_of_pandas(obj):  # whatever it is, its methods are known
+    if is_function_of_pandas(obj):  # its methods are known, whatever it is
         return sys.modules["pandas"].DataFrame  # type: ignore[no-any-return]
     return _KINDS.get(id(obj), unknown)
 
@@ -297,7 +297,7 @@ def _find_kind(obj: Any, unknown: type | None) -> type | None:
 def _make_pairs(
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value:
-    """Return the tuples that `zip` or `enumerate` goes through."""
+    """Return the tuples that `zip` or `enumerate` yields."""
     pair = make_fresh(run, here, tuple)
     columns = [list_elements(run, v, here) for v in args.positional]
     if obj is enumerate:
@@ -321,7 +321,7 @@ def _choose_extreme(run: AbstractInterpreter, args: Arguments, here: Here) -> Va
 
 
 def _copy_shallowly(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Return a copy of instances of the user's that copy themselves as all do."""
+    """Return a shallow copy of user instances that have no copy method of their own."""
     found: set[Root] = set()
     for root in args.positional[0] if len(args.positional) == 1 else NOTHING:
         cls = class_of(root)
@@ -355,9 +355,9 @@ def _copy_deeply(run: AbstractInterpreter, args: Arguments, here: Here) -> Value
 
 
 def _make_document(run: AbstractInterpreter, hooked: Value, here: Here) -> Value:
-    """Return a parsed JSON text: lists and dictionaries, all the way down.
+    """Return a parsed JSON text: nested lists and dictionaries.
 
-    What hooks have made of its parts, `hooked`, may be anywhere in it.
+    The results of hooks, `hooked`, may be anywhere in it.
     """
     made = frozenset([make_at(run, (here.step, kind), kind) for kind in (dict, list)])
     for root in made:
@@ -366,7 +366,7 @@ def _make_document(run: AbstractInterpreter, hooked: Value, here: Here) -> Value
 
 
 def _copies_itself(cls: type) -> bool:
-    """Tell whether copying an instance runs code, or leaves attributes out."""
+    """Tell whether copying an instance runs code or leaves attributes out."""
     hooks = ("__copy__", "__getstate__", "__setstate__", "__getnewargs__", "__slots__")
     own = (name for base in cls.__mro__[:-1] for name in vars(base))
     return any(n.startswith("__reduce") or n in hooks for n in own) or issubclass(
@@ -375,7 +375,7 @@ def _copies_itself(cls: type) -> bool:
 
 
 def _is_numeric(dtype: Value) -> bool:
-    """Tell whether an array of this dtype can only hold numbers."""
+    """Tell whether an array of this dtype can hold only numbers."""
     return bool(dtype) and all(
         isinstance(root, Existing)
         and isinstance(root.obj, type)
@@ -385,7 +385,7 @@ def _is_numeric(dtype: Value) -> bool:
 
 
 def number(parts: Value) -> Plain:
-    """Return the kind of number that arithmetic on some values gives.
+    """Return the kind of number that arithmetic on the parts gives.
 
     >>> number(frozenset([Plain(int), Plain(bool)])), number(PLAIN)
     (Plain(type=<class 'int'>), Plain(type=None))
@@ -418,7 +418,7 @@ def call_declared(
 ) -> Value | None:
     own = isinstance(obj, CALLABLES)  # an instance is declared by its class
     state = declaration_of(obj if own else type(obj)).state
-    if state == "global":  # followed all the same: others may see what it does
+    if state == "global":  # followed anyway: others may see its effects
         text = f"calls {here.callee}, which is declared to have state"
         run.found.effect("unknown", text, here.place)
         return None
@@ -474,13 +474,13 @@ def call_library(  # noqa: C901, PLR0911 - one return for each kind
 
 
 class _Pickled:
-    """Stands for the bytes that `pickle.dumps` gives, on their way to `pickle.loads`."""
+    """Represents the bytes between `pickle.dumps` and `pickle.loads`."""
 
 
 def _pickle(
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value | None:
-    """Return what a round trip through `pickle` makes; None if it is another call."""
+    """Return the result of a round trip through `pickle`; None for another call."""
     if obj is pickle.dumps and _is_loaded_at_once(run, args, here):
         return make_holding(run, _Pickled, args.all(), here)
     if obj is pickle.loads and (held := _find_pickled(run, args)):
@@ -489,10 +489,10 @@ def _pickle(
 
 
 def _is_loaded_at_once(run: AbstractInterpreter, args: Arguments, here: Here) -> bool:
-    """Tell whether nobody but `pickle.loads` sees the bytes of `pickle.dumps`.
+    """Tell whether only `pickle.loads` sees the bytes of `pickle.dumps`.
 
-    They tell which objects are the same one, not only what they are. What is written in
-    the program is left alone: where it goes by its name, a worker may not find it.
+    The bytes reveal which objects are identical. Objects defined by the program are
+    excluded: they are pickled by name, and a worker may not find it.
     """
     by_name = any(map(is_callable, find_operands(run, args.all())))
     if by_name or not _is_library_object(run, args.all()) or len(args.positional) != 1:
@@ -507,7 +507,7 @@ def _is_loaded_at_once(run: AbstractInterpreter, args: Arguments, here: Here) ->
 
 
 def _find_pickled(run: AbstractInterpreter, args: Arguments) -> Value:
-    """Return what lies in the bytes that are loaded, if all of it is known."""
+    """Return the objects in the bytes that are loaded, if all are known."""
     given = args.all()
     known = all(isinstance(r, Fresh) and r.type is _Pickled for r in given)
     return look_inside(run, given) if known else NOTHING
@@ -516,7 +516,7 @@ def _find_pickled(run: AbstractInterpreter, args: Arguments) -> Value:
 def _call_impure(
     run: AbstractInterpreter, obj: Any, why: str, args: Arguments, here: Here
 ) -> Value:
-    """Call what depends on, or touches, the world outside."""
+    """Call a function that depends on or affects the outside world."""
     at = here.place
     run.found.effect("impure", f"{here.callee} {why}", at)
     call_arguments(run, args, here)
@@ -533,7 +533,7 @@ def _call_impure(
 
 
 def _call_changing(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Call what changes its first argument, as `heappush` and `setitem` do."""
+    """Call a function that changes its first argument, such as `heappush`."""
     first = args.positional[0]
     made = call_arguments(run, args, here, args.keywords.get("key", NOTHING))
     run_operators(run, args.all() | made, here)
@@ -569,12 +569,12 @@ def _call_pure(
     return find_result(run, obj, args, made, here)
 
 
-# A function that these are given gets the elements of what else they are given.
+# Callbacks of these receive the elements of the other arguments.
 _HANDS_ON: Final = frozenset(map(id, (map, filter, sorted, min, max)))
 
 
 def _go_into_generators(run: AbstractInterpreter, args: Arguments) -> Arguments:
-    """Return arguments with what generators yield in their place."""
+    """Return arguments with generators replaced by what they yield."""
 
     def go_into(value: Value) -> Value:
         generators = frozenset(
@@ -586,7 +586,7 @@ def _go_into_generators(run: AbstractInterpreter, args: Arguments) -> Arguments:
 
 
 def _run_reducers(run: AbstractInterpreter, args: Arguments, here: Here) -> None:
-    """Run the functions that the program has registered to take objects apart."""
+    """Run the functions that the program has registered for pickling."""
     for root in find_operands(run, args.all()):
         for cls in classes_of(root, run.universe) or ():
             reducer = reducer_of(cls)
@@ -598,7 +598,7 @@ def _run_reducers(run: AbstractInterpreter, args: Arguments, here: Here) -> None
 def _run_methods_for_numpy(
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> None:
-    """Run the methods that NumPy calls on what is no array: `np.sum(x)` is `x.sum()`."""
+    """Run the methods that NumPy calls on other objects: `np.sum(x)` is `x.sum()`."""
     name = getattr(obj, "__name__", "")
     given = Arguments(rest=args.all() | PLAIN)
     for root in find_operands(run, args.all()):
@@ -608,7 +608,9 @@ def _run_methods_for_numpy(
 def _take_apart(
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> None:
-    """Read the fields of a dataclass, as `asdict` does; make one, as `replace`."""
+    """Read the fields of a dataclass, as `asdict` does, or construct one, as
+    `replace`.
+    """
     makes = getattr(obj, "__name__", "") == "replace"
     for root in find_operands(run, args.all()):
         classes = classes_of(root, run.universe)
@@ -627,7 +629,7 @@ def _take_apart(
 def check_class(
     run: AbstractInterpreter, classes: Value, given: Value, here: Here
 ) -> None:
-    """Run the hooks by which a class of the user's answers `isinstance`."""
+    """Run the hooks by which a user's class answers `isinstance`."""
     for root in find_operands(run, classes):
         run_special(run, root, IMPLICIT["class"], here)
         if isinstance(root, Existing) and isinstance(root.obj, type):
@@ -642,7 +644,7 @@ def check_class(
 def _look_for_members(
     run: AbstractInterpreter, protocol: type, given: Value, here: Here
 ) -> None:
-    """Run the properties that `isinstance` runs to see if an object has a member."""
+    """Run the properties that `isinstance` reads to check a protocol's members."""
     bases = [base for base in protocol.__mro__ if is_users_class(base)]
     names = {n for base in bases for n in (*vars(base), *get_annotations(base))}
     for name in sorted(name for name in names if not name.startswith("__")):
@@ -654,7 +656,7 @@ def _look_for_members(
 
 
 def call_super(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Return the value of `super()` in a method: its owner, seen as of a base."""
+    """Return the value of `super()` in a method: its owner, seen as a base."""
     outermost = here.frame
     while outermost.parent is not None and outermost.made is not None:
         outermost = outermost.parent
@@ -671,7 +673,7 @@ def call_super(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
 def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value | None:
-    """Call the builtins that do something to their arguments."""
+    """Call a builtin that affects its arguments."""
     first = args.positional[0] if args.positional else args.rest
     if obj is super:
         return call_super(run, args, here)
@@ -726,12 +728,12 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
 
 
 def _keep_function(function: Any) -> Any:
-    """Stand for `lru_cache(...)`, which a function that is defined in a call is given."""
+    """Represent `lru_cache(...)` before it is applied to a local function."""
     return function
 
 
 def _make_cache(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Give a function that is defined in this call a cache that ends with the call."""
+    """Give a local function a cache that ends with the call."""
     functions = frozenset(root for root in args.all() if is_callable(root))
     if not functions and not args.rest:
         return frozenset([Existing(_keep_function, here.text)])
@@ -741,7 +743,7 @@ def _make_cache(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
 
 
 def _make_record(run: AbstractInterpreter, args: Arguments, here: Here) -> Value | None:
-    """Make a class with named fields, whose names are written out."""
+    """Make a record class whose field names are literals."""
     step, code = here.step, here.frame.code
     if not isinstance(step, ir.Call) or args.keywords or args.rest:
         return None
@@ -757,7 +759,7 @@ def _make_record(run: AbstractInterpreter, args: Arguments, here: Here) -> Value
 
 
 def _encode(run: AbstractInterpreter, args: Arguments, here: Here) -> Value | None:
-    """Write JSON with an encoder of the user's that has a `default` of its own."""
+    """Write JSON with a user's encoder that defines `default`."""
     for root in args.keywords["cls"]:
         cls = root.obj if isinstance(root, Existing) else None
         if not isinstance(cls, type) or not issubclass(cls, json.JSONEncoder):
@@ -776,7 +778,7 @@ def _encode(run: AbstractInterpreter, args: Arguments, here: Here) -> Value | No
 def _make_table(
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value:
-    """Make what reads rows of text, or writes them."""
+    """Make a reader or writer of text rows."""
     file = args.positional[0] if args.positional else NOTHING
     run_operators(run, args.all(), here)
     if obj in (csv.writer, csv.DictWriter):
@@ -800,7 +802,7 @@ def _dispatch(
     args: Arguments,
     here: Here,
 ) -> Value:
-    """Call a function that chooses its implementation by the type of an argument."""
+    """Call a function that selects its implementation by an argument's type."""
     run.found.touch(here.callee, obj, here.place)
     classes = frozenset(Existing(each, each.__name__) for each in cases)
     check_class(run, classes, args.all(), here)
@@ -812,7 +814,7 @@ def _dispatch(
 
 
 def _make_partial(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Make a partial function; calling it is what counts."""
+    """Make a partial function; its effects count when it is called."""
     fresh = make_fresh(run, here, functools.partial)
     for index, value in enumerate(args.positional):
         run.heap.put(fresh.site, f"{index}", value)
@@ -840,11 +842,11 @@ def call_made_partial(
 def _make_getter(
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value:
-    """Make an `itemgetter` or the like, whose arguments are written out."""
+    """Make an `itemgetter` or the like with literal arguments."""
     given = here.arguments
     written = [each.value for each in given if isinstance(each, ir.Const)]
     if obj is operator.itemgetter and args.positional:
-        written = written[:1] or [0]  # whichever: any element may be meant
+        written = written[:1] or [0]  # any element may be meant
     elif not written or len(written) != len(given) or args.keywords:
         text = f"{here.text} takes an attribute by a computed name"
         return note_unknown(run, text, here)
@@ -872,7 +874,8 @@ def _call_getattr(
         if obj is hasattr or default:
             lacking = frozenset(root for root in first if _lacks(run, root, name))
             if lacking:
-                run.found.read(name, None, None, here.place)  # somebody may assign it
+                # it may be assigned elsewhere
+                run.found.read(name, None, None, here.place)
             first -= lacking
         return read_attribute(run, first, name, here) | default | PLAIN
     assign_attribute(run, first, name, join(args.positional[2:]), here)
@@ -880,7 +883,7 @@ def _call_getattr(
 
 
 def _lacks(run: AbstractInterpreter, root: Root, name: str) -> bool:
-    """Tell whether an instance that exists already has no such attribute."""
+    """Tell whether an existing instance lacks an attribute."""
     if not isinstance(root, Existing) or not is_instance_of_users(root.obj):
         return False
     if any(find_candidates(run, root, hook) for hook in READ_HOOKS):
@@ -890,9 +893,10 @@ def _lacks(run: AbstractInterpreter, root: Root, name: str) -> bool:
 
 
 def _find_written_name(here: Here) -> str | None:
-    """Return the name that `getattr` and the like are given, if it is a constant.
+    """Return the name passed to `getattr` and the like, if it is a constant.
 
-    A global or an attribute counts as one: who assigns it is looked for elsewhere.
+    A global or an attribute counts as constant: assignments to it are checked
+    elsewhere.
     """
     name: Any = None
     frame = here.frame
@@ -909,7 +913,9 @@ def _find_written_name(here: Here) -> str | None:
 
 
 def _store_anywhere(run: AbstractInterpreter, value: Value, stored: Value) -> bool:
-    """Store under a computed name, in objects that were made here; tell if it is."""
+    """Store under a computed name in objects made here; tell whether that was
+    possible.
+    """
     made = [root for root in value if isinstance(root, Fresh)]
     if len(made) < len(value) or not all(_has_no_setters(r.type) for r in made):
         return False
@@ -920,7 +926,7 @@ def _store_anywhere(run: AbstractInterpreter, value: Value, stored: Value) -> bo
 
 
 def _read_any_attribute(run: AbstractInterpreter, value: Value, here: Here) -> Value:
-    """Return the possible values of any attribute of the user's instances."""
+    """Return the possible values of any attribute of user instances."""
     found = [NOTHING]
     for root in value:
         cls = class_of(root)
@@ -941,7 +947,7 @@ def _read_any_attribute(run: AbstractInterpreter, value: Value, here: Here) -> V
 def call_unbound(
     run: AbstractInterpreter, obj: Any, args: Arguments, here: Here
 ) -> Value:
-    """Call `str.strip(x)`: a method through its class."""
+    """Call a method through its class, as `str.strip(x)`."""
     if not args.positional:
         owner, rest = args.rest, []
     else:
@@ -980,7 +986,7 @@ def call_getter(
 
 
 def _has_no_setters(cls: Any) -> bool:
-    """Tell whether assigning an attribute of a class of the user's runs no code."""
+    """Tell whether assigning attributes of a user's class runs no code."""
     if not is_users_class(cls) or class_attribute(cls, "__setattr__") is not (
         object.__setattr__
     ):
@@ -996,7 +1002,7 @@ def _has_no_setters(cls: Any) -> bool:
 def _computes_hash(frame: Frame) -> bool:
     """Tell whether this is the body of a `__hash__`, which no result shows.
 
-    A set is never taken to be in the order of such hashes.
+    Sets are never assumed to be in the order of such hashes.
     """
     while frame.code.name == "<genexpr>" and frame.parent is not None:
         frame = frame.parent

@@ -1,8 +1,8 @@
-"""When the state of an operator can be lifted out of globals and outer variables.
+"""State of an operator that can be lifted out of globals and outer variables.
 
-State that one operator alone reads and writes is that operator's state, wherever the
-user put it. It can then be stored, and move between processes, if it can be pickled and
-if nothing else leads to the same objects: a copy would drift apart from them.
+State that only one operator reads and writes belongs to that operator, wherever the
+user put it. It can be saved and moved between processes if it can be pickled and if
+nothing else refers to the same objects: a copy would diverge from them.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from anabranch.python.sharing import ATTRIBUTE, Sharing
 from anabranch.python.values import Findings
 
 _OTHERS = (*CALLABLES, ModuleType)  # code is the same in every process
-_ON_THE_WAY = (  # what pickle calls, and dicts and sets that are made anew
+_ON_THE_WAY = (  # called by pickle, or rebuilt by it as dicts and sets are
     *("__eq__", "__hash__", "__reduce__", "__reduce_ex__", "__getstate__"),
     *("__setstate__", "__getnewargs__", "__getnewargs_ex__", "__new__"),
     *("__getattr__", "__getattribute__", "__setattr__", "__del__"),
 )
-_MOST = 100_000  # objects that are followed; who holds more is not lifted
+_MOST = 100_000  # limit of objects followed; larger states are not lifted
 
 
 class Lift(NamedTuple):
-    """Where the state of an operator is, or why it stays there."""
+    """The places of an operator's state, or why it cannot be lifted."""
 
     places: tuple[StatePlace, ...] = ()
     why_not: str = ""
 
 
 def find_lift(op: Op, findings: Sequence[Findings], sharing: Sequence[Sharing]) -> Lift:
-    """Return the places of the state of an operator whose code changes something."""
+    """Return the places of an operator's state whose code changes something."""
     if not isinstance(op.kind, Map | Filter | FlatMap):
         return Lift(why_not=f"it is the code of a {op.kind.label}")
     function = op.kind.user_code[0].function
@@ -75,7 +75,7 @@ def _why_not_followed(found: Findings) -> str | None:
 
 
 class _HeldState:
-    """The values in the places of a function."""
+    """The values in a function's state places."""
 
     def __init__(self, function: FunctionType, places: tuple[StatePlace, ...]) -> None:
         self.places = places
@@ -86,7 +86,7 @@ class _HeldState:
                 self._values[place] = place.get(function)
 
     def why_not_lifted(self, findings: Sequence[Findings]) -> Iterator[str]:
-        """Yield why the state stays where it is; each reason relies on those before."""
+        """Yield the reasons against lifting the state; each assumes those before it."""
         yield from _some(self.why_not_found())
         for found in findings:
             yield from _some(self.why_not_all(found))
@@ -94,12 +94,12 @@ class _HeldState:
         yield from _some(self.why_not_alone())
 
     def why_not_found(self) -> str | None:
-        """Return which place is not one of the function itself, in words, or None."""
+        """Return the place that does not belong to the function, in words, or None."""
         lost = [place for place in self.places if place not in self._values]
         return f"{lost[0]} is not a variable of the function itself" if lost else None
 
     def why_not_all(self, found: Findings) -> str | None:
-        """Return a change outside of the places, or None."""
+        """Return a change outside the places, or None."""
         names = self._function.__globals__
         values = (*self._values.values(), names)
         held = {id(one) for value in values for one in (value, *list_storages(value))}
@@ -112,10 +112,10 @@ class _HeldState:
         return None
 
     def why_not_picklable(self) -> str | None:
-        """Return which value cannot travel with all that is in it, or None.
+        """Return the value that cannot be pickled completely, or None.
 
-        Classes, functions, modules, members of an enumeration and loggers are pickled by
-        their name alone: what an attribute of theirs holds would stay behind.
+        Classes, functions, modules, enum members and loggers are pickled by name alone,
+        so their attributes would be lost.
         """
         for place, value in self._values.items():
             if isinstance(value, _OTHERS):
@@ -130,7 +130,7 @@ class _HeldState:
         return None
 
     def why_not_alone(self) -> str | None:
-        """Return who else leads to the values, or None."""
+        """Return what else refers to the values, or None."""
         values = [one for one in self._values.values() if not is_scalar(one)]
         within = _reach(values, ())
         beside = _reach([self._function], self.places)
@@ -160,10 +160,10 @@ def _name_kind(value: Any) -> str:
 
 
 def _runs_code_on_the_way(kind: type) -> bool:
-    """Tell whether pickling an instance, or reading it back, calls what a user wrote."""
+    """Tell whether pickling or unpickling an instance runs user code."""
     return any(
         isinstance(function := vars(base).get(name), FunctionType)
-        and function.__code__.co_filename != "<string>"  # else a dataclass has made it
+        and function.__code__.co_filename != "<string>"  # else a dataclass generated it
         for base in kind.__mro__
         if is_users_class(base)
         for name in _ON_THE_WAY
@@ -180,7 +180,7 @@ def _has_another(one: FunctionType, place: StatePlace, function: FunctionType) -
 def _reach(
     roots: Sequence[Any], left_out: Sequence[StatePlace]
 ) -> dict[int, Any] | None:
-    """Return all objects that some roots lead to, by their id; None if too many."""
+    """Return all objects reachable from some roots, by id; None if too many."""
     seen: dict[int, Any] = {}
     waiting = list(roots)
     while waiting:

@@ -1,8 +1,8 @@
-"""Classes that are defined in a function, made without running the function.
+"""Classes defined in a function, built without running the function.
 
 A class whose body consists of methods, annotations and literals can be built from the
-code objects that Python compiled for the function: nothing of the user's runs. Its
-methods see the variables of the call that defined it, as any inner function does.
+code objects that Python compiled for the function, so no user code runs. Its methods
+see the variables of the defining call, as any inner function does.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _WRAPPERS: Mapping[str, Any] = {
     "staticmethod": staticmethod,
     "classmethod": classmethod,
 }
-_SPECIAL = ("ClassVar", "InitVar", "KW_ONLY")  # annotations that make no field
+_SPECIAL = ("ClassVar", "InitVar", "KW_ONLY")  # annotations that define no field
 
 
 class NotBuiltError(Exception):
-    """Raised where building a class would run code; the text says which."""
+    """Raised if building a class would run code; the text says which."""
 
 
 def build_class(
@@ -58,13 +58,13 @@ def build_class(
         made = type(code.name, tuple(plain), body.namespace)
         for decorator in decorators:
             made = decorator(made)
-    except Exception as error:  # a class that Python itself refuses
+    except Exception as error:  # a class that Python would refuse
         raise NotBuiltError(str(error)) from error
     return made, tuple(body.functions)
 
 
 def decorator_of(value: Any, given: ir.Decorator, code: ir.Function) -> Any:
-    """Return how a decorator of a class makes another class of it: `dataclass` alone."""
+    """Return how a class decorator transforms a class; `dataclass` only."""
     arguments = given.arguments or ()
     if value is not dataclasses.dataclass or any(
         each.name in ("", "*", "**") for each in arguments
@@ -86,7 +86,7 @@ def _check_base(base: Any) -> None:
 
 
 class _ClassBody:
-    """What the instructions in the body of a class define."""
+    """The definitions in a class body."""
 
     def __init__(self, code: ir.Function, function: types.FunctionType) -> None:
         self._code = code
@@ -101,7 +101,7 @@ class _ClassBody:
 
     @property
     def namespace(self) -> dict[str, Any]:
-        """The names that the class begins with."""
+        """The initial names of the class."""
         return {
             "__module__": str(self._globals.get("__name__")),
             "__qualname__": self.qualname,
@@ -182,7 +182,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def put_class_cells(cls: type, functions: tuple[types.FunctionType, ...]) -> None:
-    """Let `super()` in methods find the class that they are defined in."""
+    """Set the cells through which `super()` finds the class of its method."""
     for function in functions:
         cells = zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True

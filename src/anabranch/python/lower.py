@@ -1,7 +1,7 @@
 """Lowers a function from its syntax tree to the instructions of `ir`.
 
-Each function is lowered once, whoever asks: purity, rates, forwards, columns and the loop
-front end see the same instructions.
+Each function is lowered once: purity, rates, forwards, columns and the loop front end
+all see the same instructions.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from anabranch.python.source import (
 
 
 class LoweringError(Exception):
-    """A function cannot be lowered, since its source is not at hand."""
+    """A function cannot be lowered because its source is not available."""
 
 
 def lower(function: types.FunctionType) -> Function:
@@ -92,7 +92,7 @@ def _lower_once(node: FunctionNode, file: str, free: frozenset[str]) -> Function
 
 
 class Lowered(NamedTuple):
-    """A function that the user wrote out, and its parameters that are still open."""
+    """A function with source, and its parameters that are still unbound."""
 
     function: Any  # a FunctionType; mypy would take such a field for a method
     code: Function
@@ -100,7 +100,7 @@ class Lowered(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The file as it is shown."""
+        """The file as shown to the user."""
         return path_to_show(self.code.file)
 
 
@@ -141,7 +141,8 @@ def lower_callable(target: Any) -> Lowered | None:
 def lower_node(
     node: FunctionNode, file: str = "", enclosing: Sequence[frozenset[str]] = ()
 ) -> Function:
-    """Return the instructions of a function's tree; `enclosing` are names around it.
+    """Return the instructions of a function's tree; `enclosing` are the names around
+    it.
 
     >>> tree = ast.parse("lambda t: t.price if t else 0", mode="eval").body
     >>> print(lower_node(tree))
@@ -161,7 +162,7 @@ def lower_node(
 def lower_statements(body: Sequence[ast.stmt]) -> Function:
     """Return the instructions of statements from the middle of a function.
 
-    What they do not bind themselves is loaded as a global.
+    Names they do not bind themselves are loaded as globals.
     """
     return _Lowering("", ()).lower_body(ast.Module([*body], []), "<statements>")
 
@@ -630,7 +631,9 @@ class _Lowering:
         fits: Register,
         captures: list[tuple[str, Register, ast.AST]],
     ) -> bool:
-        """Set `fits` to whether a value fits, unless it surely does; tell if so."""
+        """Set `fits` to whether a value matches, unless it always does; tell whether it
+        was set.
+        """
         match pattern:
             case ast.MatchAs(pattern=inner, name=name):
                 sure = inner is None or self._pattern(inner, value, fits, captures)
@@ -662,7 +665,7 @@ class _Lowering:
         fits: Register,
         captures: list[tuple[str, Register, ast.AST]],
     ) -> bool:
-        """Lower `a | b`; what each of them captures goes to the same registers."""
+        """Lower `a | b`; the captures of all alternatives go to the same registers."""
         shared: dict[str, Register] = {}
 
         def attempt(at: int) -> bool:
@@ -757,7 +760,7 @@ class _Lowering:
 
     def _value_NamedExpr(self, node: ast.NamedExpr) -> Register:  # noqa: N802
         value = self._value(node.value)
-        kept, self._renamed = self._renamed, {}  # it binds outside of comprehensions
+        kept, self._renamed = self._renamed, {}  # it binds outside comprehensions
         self._store(node.target.id, value, node.target)
         self._renamed = kept
         return value
@@ -925,7 +928,7 @@ class _Lowering:
         return target
 
     def _around(self) -> tuple[frozenset[str], ...]:
-        """Return the names that a function made here sees, scope by scope."""
+        """Return the names visible to a function made here, scope by scope."""
         if self._is_class:
             return (*self.enclosing, frozenset(["__class__"]))
         visible = frozenset({*self._own, *self._renamed}) - self._globals
@@ -968,7 +971,7 @@ class _Lowering:
         innermost: Callable[[], None],
         into: Register | None,
     ) -> None:
-        """Lower to loops; the names that it binds are its own."""
+        """Lower to loops; the names it binds are its own."""
         if not rounds:
             innermost()
             return
@@ -1028,7 +1031,7 @@ class _Lowering:
 
 
 def _end_of(node: ast.FunctionDef) -> ast.AST:
-    """Return a statement that stands for the end of a body."""
+    """Return a statement that marks the end of a body."""
     line = node.body[-1].end_lineno or node.lineno
     return ast.Pass(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
 

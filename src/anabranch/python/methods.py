@@ -1,4 +1,4 @@
-"""What a method does of which only the name is known."""
+"""The effects of a method known only by name."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _ALWAYS_FRESH = _GIVES_TEXTS | {
     *("partition", "union", "intersection", "difference", "astype", "flatten"),
     "symmetric_difference",
 }
-# Methods whose result is of the same type whoever has them, if it is Python's own.
+# Methods whose result has the same type for every built-in owner.
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("split", "rsplit", "splitlines", "findall", "finditer"), list),
     **dict.fromkeys(("tolist", "most_common"), list),
@@ -127,7 +127,7 @@ _GIVES_PARTS = ("get", "group", "start", "end", "span")
 _GIVES_VALUES = ("get", "setdefault", "pop")
 _TAKES_WHOLE = ("append", "appendleft", "insert", "add", "setdefault", "__setitem__")
 _TAKES_ELEMENTS = ("extend", "extendleft", "update", "subtract")
-_BY_KEY = frozenset(  # they may look up what they are given
+_BY_KEY = frozenset(  # they may use their arguments as keys
     [
         *(*_GIVES_VALUES, *_TAKES_ELEMENTS, *_TAKES_WHOLE, *_GIVES_PARTS),
         *("__getitem__", "__contains__", "fromkeys", "items", "values", "popitem"),
@@ -153,7 +153,7 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
         method = Method(owner, name)
         return _call_known_method(run, facts, method, args, here)
     if name == "partition" and _is_given_text(args):
-        name = "rpartition"  # of an array it would fail: that is told numbers
+        name = "rpartition"  # an array would fail: it expects numbers
     is_changing = name in CHANGING_METHODS
     if not is_changing and not (name in PURE_METHODS and _may_have(owner, name)):
         call_arguments(run, args, here)
@@ -199,7 +199,7 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
 def _look_up_in_table(
     run: AbstractInterpreter, owner: Fresh, name: str, args: Arguments, here: Here
 ) -> Value:
-    """Return the entry of a table under a key, or the default given in its place."""
+    """Return a table's entry under a key, or the default."""
     others = join([*args.positional[1:], *args.keywords.values(), args.rest])
     if name == "setdefault":
         run.heap.put(owner.site, KEYS, join(args.positional[:1]))
@@ -212,9 +212,9 @@ def _look_up_in_table(
 def run_codec(
     run: AbstractInterpreter, first: int, args: Arguments, here: Here
 ) -> None:
-    """Run what the program has registered as an encoding, or to handle errors in one.
+    """Run the program's codecs and codec error handlers.
 
-    `first` is the position of the encoding; what handles errors is behind it.
+    `first` is the position of the encoding; the error handler follows it.
     """
     if not isinstance(here.step, ir.Call) or len(args.all()) == 0:
         return
@@ -239,7 +239,7 @@ def run_codec(
 
 
 def _is_given_text(args: Arguments) -> bool:
-    """Tell whether a method is given one argument, which surely is text or bytes."""
+    """Tell whether a method is given exactly one argument, certainly text or bytes."""
     return (
         len(args.positional) == 1
         and not args.keywords
@@ -253,14 +253,14 @@ def _is_given_text(args: Arguments) -> bool:
 
 
 def _find_codec(name: str) -> tuple[Any, ...]:
-    """Return the functions of an encoding, if they are of the program."""
+    """Return the functions of an encoding, if the program registered it."""
     found = codecs.lookup(name)
     both = (found.encode, found.decode)
     return tuple(each for each in both if _is_users(each))
 
 
 def _find_handler(name: str) -> tuple[Any, ...]:
-    """Return the function that handles errors under a name, if it is of the program."""
+    """Return the codec error handler under a name, if the program registered it."""
     found = codecs.lookup_error(name)
     return (found,) if _is_users(found) else ()
 
@@ -277,7 +277,7 @@ _REGISTERED: tuple[tuple[str, Callable[[str], tuple[Any, ...]]], ...] = (
 
 
 def write_log(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Write to a log: that is no part of a result, unless the program handles it."""
+    """Write to a log: not part of a result, unless the program handles logs."""
     own = filter(handles_logs, run.universe.classes)
     handler = next(own, None)
     if handler is not None:
@@ -288,19 +288,19 @@ def write_log(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
 
 
 def call_opaque(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Return the possible results of a call that we must believe to be pure."""
+    """Return the possible results of a call that must be trusted to be pure."""
     call_arguments(run, args, here)
     fresh = make_fresh(run, here)
     run.opaque_sites.add(fresh.site)
     held = find_reachable(run, args.all())
     if any(isinstance(root, InputPart) for root in held):
-        held |= {InputPart(object)}  # it may look at attributes that are not fields
+        held |= {InputPart(object)}  # it may read attributes that are not fields
     run.heap.put(fresh.site, ELEMENTS, held)
     return frozenset([fresh]) | held
 
 
 def _is_trusted(run: AbstractInterpreter, owner: Root) -> bool:
-    """Tell whether an object is of a trusted package, or was made by one."""
+    """Tell whether an object belongs to a trusted package or was made by one."""
     match owner:
         case Fresh(site) if site in run.opaque_sites:
             return True
@@ -318,7 +318,7 @@ def _call_known_method(
     args: Arguments,
     here: Here,
 ) -> Value:
-    """Call a method of a class of which the methods are known."""
+    """Call a method of a class with known methods."""
     owner, name = method.owner, method.name
     if not facts.knows(name):
         call_arguments(run, args, here)
@@ -343,7 +343,7 @@ def _call_known_method(
     kind = type_of(owner) if facts.open else LibraryObject
     flat = all(isinstance(root, Plain) for root in find_reachable(run, held | given))
     fresh = make_fresh(run, here, kind if flat or facts.open else None)
-    # a table takes in what it is given, and copies lists
+    # a table absorbs its arguments, and copies lists
     kept = frozenset(root for root in held if not _is_copied(run, root))
     held |= given | made | PLAIN
     run.heap.put(fresh.site, ELEMENTS, held | ({fresh} if facts.open else NOTHING))
@@ -353,7 +353,7 @@ def _call_known_method(
 
 
 def _is_copied(run: AbstractInterpreter, root: Root) -> bool:
-    """Tell whether a table that is made of a value shares nothing with it."""
+    """Tell whether a table built from a value shares nothing with it."""
     classes = classes_of(root, run.universe)
     return classes is not None and all(
         each in _COPIED or is_scalar_type(each) for each in classes
@@ -370,7 +370,7 @@ def _note_unknown_method(run: AbstractInterpreter, name: str, here: Here) -> Val
 
 
 def take_in(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
-    """Return the elements that a container takes over from others, or pairs of them."""
+    """Return the elements, or pairs of them, that a container takes from others."""
     given = join(args.positional) | args.rest
     sources = frozenset(root for root in given if not is_callable(root))
     once = list_values(run, sources, here)
@@ -392,7 +392,7 @@ def _replace(
 
 
 def make_holding(run: AbstractInterpreter, kind: Any, held: Value, here: Here) -> Value:
-    """Return an object that is made here and holds something."""
+    """Return a new object with the given contents."""
     fresh = make_fresh(run, here, kind)
     run.heap.put(fresh.site, ELEMENTS, held)
     return frozenset([fresh])
@@ -434,7 +434,7 @@ def _find_result(
 
 
 def _may_leave(name: str, args: Arguments) -> bool:
-    """Tell whether `astype` is told not to copy what is of that type already."""
+    """Tell whether `astype` is told not to copy data that has the type already."""
     told = "copy" in args.keywords or args.rest or len(args.positional) > 1
     return name == "astype" and bool(told)
 
@@ -442,7 +442,7 @@ def _may_leave(name: str, args: Arguments) -> bool:
 def _find_kind_of_result(
     run: AbstractInterpreter, owners: frozenset[type], name: str, parts: Value
 ) -> type | None:
-    """Return the class of what a method of Python's own types gives."""
+    """Return the class of the result of a method of built-in types."""
     if name in _SAME_KIND and len(owners) == 1:
         return next(iter(owners))
     if np.ndarray in owners:
@@ -481,10 +481,10 @@ def _call_method_of_plain(
 def call_arguments(
     run: AbstractInterpreter, args: Arguments, here: Here, called: Value = NOTHING
 ) -> Value:
-    """Call the functions among the arguments: `map`, `sorted` and so on will.
+    """Call the functions among the arguments, as `map` and `sorted` do.
 
-    They may be passed whatever can be reached from the other arguments. `called`
-    are the arguments that will be called, whatever they are.
+    They may receive anything reachable from the other arguments. The arguments in
+    `called` are called in any case.
     """
     results: list[Value] = [NOTHING]
     for root in called | frozenset(filter(is_callable, args.all())):
@@ -499,12 +499,12 @@ def call_arguments(
 
 
 def make_at(run: AbstractInterpreter, place: Any, kind: Any) -> Fresh:
-    """Return the object that is made at a place, an instruction or a part of one."""
+    """Return the object made at a place, an instruction or a part of one."""
     return Fresh(run.heap.site((place, kind)), kind)
 
 
 def make_fresh(run: AbstractInterpreter, here: Here, kind: Any = None) -> Fresh:
-    """Return the object that is made by an instruction."""
+    """Return the object made by an instruction."""
     return make_at(run, here.step, kind)
 
 
@@ -520,7 +520,7 @@ LOGGERS: tuple[type, ...] = (logging.Logger, logging.RootLogger)
 
 
 def type_of(root: Root) -> type | None:
-    """Return the class of a value that is known by more than its annotation."""
+    """Return the class of a value, if more than its annotation is known."""
     match root:
         case Fresh(_, type() as kind) | InputPart(type() as kind):
             return kind
@@ -539,7 +539,7 @@ def _texts(owner: Root) -> Value:
 
 
 def _plain_result(owner: Root, name: str) -> Value:
-    """Return the number or text that a method gives, with its type if that is sure."""
+    """Return the number or text that a method gives, with its type if certain."""
     of_text = isinstance(owner, Plain) and owner.type in (str, bytes)
     if of_text and name in _GIVES_SAME:
         return frozenset([Plain(owner.type)])  # type: ignore[union-attr]
@@ -553,14 +553,14 @@ def _plain_result(owner: Root, name: str) -> Value:
 
 
 def _find_called(name: str, args: Arguments) -> Value:
-    """Return the arguments that a method calls: a key, or what stands in for text."""
+    """Return the arguments that a method calls, such as a key."""
     if name in ("sub", "subn") and args.positional:
         return args.positional[0]
     return args.keywords.get("key", NOTHING)
 
 
 def _may_have(owner: Root, name: str) -> bool:
-    """Tell whether a captured object is of a type that we know the methods of."""
+    """Tell whether a captured object has a type with known methods."""
     if not isinstance(owner, Existing):
         return True
     if isinstance(owner.obj, type):
@@ -569,7 +569,7 @@ def _may_have(owner: Root, name: str) -> bool:
 
 
 def _may_be_array(owner: Root, universe: Universe) -> bool:
-    """Tell whether a value may be an array, or something of a package that is like it."""
+    """Tell whether a value may be an array or a package's equivalent."""
     classes = classes_of(owner, universe)
     own = {list, dict, set, frozenset, tuple, str, bytes, bytearray}
     return classes is None or not classes <= own

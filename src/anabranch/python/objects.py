@@ -1,7 +1,7 @@
-"""What kind of thing an object is that exists before the operator runs.
+"""The nature of objects that exist before the operator runs.
 
-Nothing of the user's is executed here: attributes are looked up statically, and of
-containers only the builtin ones are looked into.
+No user code is executed here: attributes are looked up statically, and only builtin
+containers are inspected.
 """
 
 from __future__ import annotations
@@ -68,26 +68,26 @@ CALLABLES: Final[tuple[type, ...]] = (
 )
 _SAMPLE: Any = collections.namedtuple("_SAMPLE", "field")  # noqa: PYI024 - it has no types
 FIELD_OF_TUPLE: Final[type] = type(vars(_SAMPLE)["field"])
-# How a class gives what an instance has in a place of its own: a slot, or a field of a
+# How a class exposes what an instance stores itself: a slot, or a field of a
 # NamedTuple. Reading one runs no code.
 PLACES: Final[tuple[Any, ...]] = (types.MemberDescriptorType, FIELD_OF_TUPLE)
 _EXACT_SCALARS = frozenset(SCALARS) | {dt.datetime, dt.timezone, zoneinfo.ZoneInfo}
 _MOST_HELD = 10_000
 _COMPILED = (".pyx", ".pxd", ".pxi")  # by Cython, whose functions tell their source
-_VIEWS = (Iterator, KeysView, ValuesView, ItemsView)  # they do not tell of what
+_VIEWS = (Iterator, KeysView, ValuesView, ItemsView)  # they do not tell what they wrap
 _GENERATED = ("<string>", "<namedtuple", "<attrs")
 _PYTHONS_OWN = ("builtins", "itertools")
 _LARGEST_LOOKED_INTO = 256
 
 
 def is_users_code(code: types.CodeType) -> bool:
-    """Tell whether a code object is the user's own, and Python's to run."""
+    """Tell whether a code object is the user's own and runs in Python."""
     return _is_users_source(code.co_filename)
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_users_source(filename: str) -> bool:
-    """Do the work of `is_users_code`: code objects of two files may count as equal."""
+    """Implement `is_users_code`: code objects of two files may compare equal."""
     if filename == "<string>" or filename.endswith(_COMPILED):
         return False
     return is_users_file(filename)
@@ -106,15 +106,15 @@ def is_scalar(obj: Any) -> bool:
         return len(obj) <= _LARGEST_LOOKED_INTO and all(map(is_scalar, obj))
     if isinstance(obj, enum.Enum):
         return not runs_code(kind) and has_scalar_members(kind)
-    if isinstance(obj, np.void):  # a record of NumPy's can be assigned to
+    if isinstance(obj, np.void):  # a NumPy record is mutable
         return False
     return isinstance(obj, np.generic | np.dtype)
 
 
 def can_never_change(obj: Any) -> bool:
-    """Tell whether an object is a scalar, or a NamedTuple of such.
+    """Tell whether an object is a scalar, or a NamedTuple of scalars.
 
-    Other than a scalar, it may have methods of the user's.
+    Unlike a scalar, it may have user-defined methods.
 
     >>> can_never_change((1, _SAMPLE(2))), can_never_change(_SAMPLE([]))
     (True, False)
@@ -131,7 +131,7 @@ def can_never_change(obj: Any) -> bool:
 
 @functools.cache
 def runs_code(cls: Any) -> bool:
-    """Tell whether a class or one of its bases has code of the user's."""
+    """Tell whether a class or one of its bases has user code."""
     return any(
         isinstance(function_in(raw), types.FunctionType)
         and is_users_code(function_in(raw).__code__)
@@ -142,12 +142,12 @@ def runs_code(cls: Any) -> bool:
 
 @functools.cache
 def has_scalar_members(cls: Any) -> bool:
-    """Tell whether the values of all members of an enum can never change."""
+    """Tell whether the values of all enum members are immutable."""
     return all(is_scalar(value) for value in values_of_members(cls))
 
 
 def values_of_members(cls: Any) -> list[Any]:
-    """Return the values of the members of an enum; runs no code of the user's."""
+    """Return the values of an enum's members; runs no user code."""
     return [
         object.__getattribute__(member, "__dict__").get("_value_")
         for member in cls._member_map_.values()
@@ -155,14 +155,14 @@ def values_of_members(cls: Any) -> list[Any]:
 
 
 def is_scalar_type(kind: Any) -> bool:
-    """Tell whether all objects of a type can never change."""
+    """Tell whether all objects of a type are immutable."""
     return isinstance(kind, type) and kind in _EXACT_SCALARS
 
 
 def is_instance_of_users(obj: Any) -> bool:
-    """Tell whether an object is an instance of a class that is written in Python.
+    """Tell whether an object is an instance of a class written in Python.
 
-    A namespace is as good as one: its attributes are what it was given. So is `object()`,
+    A namespace counts as one: its attributes are what it was given. So does `object()`,
     which has none.
     """
     return type(obj) in NAMESPACES or is_users_class(type(obj))
@@ -193,7 +193,8 @@ def is_frozen_instance(obj: Any) -> bool:
 def class_attribute(cls: type, name: str, after: type | None = None) -> Any:
     """Return the entry of a class under `name`, unbound, or MISSING.
 
-    With `after`, start behind that class in the order of resolution, as super() does.
+    With `after`, start behind that class in the method resolution order, as super()
+    does.
     """
     order = cls.__mro__
     if after is not None and after in order:
@@ -205,7 +206,7 @@ def class_attribute(cls: type, name: str, after: type | None = None) -> Any:
 
 
 def is_table_type(cls: type) -> bool:
-    """Tell whether a class is one of pandas that holds values: a table or its parts."""
+    """Tell whether a class is a pandas container: a table or one of its parts."""
     pandas = sys.modules.get("pandas")
     if pandas is None or is_users_class(cls):
         return False
@@ -223,9 +224,9 @@ def function_in(raw: Any) -> Any:
     return getattr(raw, "__func__", raw)
 
 
-# Their methods call nothing of a class but what its fields or its own methods are.
+# Their methods call nothing of a class but its fields and own methods.
 _HARMLESS_BASES = ("abc", "contextlib", "dataclasses", "enum", "types", "typing")
-# What arithmetic and slices of these run to make what they give.
+# What arithmetic and slices of these run to create their result.
 _HOOKS_OF_BASES: Final[tuple[tuple[type, tuple[str, ...]], ...]] = (
     (
         np.ndarray,
@@ -243,10 +244,11 @@ _STEPS_OF_BASES = ("__contains__", "__iter__", "__reversed__", "__ne__")
 def methods_run_by(  # noqa: PLR0911 - one return for each kind of home
     cls: type, name: str
 ) -> tuple[types.FunctionType, ...]:
-    """Return the functions that a special method of a class runs: the user's.
+    """Return the user's functions that a special method of a class runs.
 
-    A method that a class has from a package, as of `total_ordering`, may run any of the
-    user's there; such a function is returned itself where it cannot be told which.
+    A method inherited from a package, such as one of `total_ordering`, may run any of
+    the user's methods on the class; if it is not known which, the method itself is
+    returned.
     """
     function = function_in(class_attribute(cls, name))
     if not isinstance(function, types.FunctionType):
@@ -265,7 +267,7 @@ def methods_run_by(  # noqa: PLR0911 - one return for each kind of home
     home = function.__globals__.get("__name__")
     if home == "functools" and name in ORDER:  # as total_ordering derives it
         return tuple(own[each] for each in ORDER if each in own)
-    if home == "reprlib":  # it keeps a `__repr__` from going round in circles
+    if home == "reprlib":  # it prevents infinite recursion of a `__repr__`
         inner = inspect.getclosurevars(function).nonlocals["user_function"]
         return (inner,) if is_users_code(inner.__code__) else ()
     if home in _HARMLESS_BASES or name in READ_HOOKS:
@@ -279,7 +281,9 @@ def methods_run_by(  # noqa: PLR0911 - one return for each kind of home
 
 
 def _methods_run_in_c(cls: type, name: str) -> tuple[types.FunctionType, ...]:
-    """Return the user's functions that C code runs to make another object of a class."""
+    """Return the user's functions that C code runs to create another object of a
+    class.
+    """
     if not is_users_class(cls) or not (name == "__getitem__" or name in IN_PLACE):
         return ()
     hooks = (each for base, each in _HOOKS_OF_BASES if issubclass(cls, base))
@@ -292,14 +296,14 @@ def _methods_run_in_c(cls: type, name: str) -> tuple[types.FunctionType, ...]:
 
 
 def reducer_of(cls: type) -> types.FunctionType | None:
-    """Return the user's function by which objects of a class are copied and sent."""
+    """Return the user's function that copies and pickles objects of a class."""
     found: Any = copyreg.dispatch_table.get(cls)
     is_users = isinstance(found, types.FunctionType) and is_users_code(found.__code__)
     return found if is_users else None
 
 
 def is_users_descriptor(raw: Any) -> bool:
-    """Tell whether reading an entry of a class through an instance runs user's code."""
+    """Tell whether reading a class entry through an instance runs user code."""
     if raw is MISSING:
         return False
     if isinstance(raw, property | functools.cached_property):
@@ -310,7 +314,7 @@ def is_users_descriptor(raw: Any) -> bool:
 
 
 def comes_before_fields(raw: Any) -> bool:
-    """Tell whether an entry of a class wins over an attribute of the instance."""
+    """Tell whether a class entry takes precedence over an instance attribute."""
     if raw is MISSING or isinstance(raw, PLACES):
         return False
     return any(
@@ -352,7 +356,7 @@ def contents(obj: Any) -> list[Any] | None:
 
 
 def _list_contents(obj: Any) -> list[Any]:
-    """Return a container's contents as its builtin base sees them."""
+    """Return a container's contents as its builtin base class sees them."""
     sequences: tuple[Any, ...] = (list, tuple, set, frozenset, bytearray)
     for base in (*sequences, collections.deque):
         if isinstance(obj, base):
@@ -370,7 +374,7 @@ def list_held(obj: Any) -> list[Any]:
 
 
 def types_in(obj: Any) -> set[type]:
-    """Return the types of what a container holds; none for an array."""
+    """Return the types of a container's contents; none for an array."""
     return set() if isinstance(obj, np.ndarray) else set(map(type, _list_contents(obj)))
 
 
@@ -392,7 +396,7 @@ def parts_of_object(obj: Any) -> list[Any] | None:
 
 
 def walk_held(obj: Any) -> Iterator[Any]:
-    """Yield an object and what can be reached from it that may change; runs no code.
+    """Yield an object and every mutable object reachable from it; runs no code.
 
     >>> inner = []
     >>> [each is inner for each in walk_held((1, inner))]
@@ -422,7 +426,7 @@ def walk_held(obj: Any) -> Iterator[Any]:
 
 
 def list_storages(obj: Any) -> list[Any]:
-    """Return the other objects that keep what an object shows: writers may have those.
+    """Return the other objects that store what an object shows: writers may hold them.
 
     >>> whole = bytearray(2)
     >>> list_storages(memoryview(whole)[1:])[0] is whole
@@ -446,10 +450,11 @@ def list_storages(obj: Any) -> list[Any]:
 
 
 def walk_contents(obj: Any, *, opened: bool) -> Iterator[Any]:
-    """Yield what can be seen through an object beside itself; runs no user's code.
+    """Yield the objects visible through an object; runs no user code.
 
-    Of an instance that is the object with its attributes, and what these hold only if
-    it was `opened`: whoever reads an attribute is known to. Of others it is all.
+    For an instance these are its attributes, and their contents only if it was
+    `opened`: attribute reads are recorded elsewhere. For other objects it is
+    everything.
     """
     whole = opened or isinstance(obj, CONTAINERS)
     waiting, seen = [*list_storages(obj), *_list_inside(obj)], {id(obj)}
@@ -466,14 +471,14 @@ def walk_contents(obj: Any, *, opened: bool) -> Iterator[Any]:
 
 
 def _list_inside(obj: Any) -> list[Any]:
-    """Return what a container or a table of pandas holds; of others nothing."""
+    """Return the contents of a container or a pandas table; empty for others."""
     if isinstance(obj, CONTAINERS):
         return list_held(obj)
     return [each for array in arrays_in(obj) for each in list_held(array)]
 
 
 def arrays_in(obj: Any) -> list[np.ndarray[Any, Any]]:
-    """Return the arrays in whose memory an array or a table of pandas keeps values."""
+    """Return the arrays that store the values of an array or a pandas table."""
     if isinstance(obj, np.ndarray):
         return [obj]
     if not is_table_type(type(obj)):
@@ -483,14 +488,14 @@ def arrays_in(obj: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def holds_set(obj: Any) -> bool:
-    """Tell whether a constant is or holds a frozen set, whose order may differ."""
+    """Tell whether a constant is or contains a frozen set, whose order may differ."""
     if isinstance(obj, tuple):
         return any(map(holds_set, obj))
     return isinstance(obj, frozenset)
 
 
 def holds_nan(obj: Any) -> bool:
-    """Tell whether a constant is or holds a NaN, which equals only itself."""
+    """Tell whether a constant is or contains a NaN, which equals only itself."""
     if isinstance(obj, tuple | frozenset):
         return any(map(holds_nan, obj))
     return isinstance(obj, float) and obj != obj  # noqa: PLR0124 - the test for NaN
@@ -499,7 +504,7 @@ def holds_nan(obj: Any) -> bool:
 def foreign_part(
     obj: Any, is_known: Callable[[type], bool] = lambda _: False
 ) -> str | None:
-    """Return the type of something in a container that analysis cannot follow, if any.
+    """Return the type of a part of a container that analysis cannot follow, or None.
 
     >>> foreign_part([1, (2, iter([]))]), foreign_part({"a": [len]})
     ('list_iterator', None)

@@ -1,9 +1,9 @@
-"""What the code of an operator does beyond computing its outputs.
+"""The effects of an operator's code beyond computing its outputs.
 
-Its functions are followed with the items that reach it, and so is what the engines run
-of the user's without being told to: they read the attributes that are named as keys, in
-windows and in columns, compare and add what they find there, make the items of a file by
-the constructor of their type, and send items from process to process by pickling them.
+Its functions are followed with the items that reach it. So is the user code that
+engines run implicitly: they read the attributes used in keys, windows and columns,
+compare and add them, construct the items of a file, and pickle items to send them
+between processes.
 """
 
 from __future__ import annotations
@@ -101,21 +101,21 @@ _FUNCTIONS = (BoundMethod, Method, Closure)
 
 
 def departing(run: AbstractInterpreter, value: Value) -> Arrival:
-    """Return the types of a value that an operator gives, and of what it holds."""
+    """Return the types of an operator's output and of its contents."""
     found = NOBODY
     local = {made for made, _ in run.local_classes.values()}
     for root in find_operands(run, value):
         found |= _find_types(run, root)
         _note_handed_on(run, root)
         if isinstance(root, Fresh) and (root.type is None or root.type in local):
-            for made in local:  # whoever gets it may run its methods
+            for made in local:  # the receiver may run its methods
                 run.program.add_class(made)
     top = [_find_types(run, root).top for root in value]
     return found._replace(top=frozenset().union(*top))
 
 
 def _note_handed_on(run: AbstractInterpreter, root: Root) -> None:
-    """Remember an object that an operator gives although it has not made it."""
+    """Record an object that an operator emits but did not make."""
     match root:
         case Existing(obj=obj) if not isinstance(obj, (*CALLABLES, types.ModuleType)):
             run.found.hands_on[id(obj)] = obj
@@ -136,7 +136,7 @@ def _find_types(  # noqa: C901, PLR0911 - one case for each kind
             return arrival_of([kind])
         case Fresh():
             return SOMETHING
-        case InputPart(None):  # an item, or any part of one
+        case InputPart(None):  # an item or any part of one
             return universe.arriving._replace(top=universe.arriving.types)
         case InputPart() | SharedPart():
             classes = classes_of(root, universe)
@@ -149,7 +149,7 @@ def _find_types(  # noqa: C901, PLR0911 - one case for each kind
         case Existing(obj=obj):
             return look_into([obj])
     if isinstance(root, _FUNCTIONS) or not run.found.effects:
-        return NOBODY  # nothing was lost: such a call fails
+        return NOBODY  # nothing is lost: such a call fails
     return ANYTHING
 
 
@@ -159,7 +159,8 @@ _FIRST = ("__init__", "setup")
 def find_own_write(cls: type) -> Place | None:
     """Return where a method assigns an attribute of its own instance, or None.
 
-    What `__init__` and `setup` assign does not count: it may never change again.
+    Assignments in `__init__` and `setup` do not count: the attribute may never change
+    again.
 
     >>> class Same:
     ...     def process(self, item):
@@ -179,7 +180,9 @@ def find_own_write(cls: type) -> Place | None:
 
 
 def _line_of_write(code: ir.Function) -> int | None:
-    """Return the first line that assigns an attribute of the instance, or in one."""
+    """Return the first line that assigns an attribute of the instance, or inside
+    one.
+    """
     if not code.parameters:
         return None
     lines = [
@@ -208,19 +211,19 @@ _COPIED = (list, dict, set, tuple, frozenset, collections.deque)
 
 
 class Code(NamedTuple):
-    """A callable of the user's, and the annotations of what it is called with."""
+    """A user's callable and the annotations of its arguments."""
 
     function: Any
     types: tuple[Any, ...]
-    by_name: bool = False  # called with keywords that we do not list
+    by_name: bool = False  # called with keywords that are not listed
     use: Use = "value"
 
 
 def findings_of_function(universe: Universe, code: Code) -> Findings:
-    """Return the findings about a function that is called with input items.
+    """Return the findings about a function called with input items.
 
-    What the engines do with its result counts as well: they ask whether it is true, or
-    go through it.
+    What the engines do with its result counts as well: they test its truth, or iterate
+    over it.
     """
     items: list[Value] = [items_of(each, universe) for each in code.types]
     rest: Value = frozenset([InputPart(object)]) if code.by_name else NOTHING
@@ -233,7 +236,9 @@ def findings_of_function(universe: Universe, code: Code) -> Findings:
 def _use_result(
     run: AbstractInterpreter, function: Any, result: Value, use: Use
 ) -> Value:
-    """Return the value of an operator on a result, running what that runs."""
+    """Return the result after an engine has used it, running the methods that
+    involves.
+    """
     here = outermost(function)
     if use == "truth":
         run_implicit(run, result, "truth", here)
@@ -247,14 +252,14 @@ def _use_result(
 
 
 def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
-    """Return the findings about `step`; the state it is given is its own to change.
+    """Return the findings about `step`; it may change the state it is given.
 
-    Whatever it returns as the next state is the state of a later call.
+    The state it returns is the argument of a later call.
     """
     run = CallFollower(universe)
     here = outermost(kind.step)
     step = read_existing(run, kind.step, "step", here)
-    for each in walk_held(kind.initial):  # copied when a key comes for the first time
+    for each in walk_held(kind.initial):  # copied when a key first occurs
         run.found.touch("initial", each, here.place)
     state = _state_object(run, kind.initial)
     while True:
@@ -270,7 +275,7 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
 
 
 def _state_object(run: AbstractInterpreter, initial: Any) -> Value:
-    """Return the value of the initial state: a deep copy, one for each key."""
+    """Return the value of the initial state: a deep copy per key."""
     here = outermost(type(initial))
     if class_attribute(type(initial), "__deepcopy__") is not MISSING and (
         is_users_class(type(initial))
@@ -280,7 +285,7 @@ def _state_object(run: AbstractInterpreter, initial: Any) -> Value:
 
 
 def _copy_of(run: AbstractInterpreter, obj: Any, place: tuple[Any, ...]) -> Value:
-    """Return a copy of an object with the parts that can be told apart."""
+    """Return a copy of an object, with the parts that can be distinguished."""
     if is_scalar(obj) and not holds_set(obj):
         return frozenset([Plain(type(obj))])
     if isinstance(obj, (*CALLABLES, types.ModuleType)):  # these are never copied
@@ -342,12 +347,12 @@ def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings
 
 
 def _keeps_nothing(run: CallFollower, instance: Value, item: Value, here: Here) -> bool:
-    """Tell whether `process` leaves the instance, and all that it holds, as it was.
+    """Tell whether `process` leaves the instance and its contents unchanged.
 
-    What has been learnt by now is what the attributes may be. The call is followed
-    once more, and must change nothing that can be reached from the instance. Only what
-    cannot change in another way may lie there: a function may have variables of its own,
-    and an iterator is used up without being changed.
+    By now it is known what the attributes may be. The call is followed once more and
+    must change nothing reachable from the instance. Only objects that cannot change in
+    another way may be reachable: a function may have variables of its own, and an
+    iterator is consumed without being changed.
     """
     held = find_reachable(run, instance)
     made = [root for root in held if isinstance(root, Fresh)]
@@ -361,7 +366,7 @@ def _keeps_nothing(run: CallFollower, instance: Value, item: Value, here: Here) 
 
 
 def _is_plain_object(root: Root) -> bool:
-    """Tell whether an object that was made here changes only by being written to."""
+    """Tell whether an object made here changes only by being written to."""
     kind = root.type if isinstance(root, Fresh) else None
     if not isinstance(kind, type):
         return False
@@ -372,7 +377,7 @@ def _is_plain_object(root: Root) -> bool:
 
 
 def findings_of_items(universe: Universe, items: Any) -> Findings | None:
-    """Return the findings about reading an object's items; None if that runs no code.
+    """Return the findings about iterating over an object; None if that runs no code.
 
     >>> findings_of_items(Universe([]), [1, 2]) is None
     True
@@ -381,23 +386,23 @@ def findings_of_items(universe: Universe, items: Any) -> Findings | None:
         return None
     run = CallFollower(universe)
     reader = class_attribute(type(items), "__iter__")
-    if reader is MISSING:  # Python asks for items[0], items[1] and so on
+    if reader is MISSING:  # Python reads items[0], items[1] and so on
         reader = class_attribute(type(items), "__getitem__")
     here = outermost(reader)
     value = read_existing(run, items, "the source", here)
     given = list_elements(run, value, here)  # runs `__iter__`
-    list_elements(run, given, here)  # and `__next__` of what that gives
+    list_elements(run, given, here)  # and `__next__` of its result
     return run.found
 
 
 # A copy of one of these is made by its `__new__`.
 _MADE_BY_NEW: Final = (tuple, str, bytes, int, float, complex, frozenset, dt.date)
-# What a key may be, as far as engines know how to spread it.
+# The types of keys that engines can partition.
 _KEYS: Final = (int, str, float, bytes, tuple, dt.date, dt.time, uuid.UUID, enum.Enum)
 
 
 class _Reading(NamedTuple):
-    """An attribute that an engine reads, and the special methods that it then runs."""
+    """An attribute that an engine reads, and the special methods it then runs."""
 
     attribute: str
     runs: str | None
@@ -407,7 +412,7 @@ class _Reading(NamedTuple):
 def findings_of_readings(
     universe: Universe, op: Op, items: Iterable[Any]
 ) -> Findings | None:
-    """Return the findings about reading the attributes an operator is told to read.
+    """Return the findings about the attributes that an operator is told to read.
 
     `items` are the annotations of the items on each input.
     """
@@ -432,7 +437,7 @@ def findings_of_readings(
 def _readings(op: Op) -> Iterator[_Reading]:
     for name in op.keyed_by:
         if isinstance(name, KeyFunction):
-            continue  # what it gives is in the findings about the function
+            continue  # its result is in the findings about the function
         yield _Reading(name, None, is_key=True)
     by_time = isinstance(op.kind, Join) and op.kind.within is not None
     if op.timing is not None and (by_time or op.timing.forget_after is not None):
@@ -465,7 +470,7 @@ def _readings_of_kind(op: Op) -> Iterator[_Reading]:
 def _check_key(
     run: AbstractInterpreter, value: Value, attribute: str, here: Here
 ) -> None:
-    """Refuse keys that may be equal although an engine tells them apart."""
+    """Refuse keys that may be equal although an engine distinguishes them."""
     universe = run.universe
     for root in value:
         classes = classes_of(root, universe)
@@ -489,9 +494,10 @@ def _is_users(raw: Any) -> bool:
 
 
 def findings_of_construction(universe: Universe, op: Op, kind: Any) -> Findings | None:
-    """Return the findings about making an item of a record type, as a source does.
+    """Return the findings about constructing an item of a record type, as a source
+    does.
 
-    What cannot be followed is not counted: a check of values may be anything.
+    Code that cannot be followed is ignored: a validation may be anything.
     """
     fields = fields_of(kind)
     if fields is None or not is_users_class(kind):
@@ -505,23 +511,23 @@ def findings_of_construction(universe: Universe, op: Op, kind: Any) -> Findings 
 
 
 def _keep_proved(found: Findings) -> Findings:
-    """Return findings without what cannot be followed."""
+    """Return findings without the effects that cannot be followed."""
     found.effects = {e: None for e in found.effects if e.kind != "unknown"}
     found.writes_anything = found.calls_anyone = None
     return found
 
 
 def _read_value(run: AbstractInterpreter, annotation: Any) -> Value:
-    """Return a value that was just read, of the type that a field is annotated with."""
+    """Return a newly read value of a field's annotated type."""
     if is_users_class(annotation) and fields_of(annotation) is None:
         return frozenset([Fresh(run.heap.site(annotation), annotation)])
     return frozenset([Plain(annotation if isinstance(annotation, type) else None)])
 
 
 def findings_of_pickling(universe: Universe, op: Op, kind: Any) -> Iterator[Findings]:
-    """Yield what sending items to another process changes, beside making a copy.
+    """Yield the effects of sending items to another process, beyond the copy.
 
-    What cannot be followed is not counted here: such hooks reach into their object.
+    Code that cannot be followed is ignored: such hooks reach into their object.
     """
     for cls in {*universe.arriving.types, *([kind] if isinstance(kind, type) else [])}:
         for callee, args in _sending(cls) if is_users_class(cls) else ():
@@ -531,7 +537,7 @@ def findings_of_pickling(universe: Universe, op: Op, kind: Any) -> Iterator[Find
 
 
 def _sending(cls: type) -> Iterator[tuple[Root, Arguments]]:
-    """Yield the calls by which an object of a class is taken apart and made again."""
+    """Yield the calls by which an object of a class is pickled and rebuilt."""
     for name in IMPLICIT["pickle"]:
         function = function_in(class_attribute(cls, name))
         if isinstance(function, types.FunctionType) and _is_users(function):

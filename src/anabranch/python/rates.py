@@ -1,7 +1,7 @@
-"""How many outputs a function gives for one item: yields counted along every path.
+"""The number of outputs per item: yields counted along every path.
 
-An exception ends the item without any output, so a path that raises does not count;
-but what was given before it counts for the handler that goes on.
+An exception ends the item without output, so a path that raises does not count; outputs
+before the exception count for the handler that continues.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Helpers: TypeAlias = Callable[[str], ir.Function | None]  # by the name it is ca
 def count_outputs(
     function: ir.Function, helpers: Helpers = lambda _: None
 ) -> tuple[Push, int]:
-    r"""Return how many items the result of a function has, and the line that says so.
+    r"""Return the number of items in a function's result, and the line that decides it.
 
-    `helpers` gives the functions that it calls by name, where they are known.
+    `helpers` finds the functions it calls by name, where they are known.
 
     >>> from anabranch.python.lower import lower_node
     >>> tree = ast.parse("def f(x):\n if x: yield x\n yield 1").body[0]
@@ -44,14 +44,16 @@ def count_outputs(
 
 @dataclass(frozen=True)
 class _Counter:
-    """Counts in one function; `active` are those that are being counted."""
+    """Counts the outputs of one function; `active` are those being counted."""
 
     function: ir.Function
     helpers: Helpers
     active: frozenset[ir.Function]
 
     def outputs(self) -> tuple[Push, int]:
-        """Return how many items the function gives, and the line that says so."""
+        """Return the number of items the function gives, and the line that decides
+        it.
+        """
         if not self.function.generator:
             return self._count_returned()
         paths = _Paths(self)
@@ -59,7 +61,7 @@ class _Counter:
         return either(paths.returned) or NONE, self.function.line
 
     def _count_returned(self) -> tuple[Push, int]:
-        """Count what is returned; None, which is no iterable, is an error."""
+        """Count the returned items; None is not iterable and an error."""
         given = [
             one
             for one in ir.walk(self.function.body)
@@ -73,7 +75,7 @@ class _Counter:
         return push, self.function.line
 
     def length(self, result: ir.Register) -> Push:
-        """Return how many items a returned value has."""
+        """Return the number of items in a returned value."""
         if result in self.function.filled:
             return ANY
         makers = self.function.makers.get(result, ())
@@ -113,7 +115,7 @@ def _count_written(items: tuple[ir.Register, ...], starred: frozenset[int]) -> P
 
 
 def either(ranges: Iterable[Push]) -> Push | None:
-    """Return the range that covers several, or None of none.
+    """Return the range that covers several ranges; None if there are none.
 
     >>> either([Push(1, 1), Push(0, None)])
     Push(least=0, most=None)
@@ -142,7 +144,7 @@ def plus(one: Push, two: Push) -> Push:
 
 @dataclass
 class _Paths:
-    """The paths through a function; each list has what was given at such an end."""
+    """The paths through a function; each list has the counts at one kind of exit."""
 
     counter: _Counter
     returned: list[Push] = field(default_factory=list)
@@ -150,7 +152,7 @@ class _Paths:
     left_loop: list[Push] = field(default_factory=list)
 
     def through(self, block: ir.Block, before: Push) -> Push | None:
-        """Return the count when a block falls through; None if it never does."""
+        """Return the count where a block falls through; None if it never does."""
         now: Push | None = before
         for one in block:
             if now is None:
@@ -212,7 +214,7 @@ class _Paths:
         return self.through(one.orelse, after)
 
     def _rounds(self, one: ir.For | ir.While) -> int | None:
-        """Return how often a loop runs where that is written down."""
+        """Return the number of iterations of a loop, if it is a literal."""
         if isinstance(one, ir.While) or one.iterable in self.counter.function.filled:
             return None
         match self.counter.function.maker_of(one.iterable):
@@ -242,13 +244,13 @@ class _Paths:
             (self.left_loop, inner.left_loop),
         ):
             ours.extend(plus(each, added or NONE) for each in theirs)
-        if last.returned or final is None:  # `finally` decides how it ends
+        if last.returned or final is None:  # `finally` decides the exit
             covered = either([*reached, *ends]) or before
             self.returned.append(plus(Push(0, covered.most), ANY))
         return None if after is None or final is None else plus(after, final)
 
     def _context(self, body: ir.Block, before: Push) -> Push:
-        """Go through `with`; it may swallow an exception, so the body ends anywhere."""
+        """Follow `with`; it may swallow an exception, so the body may end anywhere."""
         inner = _Paths(self.counter)
         end = inner.through(body, before)
         self.returned += inner.returned
@@ -259,22 +261,22 @@ class _Paths:
 
 
 class Rated(NamedTuple):
-    """The push range of an operator and why."""
+    """The push range of an operator, and why."""
 
     push: Push
     evidence: Evidence
 
 
 def push_of(op: Op) -> Rated | None:
-    """Return the push range by the user's code; None if it says nothing."""
+    """Return the push range according to user code; None if it does not decide it."""
     if op.timing is not None:
-        return None  # at an advance of the clock it may give more than for an item
+        return None  # an advance of the clock may produce more outputs than an item
     match op.kind:
         case FlatMap(function=function):
             return _count_outputs(op, function, "flat_map")
         case Apply(operator=cls) if not op.kind.overrides("punctuation"):
             return _count_outputs(op, cls.process, f"{cls.__name__}.process")
-    return None  # at a punctuation an operator may give more than for an item
+    return None  # a punctuation may produce more outputs than an item
 
 
 def _count_outputs(op: Op, function: Any, name: str) -> Rated:
@@ -292,7 +294,7 @@ def _count_outputs(op: Op, function: Any, name: str) -> Rated:
 
 
 def _helpers_of(function: Any) -> Helpers:
-    """Return how the functions are found that a function calls by a global name."""
+    """Return a lookup of the functions that a function calls by global name."""
 
     def find(name: str) -> ir.Function | None:
         helper = function.__globals__.get(name)

@@ -1,14 +1,14 @@
-"""What can be reached from a value, what runs on the way, and what processes differ in.
+"""Reachability: what a value leads to, what runs on access, what differs per process.
 
-Only classes of the user's can run code on access: `__getitem__`, `__iter__`, `__add__` and
-so on are followed like calls. For a value of unknown type every class of the program that
+Only user classes can run code on access: `__getitem__`, `__iter__`, `__add__` and so on
+are followed like calls. For a value of unknown type, every class of the program that
 defines the name is a candidate.
 
-Two things differ from one process to the next although no code says so. The hash of a text
-is drawn anew, so a set of texts is gone through in another order, and an object without a
-`__repr__` of its own is shown with its address; numbers, and tuples of numbers, have the
-same hash everywhere. And an item that was sent is a copy, no longer the object that a
-global stands for: `is` tells them apart, and so does whatever falls back on it, as `==` of
+Two things differ between processes although no code says so. Text hashes are
+randomized, so a set of texts is iterated in another order; and an object without a
+`__repr__` of its own shows its address. Numbers and tuples of numbers hash alike
+everywhere. And a sent item is a copy, no longer the object that a global refers to:
+`is` distinguishes them, and so does everything that falls back on it, such as `==` of
 objects without an `__eq__` and a NaN in a container.
 """
 
@@ -76,15 +76,15 @@ from anabranch.python.values import (
     join,
 )
 
-# What Python asks a sequence for that has no `__iter__`, one after the other.
+# Python asks a sequence without `__iter__` for these, one after the other.
 NUMBERED: Value = frozenset([Plain(int)])
 _LOOKED_UP_BY = ("__getitem__", "__missing__")
-# Of what they are given they look up nothing, or by number.
+# They look up nothing in their arguments, or by number only.
 _COUNTING_MODULES = (
     *("math", "json", "re", "itertools", "heapq", "bisect", "statistics", "hashlib"),
     *("struct", "zlib", "_heapq", "_bisect", "_hashlib", "_struct"),
 )
-# Of these, made here, the keys are told apart from what lies under them.
+# Of these, if made here, keys and values are kept apart.
 TABLES = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)
 
 
@@ -97,7 +97,7 @@ def note_unknown(run: AbstractInterpreter, text: str, here: Here) -> Value:
 
 
 def note_unknown_code(run: AbstractInterpreter, text: str, here: Here) -> Value:
-    """Record that code runs which cannot be read: it may do anything."""
+    """Record that unreadable code runs: it may do anything."""
     at = here.place
     run.found.effect("unknown", text, at)
     run.found.writes_anything = run.found.writes_anything or at
@@ -107,14 +107,14 @@ def note_unknown_code(run: AbstractInterpreter, text: str, here: Here) -> Value:
 def note_unknown_package(
     run: AbstractInterpreter, text: str, given: Value, here: Here
 ) -> Value:
-    """Record that a package runs of which nothing is known but what it is given."""
+    """Record a call into an unknown package, which may change only its arguments."""
     run.found.effect("unknown", text, here.place)
     escape(run, given, here)
     return MADE
 
 
 def escape(run: AbstractInterpreter, given: Value, here: Here) -> None:
-    """Record that values are out of sight: whoever has them may change them."""
+    """Record that values escape: their new owner may change them."""
     at = here.place
     for root in find_reachable(run, given):
         match root:
@@ -139,7 +139,7 @@ def _escape_existing(run: AbstractInterpreter, obj: Any, at: Place) -> None:
 
 
 def read_existing(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> Value:
-    """Return the value of an object that was there before the call."""
+    """Return the value of an object that existed before the call."""
     if is_scalar(obj) and not holds_set(obj):
         nan = holds_nan(obj)
         return frozenset([Existing(obj, text) if nan else Plain(type(obj))])
@@ -173,7 +173,7 @@ def read_existing(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> 
 
 
 def _read_foreign(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> Value:
-    """Return an object of a package's; using it may change it."""
+    """Return a package's object; using it may change it."""
     run.found.effect("unknown", text, here.place)
     run.found.touch(text, obj, here.place)
     _escape_existing(run, obj, here.place)
@@ -183,12 +183,12 @@ def _read_foreign(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> 
 def list_elements(
     run: AbstractInterpreter, value: Value, here: Here, key: Value = NUMBERED
 ) -> Value:
-    """Return the possible values of iterating a value, or of indexing it by a key."""
+    """Return the possible elements of a value, by iteration or by a key."""
     return join(_list_elements_of(run, root, here, key) for root in value)
 
 
 def list_values(run: AbstractInterpreter, value: Value, here: Here) -> Value:
-    """Return the possible values of going through a mapping, by the keys that it has."""
+    """Return the possible values of a mapping under its own keys."""
     return list_elements(run, value, here, find_reachable(run, value) | PLAIN)
 
 
@@ -222,7 +222,7 @@ def _list_elements_of(
 
 def _run_access(run: AbstractInterpreter, root: Root, here: Here, key: Value) -> Value:
     ran = run_special(run, root, IMPLICIT["element"], here, key=key)
-    return ran | look_inside(run, ran)  # what `__iter__` gives is gone through
+    return ran | look_inside(run, ran)  # the result of `__iter__` is iterated
 
 
 def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
@@ -231,7 +231,7 @@ def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
     obj, text = root.obj, root.text
     inside = f"what lies in {text}"
     if isinstance(obj, types.FunctionType):
-        return frozenset([root])  # it has none, but may stand beside what has
+        return frozenset([root])  # it has none itself, but another candidate may
     if isinstance(obj, collections.defaultdict):
         what = f"reading {text} may add a key to it"
         run.found.change(obj, what, here.place, root.variable)
@@ -262,7 +262,7 @@ def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
 
 
 def look_inside(run: AbstractInterpreter, value: Value) -> Value:
-    """Return the values reached in one step from a value, running nothing."""
+    """Return the values reachable in one step, running nothing."""
     found: set[Root] = set()
     for root in value:
         match root:
@@ -278,7 +278,9 @@ def look_inside(run: AbstractInterpreter, value: Value) -> Value:
 
 
 def _is_named(obj: Any) -> bool:
-    """Tell whether an object is a constant, or a function that holds no other."""
+    """Tell whether an object is a constant, or a function without references to
+    others.
+    """
     return is_scalar(obj) or (type(obj) in _FUNCTIONS_ALONE)
 
 
@@ -299,16 +301,17 @@ def _look_inside_existing(run: AbstractInterpreter, obj: Any, text: str) -> Valu
 
 
 def find_reachable(run: AbstractInterpreter, value: Value) -> Value:
-    """Return a value with all that can be reached from it, running nothing."""
+    """Return a value with everything reachable from it, running nothing."""
     while not (more := look_inside(run, value)) <= value:
         value |= more
     return value
 
 
 def find_operands(run: AbstractInterpreter, value: Value) -> Value:
-    """Return whatever a builtin may apply operators to; only their classes count.
+    """Return the values that a builtin may apply operators to; only their classes
+    matter.
 
-    Of an object that exists this is what it holds now, of others what they may.
+    For an existing object these are its present contents, for others the possible ones.
     """
     found: set[Root] = set()
     waiting = list(value)
@@ -337,9 +340,9 @@ def run_special(
     *,
     key: Value = NUMBERED,
 ) -> Value:
-    """Run the user's special methods that an operation on `root` may run.
+    """Run the user's special methods that an operation on `root` may invoke.
 
-    Those that look something up are given `key`: a number where Python counts.
+    Lookups are given `key`: a number where Python counts.
     """
     ran: list[Value] = []
     for name in names:
@@ -360,7 +363,9 @@ def run_special(
 def _run_on_result(
     run: AbstractInterpreter, result: Value, function: types.FunctionType, here: Here
 ) -> None:
-    """Run what Python runs on the result of a special method: is it true, the next."""
+    """Run the methods that Python applies to a special method's result: `__bool__`,
+    `__next__`.
+    """
     names = RESULTS.get(function.__name__)
     for root in result if names is not None else ():
         if not isinstance(root, Plain):
@@ -368,7 +373,7 @@ def _run_on_result(
 
 
 def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) -> None:
-    """Run the special methods that a function of Python's may run on its arguments."""
+    """Run the special methods that a built-in function may invoke on its arguments."""
     names = BUILTINS.get(obj) if isinstance(obj, Hashable) else None
     if names is None:
         counts = module_of(obj) in _COUNTING_MODULES
@@ -382,9 +387,9 @@ def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) ->
 def run_operators(
     run: AbstractInterpreter, value: Value, here: Here, key: Value | None = None
 ) -> None:
-    """Run every special method that a builtin may run on a value or its parts.
+    """Run every special method that a builtin may invoke on a value or its parts.
 
-    What it looks up is `key`, or else anything that it can reach.
+    Lookups are given `key`, or else anything reachable.
     """
     args = Arguments(rest=find_reachable(run, value) | PLAIN)
     by_key = args if key is None else Arguments([key])
@@ -399,7 +404,7 @@ def run_operators(
 def find_candidates(
     run: AbstractInterpreter, root: Root, name: str
 ) -> Sequence[types.FunctionType]:
-    """Return the functions of the user's that `name` may mean for a value."""
+    """Return the user's functions that `name` may mean for a value."""
     classes = classes_of(root, run.universe)
     if classes is None:
         return run.universe.definitions(name)
@@ -410,7 +415,7 @@ _NUMBERS = (int, float, bool, complex)
 _SETS = (set, frozenset)
 _FUNCTIONS_ALONE = (types.FunctionType, type)
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
-# The result of these is the same for any order of what they are given.
+# Their result is independent of the order of their arguments.
 ORDER_FREE = frozenset(
     map(
         id,
@@ -433,7 +438,7 @@ _GO_THROUGH_MODULES = ("itertools", "collections", "heapq", "statistics", "numpy
 _SHOWING = frozenset(map(id, (str, repr, ascii, format, pprint.pformat)))
 _COMPARING = frozenset(map(id, (sorted, min, max)))
 _TEXTS = tuple(reversed(IMPLICIT["text"]))
-# Methods that go through what they are given, or take what comes first.
+# Methods that iterate over their argument, or take the first element.
 _ORDERED_METHODS = frozenset(
     ["join", "extend", "extendleft", "update", "fromkeys", "format", "format_map"]
 )
@@ -443,14 +448,14 @@ Sure: TypeAlias = Literal["perhaps", "known", "surely"]
 
 
 def _goes_through(function: Any) -> bool:
-    """Tell whether a function of Python's goes through what it is given."""
+    """Tell whether a built-in function iterates over its argument."""
     return id(function) in _GO_THROUGH or module_of(function) in _GO_THROUGH_MODULES
 
 
 def _is_rebuilt_alike(obj: Any) -> bool:
-    """Tell whether a captured set has the same order after it was sent, twice.
+    """Tell whether a captured set keeps its order after being sent twice.
 
-    Only numbers are looked at: the hash of anything else may differ.
+    Only numbers qualify: the hash of anything else may differ.
 
     >>> _is_rebuilt_alike({1, 2, 3}), _is_rebuilt_alike({"a", "b"})
     (True, False)
@@ -471,10 +476,10 @@ def _is_made_of_numbers(obj: Any) -> bool:
 def watch_iteration(
     run: AbstractInterpreter, value: Value, here: Here, *, given: Sure = "perhaps"
 ) -> None:
-    """Record that the order of a value's elements matters here, if it is a set.
+    """Record that the iteration order matters here, if the value is a set.
 
-    `given` says how sure that must be: code that plainly goes through a value
-    counts where it may be a set, a call that takes anything only where it is one.
+    `given` is the certainty required: code that plainly iterates counts if the value
+    may be a set, a call that takes anything only if it is one.
     """
     unordered = [
         root for root in value if _is_set(run, root, given) and _is_unordered(run, root)
@@ -497,7 +502,7 @@ def _is_set(run: AbstractInterpreter, root: Root, given: Sure) -> bool:
 
 
 def watch_call(run: AbstractInterpreter, obj: Any, args: Arguments, here: Here) -> None:
-    """Look at what a function of Python's is given."""
+    """Check the arguments of a built-in function."""
     if id(obj) in _SHOWING:
         watch_text(run, args.all(), here)
         return
@@ -513,7 +518,7 @@ def watch_call(run: AbstractInterpreter, obj: Any, args: Arguments, here: Here) 
 
 
 def _watch_comparison(run: AbstractInterpreter, value: Value, here: Here) -> None:
-    """Record that the least of a set is taken where some members are incomparable."""
+    """Record a minimum over a set with incomparable members."""
     for root in value:
         if not _is_set(run, root, "known") or not _is_unordered(run, root):
             continue
@@ -526,7 +531,7 @@ def _watch_comparison(run: AbstractInterpreter, value: Value, here: Here) -> Non
 def watch_method(
     run: AbstractInterpreter, owner: Root, name: str, args: Arguments, here: Here
 ) -> None:
-    """Look at what a method is called on, and with."""
+    """Check the owner and the arguments of a method call."""
     classes = classes_of(owner, run.universe) or frozenset()
     of_set = bool(classes) and all(issubclass(each, _SETS) for each in classes)
     if name == "pop":
@@ -540,7 +545,7 @@ def watch_method(
 
 
 def watch_text(run: AbstractInterpreter, value: Value, here: Here) -> None:
-    """Record that a value is shown as text, where that tells more than it should."""
+    """Record that a value is converted to text that reveals its address or order."""
     watch_iteration(run, find_operands(run, value), here, given="known")
     for root in find_operands(run, value):
         if _shows_address(run, root, inside=root not in value):
@@ -563,7 +568,7 @@ def _shows_address(run: AbstractInterpreter, root: Root, *, inside: bool) -> boo
 
 
 def are_whole_numbers(run: AbstractInterpreter, args: Arguments) -> bool:
-    """Tell whether a sum of the arguments is the same in any order."""
+    """Tell whether the sum of the arguments is independent of their order."""
     return all(
         isinstance(each, Plain) and each.type in (int, bool)
         for root in args.all()
@@ -572,10 +577,10 @@ def are_whole_numbers(run: AbstractInterpreter, args: Arguments) -> bool:
 
 
 def _is_unordered(run: AbstractInterpreter, root: Root) -> bool:
-    """Tell whether a value may be a set that another process orders otherwise.
+    """Tell whether a value may be a set whose order differs in another process.
 
-    A set that was made elsewhere is built anew when it is sent, and its order then
-    depends on the size that it once had, whatever the hashes are.
+    A set made elsewhere is rebuilt when it is sent; its order then depends on its
+    former capacity, whatever the hashes are.
     """
     classes = classes_of(root, run.universe)
     if classes is None or LibraryObject in classes:
@@ -592,11 +597,11 @@ def _is_unordered(run: AbstractInterpreter, root: Root) -> bool:
 
 
 def _may_be_set(run: AbstractInterpreter, root: Root) -> bool:
-    """Tell whether a value whose class is not known may be a set."""
+    """Tell whether a value of unknown class may be a set."""
     match root:
         case InputPart():
             return run.universe.arriving.sets
-        case Fresh(site):  # what a function made of a set may be a set again
+        case Fresh(site):  # a function's result for a set may be a set
             inside = find_operands(run, run.heap.inside(site)) - {root}
             return any(
                 _is_unordered(run, each)
@@ -608,7 +613,7 @@ def _may_be_set(run: AbstractInterpreter, root: Root) -> bool:
 
 
 def remember_order(run: AbstractInterpreter, value: Value, made: int) -> None:
-    """Note that a set which is made here takes over the order of another one."""
+    """Record that a set made here inherits the order of another one."""
     if made not in run.unordered_sites and any(
         map(functools.partial(_is_unordered, run), value)
     ):
@@ -652,7 +657,7 @@ _ONE_OF_A_KIND = (type(None), bool, type(Ellipsis), type(NotImplemented))
 def watch_identity(
     run: AbstractInterpreter, left: Value, right: Value, here: Here
 ) -> None:
-    """Record that `is` is asked of objects that are copied between processes."""
+    """Record an `is` comparison of objects that are copied between processes."""
     for one, other in ((left, right), (right, left)):
         if all(map(_is_one_everywhere, one)) or all(
             isinstance(root, Fresh) for root in one
@@ -672,7 +677,7 @@ def watch_identity(
 
 
 def _may_be_copied(run: AbstractInterpreter, root: Root) -> bool:
-    """Tell whether a value may be immutable, or an item that was sent as a copy."""
+    """Tell whether a value may be immutable, or an item sent as a copy."""
     if isinstance(root, InputPart):
         classes = classes_of(root, run.universe)
         return classes is not None and tuple in classes
@@ -680,7 +685,7 @@ def _may_be_copied(run: AbstractInterpreter, root: Root) -> bool:
 
 
 def _may_be(run: AbstractInterpreter, captured: Root, other: Value) -> bool:
-    """Tell whether an item, before it was sent, may have been a captured object."""
+    """Tell whether an item may have been a captured object before it was sent."""
     if _is_one_everywhere(captured):
         return False
     classes = classes_of(captured, run.universe)
@@ -694,7 +699,7 @@ def _may_be(run: AbstractInterpreter, captured: Root, other: Value) -> bool:
 
 
 def _find_listed(run: AbstractInterpreter, value: Value) -> Value:
-    """Return the elements of the displays, as `(A, B)`, that are searched."""
+    """Return the elements of the displays, such as `(A, B)`, that are searched."""
     made = (root for root in value if isinstance(root, Fresh))
     return join(run.heap.elements(root.site) for root in made)
 
@@ -702,13 +707,13 @@ def _find_listed(run: AbstractInterpreter, value: Value) -> Value:
 def watch_lookup(
     run: AbstractInterpreter, owner: Root, name: str, args: Arguments, here: Here
 ) -> None:
-    """Look at a method that compares what it is given with what there is."""
+    """Check a method that compares its argument with existing elements."""
     if name in _LOOKING_UP:
         watch_equality(run, args.all() | {owner}, here)
 
 
 def watch_nans(run: AbstractInterpreter, value: Value, here: Here) -> None:
-    """Record that parts of items are compared, of which two may be one NaN."""
+    """Record a comparison of item parts that may be the same NaN."""
     if run.universe.arriving.nans and not all(
         isinstance(root, Plain) for root in value
     ):
@@ -717,7 +722,7 @@ def watch_nans(run: AbstractInterpreter, value: Value, here: Here) -> None:
 
 
 def watch_equality(run: AbstractInterpreter, value: Value, here: Here) -> None:
-    """Record that a captured object without an `__eq__` is compared with items."""
+    """Record a comparison of items with a captured object without an `__eq__`."""
     watch_nans(run, value, here)
     items = frozenset(root for root in value if isinstance(root, InputPart | Plain))
     for root in value | _find_listed(run, value):
@@ -734,7 +739,7 @@ def watch_equality(run: AbstractInterpreter, value: Value, here: Here) -> None:
 
 
 def _find_compared(obj: Any) -> Iterator[Any]:
-    """Yield the objects that a lookup in an object compares: of a table, the keys."""
+    """Yield the objects that a lookup compares: the keys of a table."""
     waiting, seen = [obj], set[int]()
     while waiting:
         each = waiting.pop()
@@ -760,7 +765,7 @@ def _equals_itself_only(obj: Any) -> bool:
 
 
 def _is_one_everywhere(root: Root) -> bool:
-    """Tell whether there is one such object in each process, and it is never copied."""
+    """Tell whether an object is a singleton in each process and never copied."""
     match root:
         case Plain(kind):
             return kind in _ONE_OF_A_KIND or (
@@ -778,5 +783,5 @@ def _is_one_everywhere(root: Root) -> bool:
 
 
 def _is_immutable(root: Root) -> bool:
-    """Tell whether a value is a number or text, of which there may be many copies."""
+    """Tell whether a value is a number or text, which may have many copies."""
     return isinstance(root, Plain) and not _is_one_everywhere(root)

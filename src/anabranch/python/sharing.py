@@ -1,9 +1,9 @@
-"""Which parts of a program see what another part changes.
+"""Sharing: which parts of a program see changes made by another part.
 
-As one thread runs a program, a change by one operator is seen by the next: item by
-item, depth first. Sources, sinks and the function that takes dead letters are parts
-like any other. Code that cannot be followed may change whatever it is given; code that
-cannot be read, whatever there is.
+When one thread runs a program, each operator sees the changes of the one before, item
+by item, depth first. Sources, sinks and the dead-letter function are parts like any
+other. Code that cannot be followed may change its arguments; code that cannot be read
+may change anything.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ATTRIBUTE = scope_id(None)
 
 
 class Sharing(NamedTuple):
-    """One part sees what another one changes: where, and what it is."""
+    """A change by one part that another part sees: what and where."""
 
     reader: str
     writer: str
@@ -53,7 +53,7 @@ class Sharing(NamedTuple):
 
 
 class Others(Protocol):
-    """What functions do that were not analysed, but that somebody may call."""
+    """The effects of functions that were not analyzed but may be called."""
 
     def may_change(self, read: Read) -> bool:
         """Tell whether one of them may change what is read."""
@@ -65,7 +65,7 @@ class Others(Protocol):
 def find_sharing(
     findings: Mapping[str, Sequence[Findings]], others: Others
 ) -> tuple[Sharing, ...]:
-    """Return who shares what. Whatever two parts both change, each of them reads."""
+    """Return all sharing. What two parts both change, each of them also reads."""
     found = []
     readers = _Readers(findings)
     for writer, written in findings.items():
@@ -85,7 +85,9 @@ def find_sharing(
 
 
 class _Readers:
-    """Who reads what, so that only those are compared that have something in common."""
+    """Readers by object and name, so that only parts with something in common are
+    compared.
+    """
 
     def __init__(self, findings: Mapping[str, Sequence[Findings]]) -> None:
         self._everybody = list(findings)
@@ -100,7 +102,7 @@ class _Readers:
                     self._by_key.setdefault(key, set()).add(name)
 
     def who_may_see(self, written: Sequence[Findings]) -> list[str]:
-        """Return the parts that may see some of these changes, in their order."""
+        """Return the parts that may see some of these changes, in order."""
         if any(map(_writes_at_large, written)):
             return self._everybody
         found = set(self._of_anything)
@@ -124,7 +126,7 @@ def _read(found: Findings) -> Iterator[Any]:
 
 
 def _writes_at_large(found: Findings) -> bool:
-    """Tell whether what is written cannot be told by an object or a name."""
+    """Tell whether writes cannot be attributed to an object or a name."""
     return bool(
         found.writes_anything
         or found.writes_settings
@@ -135,7 +137,9 @@ def _writes_at_large(found: Findings) -> bool:
 
 
 def _is_seen_by_others(target: Any) -> bool:
-    """Tell whether an object is also seen under another identity; None: not known."""
+    """Tell whether an object is also visible under another identity; None if
+    unknown.
+    """
     return isinstance(target, types.ModuleType | np.ndarray) or is_table_type(
         type(target)
     )
@@ -155,7 +159,7 @@ def _writes(found: Findings) -> bool:
 def _find_shared(
     writer: Findings, reader: Findings, others: Others
 ) -> tuple[str, Place] | None:
-    """Return the places that a writer changes and a reader reads, and where."""
+    """Return what a writer changes and a reader reads, and where."""
     for looks in (_by_object, _by_name, _by_resource, _by_unknown_code):
         for shared in looks(writer, reader):
             return shared
@@ -189,7 +193,7 @@ def _by_object(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]
 
 
 def _arrays_touched(writer: Findings, reader: Findings) -> Iterator[Read]:
-    """Yield what a reader touches and whose memory a writer changes."""
+    """Yield the reads of a reader whose memory a writer changes."""
     targets = (
         writer.touched[each].target if each in writer.touched else change.target
         for each, change in writer.changes.items()
@@ -224,7 +228,8 @@ def _by_name(writer: Findings, reader: Findings) -> Iterator[tuple[str, Place]]:
         ):
             yield f"reads {name}", Place(read.file, read.line)
     for name, scope in writer.rebinds.keys() & reader.rebinds.keys():
-        if scope != ATTRIBUTE:  # an attribute that both assign may be of two objects
+        # an attribute that both assign may belong to two objects
+        if scope != ATTRIBUTE:
             yield f"assigns {name}", reader.rebinds[name, scope]
 
 
@@ -243,7 +248,9 @@ def _by_unknown_code(writer: Findings, reader: Findings) -> Iterator[tuple[str, 
 
 
 def spread_changes(findings: Iterable[Findings]) -> frozenset[int]:
-    """Add what lies in an object to the changes in it; return all that is changed."""
+    """Add the contents of changed objects to the changes; return all that is
+    changed.
+    """
     changed: set[int] = set()
     for found in findings:
         for target, change in list(found.changes.items()):
@@ -256,7 +263,7 @@ def spread_changes(findings: Iterable[Findings]) -> frozenset[int]:
 
 
 def _spread_reads(findings: Sequence[Findings], changed: Collection[int]) -> None:
-    """Add what is seen through an object, in a table or behind a view."""
+    """Add what is visible through an object, in a table or behind a view."""
     seen: dict[tuple[int, bool], list[Any]] = {}
     for found in findings if changed else ():
         for target, read in list(found.touched.items()):
@@ -269,7 +276,7 @@ def _spread_reads(findings: Sequence[Findings], changed: Collection[int]) -> Non
 
 
 class Verdicts:
-    """The findings about all operators of a program, weighed together."""
+    """The findings about all operators of a program, judged together."""
 
     def __init__(
         self, universe: Universe, findings: Mapping[str, list[Findings]]
@@ -292,7 +299,7 @@ class Verdicts:
         self.sharing = find_sharing(findings, self)
 
     def why_not_pure(self, operator: str) -> Effect | None:
-        """Return why the code of an operator is unsafe to run in parallel."""
+        """Return why an operator's code is unsafe to run in parallel, or None."""
         for found in self.findings.get(operator, ()):
             if found.connector:
                 continue
@@ -313,7 +320,7 @@ class Verdicts:
         return None
 
     def may_read(self, written: Findings) -> bool:
-        """Tell whether a function that was not analysed may read what is changed."""
+        """Tell whether a function that was not analyzed may read what is changed."""
         return self.writers.mentions(written) is not None
 
     def may_change(self, read: Read) -> bool:
@@ -328,7 +335,7 @@ class Verdicts:
         return self._reads[key]
 
     def _weigh(self, read: Read, *, anybody: bool) -> Effect | None:
-        """Return why it is not safe to read something; `anybody` may run, or not."""
+        """Return why reading something is unsafe; `anybody` if any function may run."""
         place = self.rebound.get((read.name, scope_id(read.scope)))
         if place is not None:
             where = f"which {place.file}:{place.line} assigns"
@@ -363,7 +370,7 @@ class Verdicts:
         )
 
 
-# Entries of classes that hold nothing but functions: to use one changes nothing in it.
+# Class entries that contain only functions: using one changes nothing in it.
 _GETTERS: Final = (
     *(property, types.DynamicClassAttribute, staticmethod, classmethod),
     *PLACES,
@@ -376,7 +383,9 @@ def _unsafe(read: Read, why: str, *, proved: bool = False) -> Effect:
 
 
 def _rank(effect: Effect) -> tuple[int, int, bool, str]:
-    """Put first what explains most: a change, early in the code, of a known object."""
+    """Rank effects by what explains most: a change, early in the code, of a known
+    object.
+    """
     kinds = ("changes", "impure", "shared", "unknown")
     vague = "something that" in effect.text or "what lies in" in effect.text
     return (kinds.index(effect.kind), effect.line, vague, effect.text)

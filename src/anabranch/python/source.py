@@ -1,10 +1,8 @@
-"""From whatever can be called to the function that runs, and its syntax tree.
+"""Source code: from a callable to the function that runs, and its syntax tree.
 
-From a function object to its syntax tree.
-
-The tree is only used if compiling it gives the very bytecode that the function runs: a
-file that was edited after it was imported, or a function that some tool rewrote, has no
-source as far as we are concerned.
+The tree is used only if it compiles to the very bytecode that the function runs: a file
+edited after its import, or a function rewritten by some tool, counts as having no
+source.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 @dataclass(frozen=True, eq=False)
 class SourceFile:
-    """A parsed file: its functions by name and first line, and what encloses each."""
+    """A parsed file: its functions by name and first line, and the scope of each."""
 
     file: str
     tree: ast.Module
@@ -40,7 +38,7 @@ class SourceFile:
     enclosing: dict[ScopeNode, ScopeNode]
 
     def bindings(self, name: str) -> int:
-        """Return how often any scope of the file binds a name, or may do so."""
+        """Return how often any scope of the file may bind a name."""
         return self._bindings[name]
 
     @functools.cached_property
@@ -61,7 +59,7 @@ class SourceFile:
         return found
 
 
-_LATE_ANNOTATIONS = __future__.annotations.compiler_flag  # changes no statement
+_LATE_ANNOTATIONS = __future__.annotations.compiler_flag  # adds no statement
 _files: dict[str, tuple[list[str], SourceFile | None]] = {}
 _rewritten: dict[tuple[types.CodeType, str], SourceFile] = {}
 _instead_of: dict[FunctionNode, FunctionNode] = {}
@@ -78,20 +76,22 @@ def node_of(code: types.CodeType) -> FunctionNode | None:
 
 @functools.lru_cache(maxsize=4096)
 def _node_of(code: types.CodeType, filename: str) -> FunctionNode | None:
-    """Do the work of `node_of`: code objects of two files may count as equal."""
+    """Implement `node_of`: code objects of two files may compare equal."""
     if (code, filename) in _rewritten:
         return _find(_rewritten[code, filename], code)
     parsed = file_of(filename)
     found = None if parsed is None else _find(parsed, code)
     if found is None and parsed is not None:
-        linecache.checkcache(filename)  # the text we have may be an old one
+        linecache.checkcache(filename)  # the cached text may be outdated
         parsed = file_of(filename)
         found = None if parsed is None else _find(parsed, code)
     return found
 
 
 def file_around(code: types.CodeType) -> SourceFile | None:
-    """Return the file that a code object was compiled from, as it was compiled."""
+    """Return the file that a code object was compiled from, unless it has changed
+    since.
+    """
     rewritten = _rewritten.get((code, code.co_filename))
     return file_of(code.co_filename) if rewritten is None else rewritten
 
@@ -99,10 +99,10 @@ def file_around(code: types.CodeType) -> SourceFile | None:
 def rewrite(
     filename: str, tree: ast.Module, new: FunctionNode, original: FunctionNode
 ) -> types.CodeType:
-    """Compile a file in which one function was rewritten; return that function's code.
+    """Compile a file with one function rewritten; return that function's code.
 
-    What the code does is told from the rewritten tree, and its lines are those of the
-    file. The original function does not run any more beside the rewritten one.
+    Behaviour comes from the rewritten tree, line numbers from the file. The rewritten
+    function replaces the original.
     """
     parsed = _index(filename, tree)
     at = (_name(new), _first_line(new))
@@ -122,7 +122,7 @@ def originals(nodes: Iterable[FunctionNode]) -> set[FunctionNode]:
 
 
 def file_of(filename: str) -> SourceFile | None:
-    """Return the parsed source of a file, or None where there is none."""
+    """Return the parsed source of a file, or None if there is none."""
     lines = linecache.getlines(filename)
     if filename not in _files or _files[filename][0] != lines:
         _files[filename] = (lines, _parse(filename, "".join(lines)) if lines else None)
@@ -152,7 +152,7 @@ def _index(filename: str, tree: ast.Module) -> SourceFile:
 
 
 def path_to_show(filename: str) -> str:
-    """Shorten a path to be relative to the working directory where it lies below."""
+    """Return a path relative to the working directory if it lies below it."""
     if filename.startswith("<"):
         return filename
     try:
@@ -163,7 +163,7 @@ def path_to_show(filename: str) -> str:
 
 
 def _scopes(tree: ast.Module) -> Iterator[tuple[ScopeNode, ScopeNode]]:
-    """Yield every function and class with the scope in which it is written."""
+    """Yield every function and class with its enclosing scope."""
     waiting: list[tuple[ast.AST, ScopeNode]] = [(tree, tree)]
     while waiting:
         node, scope = waiting.pop()
@@ -203,7 +203,7 @@ def _find(parsed: SourceFile, code: types.CodeType) -> FunctionNode | None:
 
 
 def _same(one: types.CodeType, two: types.CodeType) -> bool:
-    """Tell whether two code objects do the same."""
+    """Tell whether two code objects behave alike."""
     return (
         one.co_code == two.co_code
         and one.co_names == two.co_names
@@ -223,14 +223,14 @@ def _same_constant(one: Any, two: Any) -> bool:
 
 
 def _columns(code: types.CodeType) -> frozenset[tuple[int | None, ...]]:
-    """Return where in the text the instructions of a code object come from."""
+    """Return the source positions of a code object's instructions."""
     return frozenset(
         place for place in code.co_positions() if place[3] and None not in place
     )
 
 
 def _columns_of(node: FunctionNode) -> frozenset[tuple[int | None, ...]]:
-    """Return the same of a lambda, compiled by itself."""
+    """Return the source positions of a lambda compiled by itself."""
     if not isinstance(node, ast.Lambda):
         return frozenset()
     alone = compile(ast.Expression(node), "<lambda>", "eval", dont_inherit=True)
@@ -248,8 +248,8 @@ _SCOPES = (*_NEW_SCOPES, ast.ClassDef, *COMPREHENSIONS)
 def nodes_of_scope(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a function that run in its own scope.
 
-    Of functions inside it only the decorators and defaults do; a comprehension is a
-    scope of its own, but what it assigns with := is not.
+    Of nested functions these are the decorators and defaults only; a comprehension is a
+    scope of its own, except for what it assigns with :=.
     """
     body = getattr(node, "body", [])
     waiting: list[ast.AST] = [*body] if isinstance(body, list) else [body]
@@ -265,7 +265,7 @@ def nodes_of_scope(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def gives_tuple(node: FunctionNode) -> bool:
-    r"""Tell whether whatever a function returns is written as a tuple, or is None.
+    r"""Tell whether every returned value is written as a tuple or is None.
 
     >>> gives_tuple(ast.parse("def f(a):\n if a: return a, 1\n return ()").body[0])
     True
@@ -314,7 +314,7 @@ def own_names(node: FunctionNode) -> frozenset[str]:
 
 
 def bound_names(node: ast.AST) -> list[str]:
-    """Return the names that a node itself binds, without those below it.
+    """Return the names that a node itself binds, without its children.
 
     >>> bound_names(ast.parse("import os.path").body[0])
     ['os']

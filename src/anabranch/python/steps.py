@@ -1,8 +1,8 @@
-"""What each instruction of a function does: to registers, variables and objects.
+"""The effects of each instruction: on registers, variables and objects.
 
-Every block is executed, in any order: `Frame` says why that is enough. Operators of the
-user's classes are followed like calls; those of Python's own types give a number, a text
-or a new object.
+Every block is executed, in any order: `Frame` says why that is enough. Operators of
+user classes are followed like calls; those of built-in types give a number, a text or a
+new object.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _WHOLE = (
 def load_name(  # noqa: PLR0911 - one return for each kind of name
     run: AbstractInterpreter, one: ir.LoadName, here: Here
 ) -> Value:
-    """Look a name up: local, enclosing, captured, global, builtin."""
+    """Look up a name: local, enclosing, captured, global, builtin."""
     name, frame = one.name, here.frame
     if one.scope == "local":
         return frame.current(name)
@@ -137,9 +137,9 @@ def _load_captured(
 def bind(
     run: AbstractInterpreter, one: ir.Store | ir.Delete, value: Value, here: Here
 ) -> None:
-    """Let a name stand for a value, in the scope that it belongs to.
+    """Bind a name to a value, in the scope it belongs to.
 
-    In the rest of the block it stands for nothing else.
+    For the rest of the block it has no other value.
     """
     name, frame = one.name, here.frame
     if one.scope == "local":
@@ -161,7 +161,7 @@ def bind(
 
 
 def hold(run: AbstractInterpreter, key: Any, value: Value, frame: Frame) -> None:
-    """Add to what a variable may stand for."""
+    """Add to the possible values of a variable."""
     old = frame.variables.get(key, NOTHING)
     if not value <= old:
         frame.variables[key] = old | value
@@ -169,7 +169,7 @@ def hold(run: AbstractInterpreter, key: Any, value: Value, frame: Frame) -> None
 
 
 def _owner_of(name: str, frame: Frame) -> Frame | None:
-    """Return the frame around a function that a name belongs to."""
+    """Return the enclosing frame that a name belongs to."""
     outer = frame.parent
     while outer is not None and name not in outer.code.own:
         outer = outer.parent
@@ -188,7 +188,7 @@ def _enclosing(function: types.FunctionType) -> Any:
 
 
 def _read_from(variable: StatePlace, value: Value) -> Value:
-    """Return the value of a variable, with a note of where it was read."""
+    """Return the value of a variable, annotated with where it was read."""
     return frozenset(
         Existing(root.obj, root.text, variable) if isinstance(root, Existing) else root
         for root in value
@@ -202,9 +202,9 @@ def run_implicit(
     here: Here,
     other: Value = NOTHING,
 ) -> Value:
-    """Run the special methods of an operation on whatever a value may be.
+    """Run the special methods of an operation on every possible value.
 
-    They are given `other`, where there is a second operand.
+    They are given `other` if there is a second operand.
     """
     args = Arguments(rest=other | PLAIN)
     names = IMPLICIT[operation]
@@ -212,7 +212,7 @@ def run_implicit(
 
 
 def run_hashing(run: AbstractInterpreter, value: Value, here: Here) -> None:
-    """Run what a lookup by a key, or by a tuple of keys, runs."""
+    """Run the methods that a lookup by a key, or a tuple of keys, invokes."""
     keys = find_operands(run, value)
     run_implicit(run, keys, "hash", here, keys)
 
@@ -222,9 +222,7 @@ def apply_binary(run: AbstractInterpreter, one: ir.Binary, here: Here) -> Value:
     if not one.in_place:
         return _combine(run, left, right, one.op, here)
     plain = all(isinstance(root, Plain) for root in left)
-    if (
-        one.op in ("+", "|") and not plain
-    ):  # a list or a table takes in what it is given
+    if one.op in ("+", "|") and not plain:  # a list or a table absorbs its argument
         watch_iteration(run, right, here)
         if one.op == "+":
             list_elements(run, right, here)
@@ -265,7 +263,7 @@ def _combine(
 def _run_operator(
     run: AbstractInterpreter, left: Value, right: Value, op: str, here: Here
 ) -> Value:
-    """Run an operator of either operand, and of what these hold."""
+    """Run an operator of either operand, and of their contents."""
     plain, reflected = IMPLICIT[op]
     to_right, to_left = Arguments([right]), Arguments([left])
     ran = [run_special(run, root, (plain,), here, to_right) for root in left]
@@ -277,7 +275,7 @@ def _run_operator(
 
 
 def _decides(run: AbstractInterpreter, root: Root, name: str) -> bool:
-    """Tell whether an operand surely is of a class of the user's with an operator."""
+    """Tell whether an operand certainly has a user-defined operator."""
     classes = classes_of(root, run.universe)
     return bool(classes) and all(
         is_users_class(each) and class_attribute(each, name) is not MISSING
@@ -286,7 +284,7 @@ def _decides(run: AbstractInterpreter, root: Root, name: str) -> bool:
 
 
 def _is_declined(root: Root) -> bool:
-    """Tell whether an operator may have left the other operand to decide."""
+    """Tell whether an operator may return NotImplemented."""
     match root:
         case Plain(kind):
             return kind in (None, type(NotImplemented))
@@ -296,9 +294,9 @@ def _is_declined(root: Root) -> bool:
 
 
 def _find_kind_of_both(run: AbstractInterpreter, both: Value, name: str) -> type | None:
-    """Return the class of what an operator makes of two values of Python's own.
+    """Return the class that an operator on two built-in values gives.
 
-    Instances of the user's classes without the operator can be no operands of it.
+    Instances of user classes without the operator cannot be operands.
     """
     kinds: set[type] = set()
     for root in both:
@@ -367,7 +365,7 @@ def _has_operator(cls: type, name: str) -> bool:
 
 
 def _is_number(root: Root) -> bool:
-    """Tell whether a value is a captured NaN: `==` to it is false wherever it runs."""
+    """Tell whether a value is a captured NaN: `==` with it is false everywhere."""
     return isinstance(root, Existing) and isinstance(root.obj, float)
 
 
@@ -436,7 +434,7 @@ def add_to_container(run: AbstractInterpreter, one: ir.Add, here: Here) -> None:
 def iterate(
     run: AbstractInterpreter, source: Value, here: Here, *, ordered: bool = True
 ) -> Value:
-    """Return the values that a loop goes through; `ordered` if the order matters."""
+    """Return the values that a loop iterates over; `ordered` if their order matters."""
     if ordered:
         watch_iteration(run, source, here)
     run_implicit(run, source, "iterate", here)
@@ -464,7 +462,7 @@ def get_element(run: AbstractInterpreter, one: ir.GetElement, here: Here) -> Val
 
 
 def _slice(run: AbstractInterpreter, root: Root, here: Here, key: Value) -> Value:
-    """Return a part of a sequence: of a list a new one, of an array a view."""
+    """Return a slice of a sequence: a new list, or a view of an array."""
     held = list_elements(run, frozenset([root]), here, key)
     classes = classes_of(root, run.universe)
     if classes is not None and len(classes) == 1 and classes <= {list, tuple}:
@@ -508,13 +506,13 @@ def _take_parts(
 
 
 def run_unpacking(run: AbstractInterpreter, value: Value, here: Here) -> None:
-    """Run what `a, b = value` runs."""
+    """Run the methods that `a, b = value` invokes."""
     watch_iteration(run, value, here, given="known")
     list_elements(run, value, here)
 
 
 def match_shape(run: AbstractInterpreter, one: ir.Match, here: Here) -> Value:
-    """Take a value apart that has the shape of a pattern."""
+    """Destructure a value that matches a pattern."""
     registers = here.frame.registers
     value = registers[one.value]
     match one.shape:
@@ -556,7 +554,7 @@ def _match_class(
 
 
 def _match_argument(run: AbstractInterpreter, cls: Any, number: int, here: Here) -> str:
-    """Return the attribute that a part of a class pattern reads, by its position."""
+    """Return the attribute that a positional part of a class pattern reads."""
     if not isinstance(cls, type):
         return ""
     names = class_attribute(cls, "__match_args__")
@@ -569,7 +567,7 @@ def _match_argument(run: AbstractInterpreter, cls: Any, number: int, here: Here)
 
 
 def _has_at(root: Root, key: Any) -> bool:
-    """Tell whether a table that exists already, of Python's own, has an entry."""
+    """Tell whether an existing built-in table has an entry."""
     match root:
         case Existing(obj=dict() as obj) if type(obj) is dict:
             return type(key) in (str, int, bytes) and key in obj
@@ -579,7 +577,7 @@ def _has_at(root: Root, key: Any) -> bool:
 
 
 def make_class(run: AbstractInterpreter, one: ir.MakeClass, here: Here) -> Value:
-    """Define a class whose body is no more than methods and literals."""
+    """Define a class whose body contains only methods and literals."""
     key, frame, name = (one, id(here.frame)), here.frame, one.body.name
     if key not in run.local_classes:
         try:
@@ -607,7 +605,7 @@ def _find_base(given: ir.Argument, frame: Frame) -> Any:
 
 
 def _find_only(register: ir.Register, frame: Frame) -> Any:
-    """Return the one object that exists already and that a register holds."""
+    """Return the only existing object that a register may hold."""
     match [*frame.registers[register]]:
         case [Existing(obj=obj)]:
             return obj
@@ -638,7 +636,7 @@ def import_module(run: AbstractInterpreter, one: ir.Import, here: Here) -> Value
 
 
 def _may_be_users(module: str) -> bool:
-    """Tell whether a module that is not loaded yet may be the user's own."""
+    """Tell whether a module that is not loaded yet may be the user's."""
     try:
         spec = importlib.util.find_spec(module.partition(".")[0])
     except (ImportError, ValueError):
@@ -686,7 +684,7 @@ def call_value(run: AbstractInterpreter, one: ir.Call, here: Here) -> Value:
     args = _collect_arguments(run, one, here)
     sums = any(isinstance(r, Existing) and r.obj is sum for r in callee)
     if sums and one not in run.rounding and not are_whole_numbers(run, args):
-        run.rounding.add(one)  # rounding tells the order
+        run.rounding.add(one)  # rounding reveals the order
         run.growth += 1
     return run.call(callee, args, here)
 
@@ -710,7 +708,7 @@ def _collect_arguments(run: AbstractInterpreter, one: ir.Call, here: Here) -> Ar
 
 
 def make_function(_: AbstractInterpreter, one: ir.MakeFunction, here: Here) -> Value:
-    """Return a function that is defined here; it runs where it is called."""
+    """Return a function defined here; it runs where it is called."""
     return frozenset([Closure(one, here.frame)])
 
 
@@ -732,7 +730,7 @@ def give_unknown(run: AbstractInterpreter, one: ir.Unknown, here: Here) -> Value
 
 def store_value(run: AbstractInterpreter, one: ir.Store, here: Here) -> None:
     registers = here.frame.registers
-    if one.name.startswith("%"):  # the value of a choice
+    if one.name.startswith("%"):  # the value of a conditional
         registers[one.name] = registers.get(one.name, NOTHING) | registers[one.value]
     else:
         bind(run, one, registers[one.value], here)
@@ -760,7 +758,7 @@ def set_element(run: AbstractInterpreter, one: ir.SetElement, here: Here) -> Non
 
 
 def _keep_keys(run: AbstractInterpreter, value: Value, index: Value) -> None:
-    """Remember what a table that is made here has as keys."""
+    """Remember the keys of a table made here."""
     for root in value:
         if isinstance(root, Fresh) and root.type not in _INDEXED:
             run.heap.put(root.site, KEYS, index)
@@ -799,9 +797,9 @@ def loop_over(run: AbstractInterpreter, one: ir.For, here: Here) -> None:
 
 
 def _changes_outer(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
-    """Execute the body of a comprehension; tell whether it changes what stays behind.
+    """Execute a comprehension's body; tell whether it changes outer objects.
 
-    A list that a helper appends to shows in which order the helper was called.
+    A list that a helper appends to reveals the order of the calls.
     """
     around: list[Value] = []
     within: Frame | None = frame
@@ -817,7 +815,7 @@ def _changes_outer(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
 
 
 def _is_order_free(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
-    """Tell whether the elements of a comprehension go where no order shows."""
+    """Tell whether a comprehension's elements go where their order does not show."""
     made, outer = one.into, frame
     if made is None:
         if frame.made is None or frame.code.name != "<genexpr>":
@@ -846,7 +844,7 @@ def _is_order_free(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
 
 
 def give_back(run: AbstractInterpreter, one: ir.Return, here: Here) -> None:
-    """Add to what a function may return."""
+    """Add to the possible results of a function."""
     value, frame = here.frame.registers[one.value], here.frame
     if not value <= frame.returned:
         frame.returned |= value
@@ -867,7 +865,7 @@ def raise_error(run: AbstractInterpreter, one: ir.Raise, here: Here) -> None:
 
 
 def _raise(run: AbstractInterpreter, raised: Value) -> None:
-    """Remember the exceptions that were raised: a handler may get them."""
+    """Record the exceptions raised: a handler may catch them."""
     kept = frozenset(root for root in raised if not isinstance(root, Plain))
     if not kept <= run.raised:
         run.raised |= kept
@@ -891,7 +889,7 @@ def attempt_block(run: AbstractInterpreter, one: ir.Try, here: Here) -> None:
 
 
 def _kind_caught(run: AbstractInterpreter, caught: Value) -> type | None:
-    """Return the kind of an exception that cannot be of a class of the user's."""
+    """Return the type of an exception that cannot belong to a user class."""
     for root in find_operands(run, caught):
         match root:
             case Existing(obj=type() as cls):
@@ -930,7 +928,7 @@ def pass_over(_run: AbstractInterpreter, _one: ir.Instruction, _here: Here) -> N
 
 
 def _leaves_traces(block: ir.Block) -> bool:
-    """Tell whether a comprehension may show in which order it went through something."""
+    """Tell whether a comprehension may reveal its iteration order."""
     stores = (one for one in ir.walk(block) if isinstance(one, ir.Store))
     return any("%" not in one.name for one in stores)
 

@@ -1,7 +1,7 @@
 """The modules of a program, and the classes in them.
 
-An item whose type is not known may be an instance of any class of the program, so an
-attribute or an operator may run whatever such a class defines under that name.
+An item of unknown type may be an instance of any class of the program, so an attribute
+or an operator may run whatever such a class defines under that name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from anabranch.python.source import SourceFile, file_of
 CONSTRUCTION = frozenset(
     ["__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"]
 )
-# No builtin runs these by itself: statements and calls do, which are followed.
+# No builtin runs these by itself; the statements and calls that do are followed.
 _NOT_OPERATORS = CONSTRUCTION | {
     *("__class_getitem__", "__subclasshook__", "__del__", "__call__", "__set__"),
     *("__setitem__", "__delitem__", "__setattr__", "__delattr__", "__delete__"),
@@ -47,7 +47,7 @@ _NOT_OPERATORS = CONSTRUCTION | {
 
 @dataclass
 class _Found:
-    """What is looked up once, when it is needed, for a universe and all its views."""
+    """Lookups made once, on demand, for a universe and all its views."""
 
     classes: list[type] | None = None
     by_name: dict[str, list[types.FunctionType]] | None = None
@@ -78,7 +78,7 @@ class Universe:
                     waiting.extend(names.values())
 
     def facing(self, arrival: Arrival) -> Universe:
-        """Return the universe as an operator sees it that such items reach."""
+        """Return the universe as seen by an operator that receives these items."""
         made = copy.copy(self)
         made.arriving = arrival
         return made
@@ -92,7 +92,7 @@ class Universe:
         return made
 
     def add_class(self, cls: type) -> None:
-        """Let everybody who looks from now on know a class that a function defines."""
+        """Add a class that a function defines, for all later lookups."""
         if cls not in self.classes:
             self._found.classes = [*self.classes, cls]
             self._found.by_name = None
@@ -100,7 +100,7 @@ class Universe:
             self._below.clear()
 
     def may_be_derived(self, kind: type) -> bool:
-        """Tell whether a value under a builtin annotation may run code of the user's."""
+        """Tell whether a value with a builtin annotation may run user code."""
         if self.arriving.complete:
             below: set[Any] = set(filter(is_users_class, self.arriving.types))
         else:
@@ -108,20 +108,21 @@ class Universe:
         return any(issubclass(each, kind) and runs_code(each) for each in below)
 
     def kinds_within(self, obj: Any) -> frozenset[type] | None:
-        """Return the types of whatever an object holds, if nothing in it is foreign."""
+        """Return the types of an object's contents, if none is foreign."""
         if id(obj) not in self._within:
-            self._within[id(obj)] = (obj, look_into([obj]))  # keeps the id its own
+            # keeps the object alive, so that its id stays unique
+            self._within[id(obj)] = (obj, look_into([obj]))
         found = self._within[id(obj)][1]
         return found.types if found.complete else None
 
     @property
     def classes(self) -> list[type]:
-        """The user's classes, apart from operators, that an item may be of."""
+        """The user's classes that an item may belong to; operators excluded."""
         if self._found.classes is None:
             self._found.classes = [
                 cls
                 for cls in subclasses(object)
-                # quicker than `__module__`, which is asked of thousands
+                # quicker than `__module__`; thousands are checked
                 if vars(cls).get("__module__") in self.modules
                 and not issubclass(cls, Operator)
                 and is_users_class(cls)
@@ -133,7 +134,7 @@ class Universe:
         return self._index().get(name, [])
 
     def properties(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
-        """Return the code that reading an attribute may run; None: of any."""
+        """Return the code that reading an attribute may run; None: of any class."""
         found = {
             id(function): function
             for cls in (self.classes if classes is None else classes)
@@ -145,7 +146,7 @@ class Universe:
         return list(found.values())
 
     def has_field(self, name: str) -> bool:
-        """Tell whether instances of some class of the program have such a field."""
+        """Tell whether some class of the program has such a field."""
         if self._fields is None:
             self._fields = {n for cls in self.classes for n in field_names(cls) or ()}
             for names in self.modules.values():
@@ -154,7 +155,7 @@ class Universe:
         return name in self._fields
 
     def operators(self, classes: frozenset[type] | None) -> list[types.FunctionType]:
-        """Return the code that an operator or a builtin may run; None: of any."""
+        """Return the code that an operator or a builtin may run; None: of any class."""
         if classes not in self._operators:
             names = self._index() if classes is None else _functions_of(classes)
             self._operators[classes] = [
@@ -166,7 +167,7 @@ class Universe:
         return self._operators[classes]
 
     def subclasses_of(self, cls: type) -> frozenset[type]:
-        """Return the user's classes below a class; of one of Python's, the program's."""
+        """Return the user's subclasses of a class; of a built-in one, the program's."""
         if cls not in self._below:
             anywhere = is_users_class(cls)
             self._below[cls] = frozenset(
@@ -180,18 +181,19 @@ class Universe:
     def foreign_part(
         self, obj: Any, is_known: Callable[[type], bool] = lambda _: False
     ) -> str | None:
-        """Return the type of something in an object that cannot be followed, if any."""
+        """Return the type of a part of an object that cannot be followed, or None."""
         if not isinstance(obj, CONTAINERS):
             return None
         if id(obj) not in self._foreign:
             found = foreign_part(obj, is_known)
-            self._foreign[id(obj)] = (obj, found)  # keeps the id its own
+            # keeps the object alive, so that its id stays unique
+            self._foreign[id(obj)] = (obj, found)
         return self._foreign[id(obj)][1]
 
     def why_patched(self, module: str) -> str | None:
-        """Return which part of a package the user's code has replaced, if any."""
+        """Return the part of a package that user code has replaced, or None."""
         package = module.partition(".")[0]
-        if package == "numpy":  # its functions are C, and too many to look at
+        if package == "numpy":  # its functions are C, and too many to inspect
             return None
         if package not in self._patched:
             self._patched[package] = _find_patched_part(package)
@@ -222,7 +224,7 @@ def _functions_of(classes: Iterable[type]) -> dict[str, list[types.FunctionType]
 
 
 def _find_patched_part(package: str) -> str | None:
-    """Return the name of a function in a loaded package that is the user's, if any.
+    """Return the user's function that replaced one of a loaded package, or None.
 
     >>> _find_patched_part("json") is None
     True
@@ -245,7 +247,7 @@ def _is_users_function(value: Any) -> bool:
 
 
 def _modules_named_by(value: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return the user's modules that a value stands for or comes from."""
+    """Return the user's modules that a value is or comes from."""
     if isinstance(value, types.FunctionType):
         if not is_users_code(value.__code__):
             return []
@@ -263,9 +265,9 @@ def _modules_named_by(value: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def subclasses(cls: type) -> list[type]:
-    """Return every loaded class below a class, each once.
+    """Return every loaded subclass of a class, each once.
 
-    There are thousands, and every program asks.
+    There are thousands, and every program needs them.
     """
     found = {cls}
     reached = [cls]
@@ -290,10 +292,10 @@ def _find_stored_attributes(parsed: SourceFile) -> frozenset[str]:
 
 
 def files_of_globals(names: dict[str, Any]) -> list[SourceFile]:
-    """Return the sources of the module that has these globals, if it is the user's.
+    """Return the sources of the module with these globals, if it is the user's.
 
-    The cells of a notebook have a source each: those of the functions and methods that
-    are there now.
+    Each notebook cell has a source of its own: the result has those of the current
+    functions and methods.
     """
     filename = names.get("__file__")
     if isinstance(filename, str):

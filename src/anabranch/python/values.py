@@ -1,12 +1,9 @@
-"""What an expression may stand for, and what code does beyond computing a result.
+"""Values: what an expression may stand for, and the effects of code.
 
-What a name or an expression may stand for, as far as purity is concerned.
-
-A value is the set of objects that it may be. Of each object matters who else can see
-it: an object that was made in this call may be changed, the input item and whatever
-outlives the call may not. What lies inside of a made object is kept in the `Heap`, by
-attribute and by position, so that a captured list does not become our own by being put
-into a tuple.
+A value is the set of objects it may be. For each object it matters who else can see it:
+an object made in this call may be changed; the input item and anything that outlives
+the call may not. The contents of a made object are kept in the `Heap`, by attribute and
+position, so that a captured list does not become our own by being put into a tuple.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from anabranch.python.source import FunctionNode
 from anabranch.python.universe import Universe
 
 ELEMENTS = "[]"
-KEYS = "[key]"  # of a table: what is gone through, but not what a key gives
+KEYS = "[key]"  # of a table: what is iterated, but not the values
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,40 +34,40 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """An object that was made here, by the instruction with number `site`."""
+    """An object made here, by the instruction with number `site`."""
 
     site: int
     type: Any = None
 
 
 class LibraryObject:
-    """Stands for the class of an object of Python's or a package's, whichever it is."""
+    """Stands for the class of some built-in or package object."""
 
 
 class SomeScalar:
-    """Stands for the class of an immutable value of Python's, whichever it is."""
+    """Stands for the class of some immutable built-in value."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputPart:
-    """The input item, or anything reached from it; `type` is its annotation."""
+    """The input item, or anything reachable from it; `type` is its annotation."""
 
     type: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPart:
-    """Something inside of `target`, an object that outlives the call."""
+    """Something inside `target`, an object that outlives the call."""
 
     text: str
     target: int = 0  # its id
-    kinds: frozenset[type] | None = None  # of which types it may be, if that is known
+    kinds: frozenset[type] | None = None  # its possible types, if known
 
 
 class Existing:
-    """An object that exists already: a global, a captured variable, a default.
+    """An existing object: a global, a captured variable, a default.
 
-    `variable` is the one that it was read from, if it was.
+    `variable` is the variable it was read from, if any.
     """
 
     __slots__ = ("obj", "text", "variable")
@@ -89,7 +86,7 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class BoundMethod:
-    """A function of the user's, bound to the object that it is a method of."""
+    """A user's function, bound to the object it is a method of."""
 
     owner: Root
     function: FunctionType
@@ -97,7 +94,7 @@ class BoundMethod:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method, by name, of an object whose class is not the user's, or not known."""
+    """A method, by name, of an object whose class is not the user's or not known."""
 
     owner: Root
     name: str
@@ -105,7 +102,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A function that is defined in the function under analysis."""
+    """A function defined in the function under analysis."""
 
     made: MakeFunction
     frame: Any  # the Frame it was defined in
@@ -113,7 +110,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """What `super()` gives in a method of `cls` that is called on `owner`."""
+    """The value of `super()` in a method of `cls` called on `owner`."""
 
     owner: Root
     cls: type
@@ -121,10 +118,10 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Something that cannot be followed; the effect that says so is recorded.
+    """Something that cannot be followed; the reason is recorded as an effect.
 
-    It was `made` by a package from what that was given, or is of its making: whoever
-    changes it changes nothing else of the program's.
+    If `made`, a package created it from its arguments: changing it changes nothing else
+    of the program's.
     """
 
     made: bool = False
@@ -151,7 +148,7 @@ MADE: Value = frozenset([Lost(made=True)])
 
 
 def join(values: Iterable[Value]) -> Value:
-    """Return the value that may be any of `values`."""
+    """Return the union of values."""
     return NOTHING.union(*values)
 
 
@@ -164,12 +161,12 @@ class Arguments:
     rest: Value = NOTHING
 
     def all(self) -> Value:
-        """Return whatever is passed, by whatever name."""
+        """Return all arguments, by position and by name."""
         return join([*self.positional, *self.keywords.values(), self.rest])
 
 
 class Heap:
-    """What the objects that were made here hold, by attribute or position.
+    """The contents of objects made here, by attribute or position.
 
     It only grows; `version` tells whether it did.
     """
@@ -201,11 +198,11 @@ class Heap:
         return {n: self._fields[site, n] for n in self._names.get(site, ())}
 
     def inside(self, site: int) -> Value:
-        """Return whatever the object may hold."""
+        """Return everything the object may hold."""
         return join(self._fields[site, n] for n in self._names.get(site, ()))
 
     def values(self, site: int) -> Value:
-        """Return whatever the object may hold, but for the keys of a table."""
+        """Return everything the object may hold, except the keys of a table."""
         names = (n for n in self._names.get(site, ()) if n != KEYS)
         return join(self._fields[site, n] for n in names)
 
@@ -216,11 +213,11 @@ class Heap:
 
 
 CHANGES_INPUT = "changes the input item"
-ANY_NAME = "*"  # of an attribute that is named while the program runs
+ANY_NAME = "*"  # of an attribute whose name is computed
 
 
 class Place(NamedTuple):
-    """A line of the user's."""
+    """A line of user code."""
 
     file: str
     line: int
@@ -229,10 +226,10 @@ class Place(NamedTuple):
 class Effect(NamedTuple):
     """Something that makes a function unsafe to run in parallel.
 
-    `changes`: it changes an object that outlives the call. `impure`: it depends on, or
-    touches, the world outside. `shared`: it reads what the code of an operator changes.
-    `unknown`: it cannot be followed. `variable` is what is changed, where that is a
-    variable outside the function or the object that it stands for.
+    `changes`: it changes an object that outlives the call. `impure`: it depends on or
+    affects the outside world. `shared`: it reads what an operator's code changes.
+    `unknown`: it cannot be followed. `variable` is the outer variable that is changed,
+    or whose object is.
     """
 
     kind: Literal["changes", "impure", "shared", "unknown"]
@@ -243,10 +240,10 @@ class Effect(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A name or attribute that outlives the call was read, and what it stood for.
+    """A read of a name or attribute that outlives the call, with its value.
 
-    `scope` is where the name lives: the globals of a module, the function that encloses
-    it, or None for an attribute.
+    `scope` is where the name lives: a module's globals, the enclosing function, or None
+    for an attribute.
     """
 
     name: str
@@ -257,7 +254,7 @@ class Read(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An object that exists already may be changed here; `name` for a global."""
+    """A possible change of an existing object; `name` for a global."""
 
     target: Any
     file: str
@@ -268,11 +265,10 @@ class Change(NamedTuple):
 class Frame:
     """The variables of one function under analysis.
 
-    A variable may be anything that was ever assigned to it. Only in the rest of a block
-    is it known what an instruction of that block has assigned: `versions` has, for each
-    block that is being executed, the keys of such variables in `variables`. Names that
-    inner functions use are left out, since these run later. `function` is the object
-    whose globals and cells are in scope.
+    A variable may have any value ever assigned to it. Only in the rest of a block is
+    the latest assignment known: `versions` has, for each block being executed, the keys
+    of such variables in `variables`. Names that inner functions use are left out, since
+    these run later. `function` is the object whose globals and cells are in scope.
     """
 
     code: Function
@@ -289,14 +285,14 @@ class Frame:
     changed_sites: set[int] = field(default_factory=set)  # by it and what it calls
 
     def current(self, name: str) -> Value:
-        """Return the possible values of a variable at the present statement."""
+        """Return the possible values of a variable at the current statement."""
         for block in reversed(self.versions):
             if name in block:
                 return self.variables.get(block[name], NOTHING)
         return self.variables.get(name, NOTHING)
 
     def keys_to_join(self, name: str) -> list[Any]:
-        """Return under which keys a value may be seen that is assigned now."""
+        """Return the keys under which a value assigned now may be seen."""
         key: Any = name
         found = [] if self.versions else [key]
         for block in self.versions:
@@ -305,7 +301,9 @@ class Frame:
         return found
 
     def replace(self, name: str, step: Instruction) -> list[Any]:
-        """Begin a variable anew for the rest of the block; return the keys to join."""
+        """Start a variable afresh for the rest of the block; return the keys to
+        join.
+        """
         if not self.versions or name in self.code.captured:
             return self.keys_to_join(name)
         *outer, block = self.versions
@@ -318,56 +316,57 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Here:
-    """An instruction that is being followed, in the frame of its function."""
+    """An instruction being followed, in the frame of its function."""
 
     step: Instruction
     frame: Frame
 
     @property
     def place(self) -> Place:
-        """The line that it stands for."""
+        """Its line."""
         return Place(self.frame.file, self.step.line or self.frame.code.line)
 
     @property
     def text(self) -> str:
-        """The code that it stands for."""
+        """Its code."""
         return self.step.text
 
     @property
     def callee(self) -> str:
-        """The code of what is called, if it is a call."""
+        """The code of the callee, if it is a call."""
         return self.step.callee if isinstance(self.step, Call) else self.step.text
 
     @property
     def arguments(self) -> list[Instruction | None]:
-        """The instructions that gave the arguments, if it is a call."""
+        """The instructions that computed the arguments, if it is a call."""
         given = self.step.arguments if isinstance(self.step, Call) else ()
         return [self.frame.code.maker_of(each.value) for each in given]
 
 
 @dataclass
 class Findings:
-    """Everything that was found out about a function and what it calls."""
+    """Everything known about a function and its callees."""
 
     effects: dict[Effect, None] = field(default_factory=dict)
     reads: dict[Any, Read] = field(default_factory=dict)
     changes: dict[int, Change] = field(default_factory=dict)
     touched: dict[int, Read] = field(default_factory=dict)
-    opened: set[int] = field(default_factory=set)  # what operators went into, by id
+    # containers that operators opened, by id
+    opened: set[int] = field(default_factory=set)
     visited: set[FunctionNode] = field(default_factory=set)
     believed: set[FunctionNode] = field(default_factory=set)  # declared, not visited
-    runs_anything: bool = False  # it runs code of the program that nobody looked at
-    gives: Arrival = NOBODY  # the types of what it gives
+    runs_anything: bool = False  # it runs program code that was not analyzed
+    gives: Arrival = NOBODY  # the types of its outputs
     hands_on: dict[int, Any] = field(default_factory=dict)  # objects that outlive calls
-    keeps_nothing: bool = False  # an `Operator` that is as it was after each item
-    orders_items: bool = False  # it depends on the order of a set that it is given
+    keeps_nothing: bool = False  # an `Operator` unchanged after each item
+    orders_items: bool = False  # it depends on the order of a set it is given
     rebinds: dict[tuple[str, int], Place] = field(default_factory=dict)
     resources: dict[str, Place] = field(default_factory=dict)
-    writes_anything: Place | None = None  # whatever the program has
+    writes_anything: Place | None = None  # anything in the program
     calls_anyone: Place | None = None  # any function of the program
-    writes_settings: Place | None = None  # how Decimal rounds and the like
+    writes_settings: Place | None = None  # decimal contexts and the like
     heap: Heap = field(default_factory=Heap)
-    connector: bool = False  # of an own source or sink: only what it shares counts
+    connector: bool = False  # of a user's source or sink: only sharing counts
 
     def effect(
         self,
@@ -382,7 +381,7 @@ class Findings:
     def change(
         self, target: Any, text: str, at: Place, variable: StatePlace | None = None
     ) -> None:
-        """Record that an object which outlives the call is changed."""
+        """Record a change of an object that outlives the call."""
         for each in (target, *list_storages(target)):
             old = self.changes.get(id(each))
             if old is None or old.target is None:
@@ -390,47 +389,47 @@ class Findings:
         self.effect("changes", text, at, variable)
 
     def change_inside(self, target: int, text: str, at: Place) -> None:
-        """Record that something in an object, known by its id, is changed."""
+        """Record a change inside an object, known by its id."""
         self.changes.setdefault(target, Change(None, at.file, at.line))
         self.effect("changes", text, at)
 
     def escape(self, target: Any, at: Place) -> None:
-        """Record that code which is not followed may change an object."""
+        """Record that unfollowed code may change an object."""
         for each in (target, *list_storages(target)):
             self.changes.setdefault(id(each), Change(each, at.file, at.line))
 
     def rebind(self, name: str, scope: Any, at: Place) -> None:
-        """Record that a name, or an attribute (`scope` is None), is assigned."""
+        """Record the assignment of a name or, if `scope` is None, an attribute."""
         self.rebinds.setdefault((name, scope_id(scope)), at)
 
     def touch(self, name: str, target: Any, at: Place) -> None:
-        """Record that an object which outlives the call is looked at."""
+        """Record a look at an object that outlives the call."""
         self.touched.setdefault(id(target), Read(name, None, target, at.file, at.line))
 
     def read(self, name: str, scope: Any, target: Any, at: Place) -> None:
-        """Record that something which outlives the call is read."""
+        """Record a read of something that outlives the call."""
         self.touch(name, target, at)
         key = (name, scope_id(scope), id(target))
         self.reads.setdefault(key, Read(name, scope, target, at.file, at.line))
 
 
 def scope_id(scope: Any) -> int:
-    """Return the identity of a scope of names; see `Read`."""
+    """Return the identity of a scope; see `Read`."""
     return id(scope[1] if isinstance(scope, tuple) else scope)
 
 
 @dataclass(eq=False)
 class AbstractInterpreter(ABC):
-    """What has been learnt about one operator's code, while it is followed."""
+    """The knowledge about one operator's code while it is followed."""
 
     universe: Universe
     found: Findings = field(default_factory=Findings)
     growth: int = 0  # how often a variable gained a possibility
     raised: Value = NOTHING  # exceptions, wherever they were made
     changed_sites: set[int] = field(default_factory=set)  # of objects made here
-    opaque_sites: set[int] = field(default_factory=set)  # of which nothing is known
+    opaque_sites: set[int] = field(default_factory=set)  # unknown
     unordered_sites: set[int] = field(default_factory=set)  # sets made of sets
-    rounding: set[Instruction] = field(default_factory=set)  # sums that show an order
+    rounding: set[Instruction] = field(default_factory=set)  # sums that reveal an order
     passed_on: set[tuple[Instruction, Root]] = field(default_factory=set)
     getters: dict[Instruction, Any] = field(default_factory=dict)
     records: dict[Instruction, type] = field(default_factory=dict)
@@ -443,7 +442,7 @@ class AbstractInterpreter(ABC):
 
     @property
     def progress(self) -> int:
-        """A number that grows with everything that is learnt."""
+        """A number that grows with everything learnt."""
         return self.growth + self.heap.version
 
     @abstractmethod
@@ -454,7 +453,7 @@ class AbstractInterpreter(ABC):
     def call_function(
         self, function: FunctionType | Closure, args: Arguments, here: Here
     ) -> Value:
-        """Follow a call into a function whose source is the user's."""
+        """Follow a call into a user's function."""
 
     @abstractmethod
     def call_generator(self, closure: Closure, source: Value, here: Here) -> Value:

@@ -1,12 +1,12 @@
-"""Who else, among the functions of a program, writes to a name or an object.
+"""Writers: the other functions of a program that write to a name or an object.
 
-A global may be read safely only if nobody changes it while a job runs. Functions that
-operators call were analysed and have said what they change. Of the others those count
-that somebody was handed, and may call back: a function that is only ever called by name,
-from code that no operator runs, has done its work when the job starts. So the attributes
-that a constructor or `fit` assigns, and a table that is filled at import, are read-only
-from there on. If an operator runs code that cannot be followed, all functions count, with
-any use that is not plainly a reading one.
+A global may be read safely only if nothing changes it while a job runs. Functions that
+operators call were analyzed and have stated their changes. Of the others, those count
+that are passed somewhere and may be called back: a function only ever called by name,
+from code that no operator runs, has finished when the job starts. So the attributes
+assigned by a constructor or `fit`, and a table filled at import, are read-only from
+then on. If an operator runs code that cannot be followed, all functions count, with any
+use that is not plainly a read.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Writers:
     ) -> None:
         self.modules = modules
         self._visited = visited
-        self._believed = believed  # declared, so that nobody looked into them
+        self._believed = believed  # declared, so not analyzed
 
     @functools.cached_property
     def _handed_on(self) -> frozenset[str]:
-        """The names that stand somewhere in the program without being called."""
+        """The names used somewhere in the program without being called."""
         files = [f for names in self.modules.values() for f in files_of_globals(names)]
         return find_handed_on(files)
 
     def _may_run(self, function: FunctionNode, *, anybody: bool) -> bool:
-        """Tell whether a function that was not analysed may run beside operators."""
+        """Tell whether a function that was not analyzed may run while operators do."""
         if function in self._visited:
             return False
         name = getattr(function, "name", None)
@@ -68,7 +68,7 @@ class Writers:
     ) -> Place | None:
         """Return where a function rebinds a global or an enclosing variable, if any.
 
-        With `anybody`, any function that was not analysed may run.
+        With `anybody`, any function that was not analyzed may run.
         """
         if scope is None:
             return self._who_assigns(name, of_module=False, anybody=anybody)
@@ -98,10 +98,10 @@ class Writers:
     def who_may_change(
         self, name: str, scope: Any, target: Any, *, anybody: bool = False
     ) -> Place | None:
-        """Return where a function that was not analysed may change a captured object.
+        """Return where a function that was not analyzed may change a captured object.
 
-        Any use of the name that is not plainly a reading one counts; where the object
-        holds others that can change, any use at all.
+        Any use of the name that is not plainly a read counts; if the object has mutable
+        contents, any use at all.
         """
         held = contents(target) if isinstance(target, CONTAINERS) else None
         flat = held is not None and all(map(can_never_change, held))
@@ -121,7 +121,9 @@ class Writers:
         return None
 
     def mentions(self, written: Findings) -> Place | None:
-        """Return where a function that was not analysed uses what another one changes."""
+        """Return where a function that was not analyzed uses what another one
+        changes.
+        """
         for names in self.modules.values():
             targets = {id(value): alias for alias, value in names.items()}
             changed = {targets[each] for each in written.changes if each in targets}
@@ -142,7 +144,7 @@ class Writers:
     def _line_of_use(
         self, parsed: SourceFile, tree: ast.AST, name: str, *, flat: bool, anybody: bool
     ) -> int | None:
-        """Return the line at which a function may change what `name` stands for."""
+        """Return the line at which a function may change the object under `name`."""
         for use in _uses(parsed, tree).get(name, ()):
             if not (flat and use.reading) and self._may_run(
                 use.function, anybody=anybody
@@ -163,7 +165,7 @@ class Writers:
 def _rebindings(
     parsed: SourceFile, tree: ast.AST
 ) -> dict[str, list[tuple[FunctionNode, int]]]:
-    """Return by name the functions that declare to write to names outside of them."""
+    """Return, by name, the functions that declare to write to outer names."""
     kind = ast.Global if isinstance(tree, ast.Module) else ast.Nonlocal
     found: dict[str, list[tuple[FunctionNode, int]]] = {}
     for function in parsed.functions:
@@ -180,7 +182,7 @@ def _rebindings(
 def _find_assigned(
     parsed: SourceFile,
 ) -> dict[str, list[tuple[FunctionNode, ast.Attribute]]]:
-    """Return the attributes that functions assign, apart from constructors."""
+    """Return the attributes that functions other than constructors assign."""
     found: dict[str, list[tuple[FunctionNode, ast.Attribute]]] = {}
     for function in parsed.functions:
         if getattr(function, "name", "") in CONSTRUCTION:
@@ -216,7 +218,7 @@ def _name_of(node: ast.Name | ast.Attribute) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _names_used(parsed: SourceFile) -> frozenset[str]:
-    """Return the names that a file uses other than in `@name(...)`, at its top."""
+    """Return the names that a file uses, except in `@name(...)` at the top level."""
     decorating = {
         decorator.func
         for node, outer in parsed.enclosing.items()
@@ -235,7 +237,9 @@ def _names_used(parsed: SourceFile) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=512)
 def _names_returned(parsed: SourceFile) -> dict[str, str]:
-    """Return the inner functions that are only returned, with the function that does."""
+    """Return the inner functions that are only returned, with the returning
+    function.
+    """
     found: dict[str, str] = {}
     returned: set[ast.AST | None] = set()
     for outer in parsed.tree.body:
@@ -252,10 +256,9 @@ def _names_returned(parsed: SourceFile) -> dict[str, str]:
 
 
 def find_handed_on(files: Sequence[SourceFile]) -> frozenset[str]:
-    """Return the names of functions that somebody may keep and call at any time.
+    """Return the names of functions that may be stored and called at any time.
 
-    What `register` in `@register(...)` at the top of a module returns was called there,
-    once.
+    The result of `register` in `@register(...)` at module level was called there, once.
     """
     used = frozenset[str]().union(*map(_names_used, files))
     found: set[str] = set()
@@ -266,7 +269,7 @@ def find_handed_on(files: Sequence[SourceFile]) -> frozenset[str]:
 
 
 class _Use(NamedTuple):
-    """An outer name in a function; `reading` if it plainly is not changed there."""
+    """A use of an outer name in a function; `reading` if it is plainly a read."""
 
     function: FunctionNode
     line: int
@@ -319,7 +322,7 @@ def _outer_name(node: ast.AST, function: FunctionNode) -> str | None:
 
 
 def _reading_uses(nodes: list[ast.AST]) -> set[ast.AST]:
-    """Return the expressions that stand where they can only be read."""
+    """Return the expressions in positions where they can only be read."""
     found: set[ast.AST] = set()
     for node in nodes:
         match node:
