@@ -3,7 +3,7 @@
 Without Spark: the pieces that its driver hands out are read here, one after another.
 Mutated files, more of them than the tests read:
 
-    python -m tests.engines.spark.test_bad_input --seeds 0:50000
+    python -m tests.engines.spark.test_bad_input --seeds 0:50000 [--footers]
 """
 
 from __future__ import annotations
@@ -272,9 +272,62 @@ def read_mutated(folder, seed):
     )
 
 
+def mutate_footer(data, rng):
+    """Change some bytes of what a Parquet file says of itself."""
+    size = int.from_bytes(data[-8:-4], "little")
+    body, footer = data[: -8 - size], data[-8 - size : -8]
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        at = rng.randrange(len(footer))
+        match rng.randrange(4):
+            case 0:
+                new = bytes([footer[at] ^ (1 << rng.randrange(8))])
+                footer = footer[:at] + new + footer[at + 1 :]
+            case 1:
+                new = rng.choice([0, 1, 2, 4, 255, 127, 128, rng.randrange(256)])
+                footer = footer[:at] + bytes([new]) + footer[at + 1 :]
+            case 2:
+                footer = footer[:at] + footer[at + 1 :]
+            case 3:
+                footer = footer[:at] + bytes([rng.randrange(256)]) + footer[at:]
+    return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def read_mutated_footer(folder, seed):
+    """Read a Parquet file with a mutated footer with all readers."""
+    rng = random.Random(seed)
+    data = mutate_footer(write_whole(rng, "parquet"), rng)
+    (folder / "0.parquet").write_bytes(data)
+    kind = ReadFiles(str(folder), "parquet", rng.choice([Row, Loose]))
+    return "footer", assert_same(kind)
+
+
 @pytest.mark.parametrize("seed", needs.quick(60, range(2000)))
 def test_any_mutated_file_is_read_the_same_by_every_engine(tmp_path, seed):
     read_mutated(tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", needs.quick(40, range(2000)))
+def test_any_mutated_footer_is_read_the_same_by_every_engine(tmp_path, seed):
+    read_mutated_footer(tmp_path, seed)
+
+
+@pytest.mark.parametrize(
+    ("read", "seed", "whole", "why"),
+    [
+        (read_mutated, 4924, 4, "Repetition level histogram size mismatch"),
+        (read_mutated, 5221, 0, "Definition level histogram size mismatch"),
+        (read_mutated_footer, 359, 0, "'utf-8' codec can't decode"),
+        (read_mutated_footer, 2787, 0, "type does not match"),
+    ],
+)
+def test_a_damaged_footer_is_named_and_neither_ends_the_process_nor_gives_other_values(
+    tmp_path, read, seed, whole, why
+):
+    _, found = read(tmp_path, seed)
+
+    assert (whole, []) == (len(found.items), found.lost)  # of row groups before it
+    assert "0.parquet must be a readable Parquet file" in found.error
+    assert why in found.error
 
 
 def test_a_stray_file_behind_good_ones_is_met_when_it_is_reached(tmp_path):
@@ -407,7 +460,10 @@ def main() -> int:
     """Read mutated files with all readers; print each on which they differ."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seeds", default="0:50000", metavar="FIRST:LAST")
-    first, last = map(int, parser.parse_args().seeds.split(":"))
+    parser.add_argument("--footers", action="store_true", help="of Parquet, only")
+    given = parser.parse_args()
+    first, last = map(int, given.seeds.split(":"))
+    read = read_mutated_footer if given.footers else read_mutated
     os.environ["ANABRANCH_COMPILE"] = "at once"
     warnings.simplefilter("ignore")
     seen_of: Counter[str] = Counter()
@@ -415,7 +471,7 @@ def main() -> int:
     for seed in range(first, last):
         with tempfile.TemporaryDirectory() as made:
             try:
-                form, found = read_mutated(Path(made), seed)
+                form, found = read(Path(made), seed)
             except Exception:  # noqa: BLE001 - whatever it is, it is a difference
                 failed.append(seed)
                 print(f"seed {seed}\n{traceback.format_exc()}", flush=True)  # noqa: T201 - a tool

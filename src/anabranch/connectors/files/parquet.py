@@ -61,8 +61,11 @@ from anabranch.graph.types import SCALARS, fields_of, optional_of, there_is, typ
 _BATCH_ROWS = 16_384
 _KEPT_GROUPS = 2
 _CODE_BYTES = 4
+_PEEK_BYTES = 1 << 16  # read at a time for a single row
 _KEPT_BYTES = 1 << 27  # of row groups; larger ones are read batch by batch
 _AS_THEY_ARE = SCALARS  # once the columns have been cast
+# What Arrow raises for a damaged file; names of columns may not be text any more.
+UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def count_parquet_rows(path: Location, kind: Any) -> int:
@@ -142,16 +145,9 @@ _row_groups_kept = _RowGroups()
 
 def _read_group(path: Path, file: Any, group: int, names: list[str]) -> pa.Table:
     """Return some columns of a row group; strings are codes where the file has codes."""
-    metadata, schema = file.metadata, file.schema_arrow
+    metadata = file.metadata
     held = metadata.row_group(group)
-    places = {held.column(n).path_in_schema: n for n in range(held.num_columns)}
-    coded = [
-        name
-        for name in names
-        if schema.field(name).type == pa.string()
-        and name in places  # unless the file is damaged
-        and _has_codes(held, places[name])
-    ]
+    coded = _find_coded(path, file, group, names)
     if not coded:
         found = file.read_row_group(group, columns=names).select(names)
     else:
@@ -164,9 +160,31 @@ def _read_group(path: Path, file: Any, group: int, names: list[str]) -> pa.Table
     return found
 
 
-def _has_codes(group: Any, place: int) -> bool:
+def _find_coded(path: Path, file: Any, group: int, names: list[str]) -> list[str]:
+    """Return the columns of strings that are codes throughout a row group.
+
+    What the footer says of a column is looked at only once a row of the column has been
+    read: reading reports a damaged footer as an error, looking ends the process.
+    """
+    kinds, held = file.schema_arrow, file.metadata.row_group(group)
+    texts = [name for name in names if kinds.field(name).type == pa.string()]
+    if not texts:
+        return []
+    with (
+        path.open("rb") as opened,
+        pq.ParquetFile(
+            opened, metadata=file.metadata, buffer_size=_PEEK_BYTES
+        ) as again,
+    ):
+        rows = again.iter_batches(1, row_groups=[group], columns=texts)
+        if next(rows, None) is None:
+            return []
+    places = {file.schema.column(n).path: n for n in range(len(file.schema))}
+    return [n for n in texts if n in places and _has_codes(held.column(places[n]))]
+
+
+def _has_codes(column: Any) -> bool:
     """Tell whether a column is codes throughout: it takes less room than 32 bits each."""
-    column = group.column(place)
     small = column.total_uncompressed_size <= _CODE_BYTES * column.num_values
     return bool(column.has_dictionary_page and small)
 
@@ -226,8 +244,9 @@ def _open(path: Location, attributes: dict[str, Any]) -> Iterator[Any]:
             held = {n: kind for n, kind in attributes.items() if n not in given}
             check_schema(file.schema_arrow, held, str(path))
             yield file, given
-    except (pa.ArrowException, OSError) as error:
-        if getattr(error, "errno", None) is not None:  # it is not the content
+    except UNREADABLE as error:
+        # It is not the content.
+        if isinstance(error, OSError) and error.errno is not None:
             raise input_error(path, error) from error
         why = str(error).rstrip(".")
         msg = f"{path} must be a readable Parquet file; {why}; write it again"
@@ -246,7 +265,7 @@ def _batches(
         if not groups:
             return
         end = start + sum(file.metadata.row_group(n).num_rows for n in groups)
-        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=held):
+        for batch in _iter_groups(file, groups, held):
             first = max(wanted.start - start, 0)
             last = min(wanted.stop - start, batch.num_rows)
             if first < last:
@@ -254,6 +273,16 @@ def _batches(
                 yield _with_values(part, given, names) if given else part
             start += batch.num_rows
         _compare_rows(end, start)
+
+
+def _iter_groups(file: Any, groups: Sequence[int], columns: list[str]) -> Iterator[Any]:
+    """Give the batches of row groups, each read by itself.
+
+    Arrow finds a column of another type than the footer's schema tells only if a group
+    is read alone; with several it gives other numbers.
+    """
+    for group in groups:
+        yield from file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns)
 
 
 def _compare_rows(told: int, found: int) -> None:

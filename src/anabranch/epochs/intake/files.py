@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.connectors.files.input_digest import (
@@ -23,7 +22,7 @@ from anabranch.connectors.files.listing import (
     why_no_file,
 )
 from anabranch.connectors.files.opening import Opening, opening_of, why_left_out
-from anabranch.connectors.files.parquet import count_parquet_rows
+from anabranch.connectors.files.parquet import UNREADABLE, count_parquet_rows
 from anabranch.connectors.files.splits import (
     RowFormat,
     count_rows,
@@ -378,7 +377,7 @@ def _length_of(path: Location) -> int:
     try:
         with path.open("rb") as file:
             rows: int = pq.read_metadata(file).num_rows
-    except (pa.ArrowException, OSError):
+    except UNREADABLE:
         return 0
     return rows
 
