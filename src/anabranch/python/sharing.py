@@ -137,9 +137,7 @@ def _writes_at_large(found: Findings) -> bool:
 
 
 def _is_seen_by_others(target: Any) -> bool:
-    """Tell whether an object is also visible under another identity; None if
-    unknown.
-    """
+    """Tell whether an object is also visible under another identity."""
     return isinstance(target, types.ModuleType | np.ndarray) or is_table_type(
         type(target)
     )

@@ -1,14 +1,14 @@
-"""The settings around a program, which its code reads without naming them.
+"""Ambient settings: process and thread state that a program's code reads implicitly.
 
-How Decimal rounds, what NumPy does about a division by zero, which warnings are errors,
-the time zone: a thread or a worker starts with others than the thread that runs the
-program. So they are captured where the program is started, and set wherever its code
-runs, once for each thread and each task.
+Decimal contexts, NumPy's error handling, warning filters, the time zone: a new thread
+or worker does not start with those of the thread that runs the program. So they are
+captured where the program starts, and set wherever its code runs, once per thread and
+task.
 
-In this process most of them are common to all threads; a copy of the context
-(`contextvars`) brings the rest, Decimal's and NumPy's included. Another process gets
-them as `AmbientSettings`, and has its own back when the task is over. What a module
-keeps for the whole process is read and set by its entry in `KEEPERS`.
+Within this process most of them are common to all threads; a copy of the context
+(`contextvars`) brings the rest, including Decimal's and NumPy's. Another process
+receives them as `AmbientSettings` and restores its own when the task ends. Process-wide
+settings of modules are read and set by their entries in `KEEPERS`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from anabranch.runtime.call_watch import CallLimit, find_codes
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What belongs to a process, not to a program.
+# Properties of a process, not of a program.
 _OWN_VARIABLES = frozenset(
     {"PATH", "HOME", "PWD", "OLDPWD", "TMPDIR", "HOSTNAME", "USER", "LOGNAME"}
     | {"SHLVL", "_"}
@@ -51,10 +51,10 @@ _OWN_PREFIXES = (
 
 @dataclass(frozen=True)
 class AmbientSettings:
-    """What another process must be told.
+    """The settings to send to another process.
 
-    `kept` is what modules keep for the whole process, by the name of the module;
-    `variables` of the environment have None for one that is unset.
+    `kept` has process-wide settings by module name; in `variables` of the environment,
+    None means unset.
     """
 
     kept: Mapping[str, Any]
@@ -63,7 +63,7 @@ class AmbientSettings:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Have them in this process for a while."""
+        """Apply the settings in this process for the duration of the block."""
         for name in self.kept:
             _load(name, self.kept[name])
         before = capture_settings(self.variables, self.kept)
@@ -75,7 +75,7 @@ class AmbientSettings:
 
     def _set(self) -> None:
         if tuple(warnings.filters) != self.warning_filters:
-            warnings.resetwarnings()  # tells those who remember what was shown already
+            warnings.resetwarnings()  # invalidates the record of warnings already shown
             warnings.filters[:] = self.warning_filters  # type: ignore[index]
         self._set_variables()
         for name, value in self.kept.items():
@@ -102,7 +102,7 @@ _THREAD_LOCALS: contextvars.ContextVar[tuple[threading.local, ...]] = (
 
 @dataclass(frozen=True)
 class Ambient:
-    """What was around the program when it was started."""
+    """The settings around the program when it was started."""
 
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     limit: CallLimit | None = None
@@ -114,7 +114,7 @@ class Ambient:
         object.__setattr__(self, "_locals", found)
 
     def bind(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return a function that runs with it, in whatever thread; for one call.
+        """Return a function that runs with these settings in any thread, once.
 
         >>> precise = decimal.Context(prec=3)
         >>> with decimal.localcontext(precise):
@@ -134,7 +134,7 @@ class Ambient:
 
 
 def capture_ambient(graph: Graph, item_timeout_s: float | None = None) -> Ambient:
-    """Capture the settings around a program, values of this thread alone included."""
+    """Capture the settings around a program, including thread-local values."""
     context = contextvars.copy_context()
     context.run(_THREAD_LOCALS.set, _find_thread_locals(graph))
     if item_timeout_s is None:
@@ -158,9 +158,9 @@ def _find_thread_locals(graph: Graph) -> tuple[threading.local, ...]:
 
 
 def _values_named_by(value: Any) -> Iterator[Any]:
-    """Return the values that a piece of the user's code refers to by name.
+    """Yield the values that a piece of user code refers to by name.
 
-    It looks at types alone: to ask an object for its class may run code of its own.
+    Only types are checked: asking an object for its class may run user code.
     """
     kind = type(value)
     if kind is MethodType:
@@ -178,7 +178,7 @@ def _values_named_by(value: Any) -> Iterator[Any]:
             yield from (known[name] for name in code.co_names if name in known)
         yield from value.__defaults__ or ()
         for cell in value.__closure__ or ():
-            with contextlib.suppress(ValueError):  # it is empty yet
+            with contextlib.suppress(ValueError):  # it is still empty
                 yield cell.cell_contents
 
 
@@ -196,8 +196,8 @@ def capture_settings(
 ) -> AmbientSettings:
     """Return the settings of this thread and process.
 
-    Of environment variables it has those named, or all that have changed since this
-    process began; of what modules keep, that of those named, or of all that are loaded.
+    It has the environment variables named, or all that changed since this process
+    began; and the settings of the modules named, or of all loaded ones.
     """
     if variables is None:
         began = _first_environment()
@@ -221,13 +221,13 @@ def _is_own(variable: str) -> bool:
 
 
 def _load(name: str, value: Any) -> None:
-    """Load a module whose settings are not those it starts with."""
+    """Load a module whose settings differ from its defaults."""
     if name not in sys.modules and value != KEEPERS[name].first:
         importlib.import_module(name)
 
 
 def _first_environment() -> Mapping[str, str]:
-    """Return the variables with which this process began, as far as that is known."""
+    """Return the environment with which this process began, as far as known."""
     try:
         data = Path("/proc/self/environ").read_bytes()
     except OSError:
@@ -241,10 +241,10 @@ _AT_IMPORT = dict(os.environ)
 
 @dataclass(frozen=True)
 class Keeper:
-    """Reads and sets what a module keeps for the whole process.
+    """Reads and sets the process-wide settings of a module.
 
-    A module that a process has not loaded is loaded there, unless it keeps what it
-    keeps at `first`.
+    A module that the other process has not loaded is loaded there, unless its settings
+    equal `first`.
     """
 
     get: Callable[[Any], Any]
@@ -253,7 +253,7 @@ class Keeper:
 
 
 def _get_contexts(module: Any) -> tuple[decimal.Context, ...]:
-    """Return the context of this thread, and those that new ones are made from."""
+    """Return this thread's decimal context and the templates for new ones."""
     return tuple(one.copy() for one in (module.getcontext(), *_templates(module)))
 
 
@@ -281,7 +281,8 @@ def _set_locales(module: Any, names: Mapping[str, str]) -> None:
         try:
             module.setlocale(number, name)
         except locale.Error as error:
-            if category == "LC_CTYPE":  # set for every process; hardly any code asks
+            # set for every process; hardly any code reads it
+            if category == "LC_CTYPE":
                 continue
             msg = (
                 f"workers must have the locale of the program; {category} is {name!r}, "
@@ -350,7 +351,7 @@ def _set_logging(
 
 
 def _get_types(module: Any) -> list[dict[str, Any]] | None:
-    """Return the tables of file types, which are read from the host when first used."""
+    """Return the tables of file types, which are read from the host on first use."""
     return [dict(one) for one in _tables(module)] if module.inited else None
 
 
@@ -369,7 +370,7 @@ def _tables(module: Any) -> list[dict[str, Any]]:
 
 
 def _get_options(module: Any) -> Mapping[str, Any]:
-    """Return the options of pandas that are not as they are at first."""
+    """Return the pandas options that differ from their defaults."""
     known = module._config.config._registered_options  # noqa: SLF001 - see above
     values = ((key, module.get_option(key, silent=True)) for key in known)
     return {key: value for key, value in values if value != known[key].defval}
@@ -385,7 +386,7 @@ def _set_options(module: Any, options: Mapping[str, Any]) -> None:
 
 
 def _replace(own: dict[Any, Any], other: Mapping[Any, Any]) -> None:
-    """Fill a table that others may refer to."""
+    """Replace the contents of a table that others may refer to."""
     if own != other:
         own.clear()
         own.update(other)
@@ -406,7 +407,7 @@ _FIRST_REDUCERS = dict(copyreg.dispatch_table)
 
 
 def _get_reducers(module: Any) -> Mapping[Any, Any]:
-    """Return how the program has classes copied and pickled."""
+    """Return the copy and pickle functions that the program has registered."""
     return {
         each: reducer
         for each, reducer in module.dispatch_table.items()

@@ -1,9 +1,9 @@
-"""Which replica of a region should own which bucket of keys, by measured load.
+"""Balance the buckets of keys among the replicas of a region by measured load.
 
-Keys are divided among buckets by their hash, and buckets among replicas. Some keys
-have much more to do than others, so a replica may have much more to do than the rest. Then
-buckets of it go to others, as few as will do, since their states have to move. A single
-key cannot be divided: where it alone is more than the share of a replica, it is named.
+Keys are divided among buckets by hash, and buckets among replicas. Some keys carry much
+more load than others, and so may a replica. Then some of its buckets move to others, as
+few as possible, since their states move too. A single key cannot be divided: if it
+alone exceeds a replica's share, it is reported.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 STANDS_OUT = 1.15  # times the mean load of a replica
-WORTH = 0.05  # of the load of the busiest replica that has to be won
-EVEN = 0.02  # of the mean load: replicas that differ by less are alike
+WORTH = 0.05  # gain required, as a share of the busiest replica's load
+EVEN = 0.02  # of the mean load: smaller differences do not count
 
 
 class Rebalance(NamedTuple):
-    """A better table, the buckets that move, and the busiest replica's share of all load."""
+    """A better table, the buckets that move, and the busiest replica's share of the
+    load.
+    """
 
     table: tuple[int, ...]
     moved: tuple[int, ...]
@@ -26,7 +28,7 @@ class Rebalance(NamedTuple):
     after: float
 
     def describe(self, region: str) -> tuple[str, str, str]:
-        """Say what was done, why, and what it should bring.
+        """Return what was done, why, and the expected gain.
 
         >>> Rebalance((1,), (0,), 0.9, 0.5).describe("r1")[0]
         'r1: 1 bucket of keys goes to another replica'
@@ -43,13 +45,13 @@ class Rebalance(NamedTuple):
 
 
 class HotKey(NamedTuple):
-    """A key with more to do than the share of a replica."""
+    """A key whose load exceeds a replica's share."""
 
     key: Any
     share: float
 
     def describe(self, region: str, replicas: int) -> tuple[str, str, str]:
-        """Say that nothing more can be done, and why.
+        """Return that nothing more can be done, and why.
 
         >>> HotKey("AAPL", 0.62).describe("r1", 2)[1]
         "the key 'AAPL' has 62% of its items, more than the share of one of 2 replicas, 50%"
@@ -78,7 +80,7 @@ def add_up(loads: Sequence[float], table: Sequence[int], replicas: int) -> list[
 
 
 def is_uneven(loads: Sequence[float], table: Sequence[int], replicas: int) -> bool:
-    """Tell whether the load of a replica stands out.
+    """Tell whether one replica carries clearly more load than the others.
 
     >>> is_uneven([5.0, 1.0], (0, 1), 2), is_uneven([1.1, 1.0], (0, 1), 2)
     (True, False)
@@ -90,7 +92,7 @@ def is_uneven(loads: Sequence[float], table: Sequence[int], replicas: int) -> bo
 def rebalance(
     loads: Sequence[float], table: Sequence[int], replicas: int
 ) -> Rebalance | None:
-    """Return a table under which the busiest replica has clearly less to do, or None.
+    """Return a table under which the busiest replica has clearly less load, or None.
 
     >>> rebalance([4.0, 4.0, 1.0, 1.0], (0, 0, 1, 1), 2)
     Rebalance(table=(1, 0, 0, 1), moved=(0, 2), before=0.8, after=0.5)
@@ -120,10 +122,10 @@ def rebalance(
 def _find_move(
     loads: Sequence[float], table: Sequence[int], of_replicas: Sequence[float]
 ) -> tuple[int, int] | None:
-    """Return a bucket of the busiest replica and where it should go, or None.
+    """Return a bucket of the busiest replica and its best destination, or None.
 
-    The best one takes half of what the two differ by; each move makes the busier of them
-    less busy, so that this comes to an end.
+    The best bucket carries half the difference of the two; each move reduces the higher
+    load of the pair, so the search terminates.
     """
     replicas = range(len(of_replicas))
     busiest = max(replicas, key=of_replicas.__getitem__)
@@ -140,12 +142,12 @@ def _find_move(
         return None
     best = min(fitting, key=lambda bucket: abs(loads[bucket] - gap / 2))
     if max(loads[best], gap - loads[best]) > gap * (1 - EVEN):
-        return None  # it would only change places
+        return None  # it would only swap the two
     return best, idlest
 
 
 def find_hot_key(counts: Mapping[Any, int], total: int, replicas: int) -> HotKey | None:
-    """Return the key that has more than the share of a replica, if there is one.
+    """Return the key whose load exceeds a replica's share, if there is one.
 
     >>> find_hot_key({"a": 6, "b": 1}, 10, 2)
     HotKey(key='a', share=0.6)

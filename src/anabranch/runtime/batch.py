@@ -1,13 +1,13 @@
-"""A batch: items that move together between threads, and the source items behind them.
+"""A batch: items that move together between threads, with their source items.
 
-Items carry no more than their order needs: positions, the numbers that the splitter of a
-region gave, or nothing at all. The splitter records, a batch at a time, which numbers it
-gave to which items, so that an error can name the source item at no cost per item.
+Items carry no more than their order needs: positions, the numbers given by a region's
+splitter, or nothing at all. The splitter records, once per batch, which numbers it gave
+to which items, so that an error can name the source item at no cost per item.
 
-A stream between threads carries *marks* beside its items. A mark says that nothing at or
-before it will follow on that stream; a batch without items that carries a mark is a pulse.
-Marks and items are compared by position, from left to right; a mark ends in infinity, so
-it also covers everything that an item at its place leads to.
+A stream between threads carries *marks* beside its items. A mark says that nothing at
+or before it will follow on that stream; a batch without items that carries a mark is a
+pulse. Marks and items are compared by position, from left to right; a mark ends in
+infinity, so it also covers everything derived from an item at that position.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-Column: TypeAlias = Sequence[int]  # one number of the position of each item
+Column: TypeAlias = Sequence[int]  # one component of each item's position
 
 
 class TableItems(Sequence[Any]):
-    """Items that are still an Arrow table: those that somebody asks for become objects.
+    """Items held as an Arrow table; objects are made on demand.
 
-    `make` gives the items from one row up to another.
+    `make` returns the items of a range of rows.
     """
 
     def __init__(self, table: Any, make: Callable[[int, int], list[Any]]) -> None:
@@ -54,22 +54,22 @@ class TableItems(Sequence[Any]):
         return self._listed
 
     def clear(self) -> None:
-        """Forget the items; whoever goes through them finds the end."""
+        """Drop the items; iteration over them ends."""
         self._items.clear()
         self.table = self.table.slice(0, 0)
         self._count = 0
 
 
-_KEPT_ITEMS = 1 << 18  # more than are ever under way in a region
+_KEPT_ITEMS = 1 << 18  # more than are ever in flight in a region
 
 
 class Numbered(Protocol):
-    """A source that can tell where one of its items stood."""
+    """A source that knows the location of each of its items."""
 
     index: int  # of this source among all
 
     def where(self, number: int) -> str:
-        """Return the place of an item in words."""
+        """Return the location of an item in words."""
 
 
 class SourceItem(NamedTuple):
@@ -80,21 +80,21 @@ class SourceItem(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its place in words."""
+        """Its location in words."""
         return self.source.where(self.number)
 
 
 class Ledger(Protocol):
-    """Knows the source items behind positions."""
+    """Maps positions to source items."""
 
     def trace(self, position: Sequence[int]) -> SourceItem | None:
-        """Return the source item behind a position, if it is known."""
+        """Return the source item behind a position, if known."""
 
 
 class SourceLedger:
-    """Knows positions that begin with the number of a source item.
+    """Maps positions that begin with the number of a source item.
 
-    Where there are several sources, the second number is that of the source.
+    With several sources, the second number is that of the source.
     """
 
     def __init__(self, sources: Sequence[Numbered]) -> None:
@@ -112,7 +112,7 @@ class _Entry(NamedTuple):
 
 
 class EntryLedger:
-    """Knows the numbers that a splitter gave, by what it gave them to."""
+    """Maps the numbers that a splitter assigned."""
 
     def __init__(self) -> None:
         self._entries: deque[_Entry] = deque()
@@ -123,7 +123,7 @@ class EntryLedger:
     def enter(
         self, count: int, columns: Sequence[Column] | None, ledger: Ledger | None
     ) -> range:
-        """Take note of what comes next, with its positions, and return its numbers.
+        """Record the next items with their positions; return their numbers.
 
         >>> ledger = EntryLedger()
         >>> ledger.enter(2, None, None), ledger.enter(1, None, None)
@@ -159,7 +159,7 @@ class EntryLedger:
 
 
 def _go_on(last: _Entry, entry: _Entry) -> _Entry | None:
-    """Return two entries as one, if the numbers of the second follow on the first's."""
+    """Return two entries as one if their numbers are consecutive, else None."""
     if last.ledger is not entry.ledger or len(last.columns) != 1:
         return None
     (one,), (two,) = last.columns, entry.columns
@@ -171,14 +171,14 @@ def _go_on(last: _Entry, entry: _Entry) -> _Entry | None:
     return _Entry(last.first, last.ledger, [range(one.start, two.stop)])
 
 
-Mark: TypeAlias = tuple[float, ...]  # a position, and all that begins with it
+Mark: TypeAlias = tuple[float, ...]  # a position and everything below it
 
 NOTHING_YET: Mark = (-math.inf,)
 ALL: Mark = (math.inf,)  # the mark of a stream that has ended
 
 
 def mark_at(*position: int) -> Mark:
-    """Return the mark that covers a position and everything that follows from it.
+    """Return the mark that covers a position and everything derived from it.
 
     >>> mark_at(7) >= (7, 3), mark_at(7) >= (8,)
     (True, False)
@@ -187,10 +187,10 @@ def mark_at(*position: int) -> Mark:
 
 
 class Origin(NamedTuple):
-    """Which source items are behind a batch, and when they came into being.
+    """The source items behind a batch, and their birth times.
 
     `born_s` is the birth of the oldest and `born_s + spread_s` that of the youngest;
-    `waited_s` is how long after `born_s` the first of them was read.
+    `waited_s` is the time from `born_s` until the first was read.
     """
 
     born_s: float
@@ -201,7 +201,7 @@ class Origin(NamedTuple):
     waited_s: float = 0.0
 
     def with_(self, other: Origin) -> Origin:
-        """Return the origin of what comes from both."""
+        """Return the origin of a batch made from both."""
         if self is other or other.source is None:
             return self
         if self.source is None:
@@ -216,17 +216,17 @@ class Origin(NamedTuple):
 
     @property
     def youngest_s(self) -> float:
-        """When the youngest of them came into being."""
+        """The birth time of the youngest."""
         return self.born_s + self.spread_s
 
     @property
     def read_s(self) -> float:
-        """When the first of them was read."""
+        """The time at which the first of them was read."""
         return self.born_s + self.waited_s
 
     @property
     def text(self) -> str:
-        """The place of the items in words, as far as it is known."""
+        """The location of the items in words, as far as known."""
         if self.source is None or not self.first:
             return "an item of several sources"
         if self.first == self.last:
@@ -241,12 +241,12 @@ NOWHERE = Origin(math.inf)
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Items in order, with their positions column by column where these are needed.
+    """Items in order, with columns of positions where these are needed.
 
-    `entries[i]` tells by which stream item i came, where several lead to one place.
-    Items that only kernels and files see are `TableItems`, not a list.
-    The `ledger` knows the source items behind the positions, or behind those that are
-    `known` without being carried. `failed` is the item that a sink has failed on.
+    `entries[i]` is the stream by which item i came, if several lead here. Items that
+    only kernels and files see are `TableItems`, not a list. The `ledger` maps positions
+    to source items, or the positions `known` without being carried. `failed` is the
+    item that a sink failed on.
     """
 
     items: list[Any]
@@ -262,12 +262,12 @@ class Batch:
         return len(self.items)
 
     def position(self, index: int) -> list[int] | None:
-        """Return the position of an item, as far as it is carried or known."""
+        """Return the position of an item, if it is carried or known."""
         columns = self.known if self.columns is None else self.columns
         return None if columns is None else [column[index] for column in columns]
 
     def source_item(self, index: int) -> SourceItem | None:
-        """Return the source item behind an item, if it is known."""
+        """Return the source item behind an item, if known."""
         position = self.position(index)
         if position is not None and self.ledger is not None:
             return self.ledger.trace(position)
@@ -284,19 +284,19 @@ class Batch:
         return found
 
     def head(self, count: int) -> Batch:
-        """Return the first items, without a mark: there may be more before it."""
+        """Return the first items, without a mark: more may precede it."""
         return replace(self._part(0, count, last=True), mark=None)
 
     def where(self, index: int) -> str:
-        """Return the place of an item in its source in words, as far as it is known."""
+        """Return the location of an item in its source in words, as far as known."""
         found = self.source_item(index)
         return self.origin.text if found is None else found.text
 
     def cut(self, count: int) -> tuple[Batch, Batch | None]:
-        """Divide after `count` items, or later, so that equal positions stay together.
+        """Split after at least `count` items, keeping equal positions together.
 
-        The first part gets the mark that its last position implies: whoever sends it
-        on must be able to say how far it has come.
+        The first part gets the mark that its last position implies, so that it can be
+        sent on alone.
         """
         columns = self.columns
         if columns is None:
@@ -324,7 +324,7 @@ class Batch:
 
 
 def join_batches(batches: Sequence[Batch]) -> Batch:
-    """Return batches of one stream, one behind the other, as one."""
+    """Concatenate batches of one stream."""
     if len(batches) == 1:
         return batches[0]
     first = batches[0]
@@ -358,12 +358,12 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
 
 
 def last_mark(batches: Sequence[Batch]) -> Mark | None:
-    """Return the furthest mark of batches of one stream."""
+    """Return the highest mark of batches of one stream."""
     return next((b.mark for b in reversed(batches) if b.mark is not None), None)
 
 
 def _chain(columns: Sequence[Column]) -> Column:
-    """Return columns one behind the other; ranges that go on evenly stay a range."""
+    """Concatenate columns; contiguous ranges stay a range."""
     if not columns:
         return []
     first, last = columns[0], columns[-1]

@@ -1,7 +1,8 @@
-"""When items came into being: the two ends of a batch, by the clock that engines use.
+"""Birth times of items: the oldest and the youngest of a batch, by the engines' clock.
 
-A source stamps what it reads. Nothing is kept for an item: a batch has the birth of its
-oldest and of its youngest item, and those between them are taken to be spread evenly.
+A source stamps what it reads. Nothing is stored per item: a batch has the birth of its
+oldest and of its youngest item, and the others are assumed to be spread evenly between
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Births(NamedTuple):
 
 
 def births_of(times_s: Collection[float]) -> Births | None:
-    """Return the births of items from those of each; None where there are none.
+    """Return the births of items from their times; None if there are none.
 
     >>> births_of([3.0, 1.0, 2.0])
     Births(oldest_s=1.0, youngest_s=3.0)
@@ -28,15 +29,17 @@ def births_of(times_s: Collection[float]) -> Births | None:
 
 
 def since_1970(births: Births) -> Births:
-    """Return births by `time.perf_counter` as seconds since 1970, as hosts share them."""
+    """Convert births from `time.perf_counter` to seconds since 1970, which hosts
+    share.
+    """
     ahead_s = time.time() - time.perf_counter()
     return Births(births.oldest_s + ahead_s, births.youngest_s + ahead_s)
 
 
 def on_this_clock(births: Births) -> Births:
-    """Return births in seconds since 1970 by `time.perf_counter`.
+    """Convert births from seconds since 1970 to `time.perf_counter`.
 
-    A clock elsewhere may be ahead of ours: nothing is younger than now.
+    Another host's clock may be ahead of ours: no birth is later than now.
 
     >>> births = on_this_clock(Births(0.0, time.time() + 60))
     >>> births.oldest_s < births.youngest_s <= time.perf_counter()

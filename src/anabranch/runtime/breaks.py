@@ -1,10 +1,10 @@
-"""Where a program breaks off: at the failure that one thread would have met first.
+"""Breaks: a failing program stops at the failure that one thread would have met first.
 
-A replica that fails on an item sends on what came of the items before it, and then a
-*break* in the place of the item. A break goes through merges like any item, so it is
-handed out when everything before it has been, and whoever takes it stops there and
-passes it on. What arrives at a sink first is therefore what one thread would have met
-first on the way to that sink; of the breaks that arrive at several, the first counts.
+A replica that fails on an item sends on the outputs of the items before it, and then a
+*break* in the place of the item. A break passes through merges like any item, so it is
+released after everything before it; its receiver stops there and passes it on. The
+first break to reach a sink is therefore the one that a single thread would have met
+first on the way to that sink; of the breaks that reach several sinks, the first counts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _LAST = 1 << 61  # greater than any index of an output
 class StreamBreak:
     """Takes the place of an item that an operator failed on.
 
-    `item` is the source item behind it, or the last one that it can be. `rank` tells
-    the order of operators that an item comes to one after the other.
+    `item` is the source item behind it, or the last one it can be. `rank` orders the
+    operators that an item visits one after the other.
     """
 
     error: BaseException
@@ -32,14 +32,14 @@ class StreamBreak:
 
     @property
     def order(self) -> tuple[float, int, int]:
-        """By this, the one that one thread would have met first comes first."""
+        """The sort key that puts first what a single thread would have met first."""
         if self.item is None:
             return (float("inf"), 0, self.rank)
         return (self.item.number, self.item.source.index, self.rank)
 
 
 class Breaks:
-    """The breaks of one run; `orderly` tells whether a failure is to end it at all."""
+    """The breaks of one run; `orderly` if a failure ends it at all."""
 
     def __init__(
         self, *, orderly: bool = False, news: Callable[[], None] = lambda: None
@@ -52,19 +52,19 @@ class Breaks:
         self._arrived: list[StreamBreak] = []
 
     def meet(self, one: StreamBreak) -> None:
-        """Take note of a break before it is sent on."""
+        """Record a break before it is sent on."""
         with self._lock:
             self._met.append(one)
         self.found = True
         self._news()
 
     def arrive(self, one: StreamBreak) -> None:
-        """Take note that a break has come to a sink."""
+        """Record that a break has reached a sink."""
         with self._lock:
             self._arrived.append(one)
 
     def has_passed(self, source: int, sent: int) -> bool:
-        """Tell whether a source has given all that one thread would have read.
+        """Tell whether a source has emitted all that a single thread would have read.
 
         Sources take turns: `sent` is the number of its last item.
         """
@@ -83,7 +83,7 @@ class Breaks:
 
 
 def cut_at_break(batch: Batch) -> tuple[Batch, StreamBreak | None, int]:
-    """Return the items before the first break of a batch, that break, and its place."""
+    """Return the items before a batch's first break, that break, and its index."""
     for index, item in enumerate(batch.items):
         if isinstance(item, StreamBreak):
             return batch.head(index), item, index
@@ -91,7 +91,7 @@ def cut_at_break(batch: Batch) -> tuple[Batch, StreamBreak | None, int]:
 
 
 def columns_of(position: Sequence[int], width: int) -> list[Column]:
-    """Return the position of a break, behind all that the item has led to.
+    """Return the position of a break, behind all outputs of its item.
 
     >>> columns_of([7], 1)
     [[7]]

@@ -1,14 +1,14 @@
-"""Ends a call of the user's code that takes too long for one item (`item_timeout`).
+"""Ends calls of user code that take too long for one item (`item_timeout`).
 
-Nothing is done for each item. A thread of this process looks now and then at the frames
-of the threads that run operators: a frame of an operator's function that is still the
-same after `item_timeout` belongs to one call, for one item. An error is raised inside
-that call, so that it fails as any item does: the operator, the line and the item are
-named, and `on_error` decides.
+There is no cost per item. A watchdog thread inspects the frames of the threads that run
+operators from time to time: if the frame of an operator's function is the same after
+`item_timeout`, it belongs to one call, for one item. An error is raised inside that
+call, so that it fails as any item does: the operator, the line and the item are named,
+and `on_error` decides.
 
-Python code can be ended like that at any line, a call that waits inside C code
-(`time.sleep`, a socket without a timeout) only when it returns. Such a call is reported
-by the log; a worker of Spark is ended then, and its epoch runs again.
+Python code can be interrupted at any line; a call blocked in C code (`time.sleep`, a
+socket without a timeout) only when it returns. Such a call is logged; a Spark worker is
+then killed, and its epoch runs again.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from anabranch.graph.kind import SourceKind
 from anabranch.logs import log, logger_of
 from anabranch.operators.iterate import Iterate
 
-CodeOf: TypeAlias = Mapping[CodeType, str]  # of a function -> its operator
+CodeOf: TypeAlias = Mapping[CodeType, str]  # code -> its operator
 _LOGGER = logger_of("runtime")
 _LOOKS = 4  # within the time of a call
-_MOST_S = 1.0  # between two looks
-_PATIENCE_S = 5.0  # for a call to end that was told to, at least
+_MOST_S = 1.0  # between two inspections
+_PATIENCE_S = 5.0  # minimum time for an interrupted call to end
 
 
 class SlowCallError(TimeoutError):
-    """Raised inside a call of the user's code that has taken too long."""
+    """Raised inside a call of user code that has taken too long."""
 
     def __init__(self, *text: str) -> None:
-        """Say how long it may take, unless the text is given."""
+        """State the limit, unless the text is given."""
         limit = _watchdog.find_limit(threading.get_ident())
         super().__init__(
             *(text or (f"must be done with an item within {limit:g} s (item_timeout)",))
@@ -51,15 +51,15 @@ class SlowCallError(TimeoutError):
 
 @dataclass(frozen=True)
 class CallLimit:
-    """How long a function of an operator may take for one item."""
+    """The time limit of an operator's function for one item."""
 
     codes: CodeOf
     limit_s: float
-    ends_process: bool = False  # if a call does not end when it is told to
+    ends_process: bool = False  # if an interrupted call does not end
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Watch the calls of this thread for a while."""
+        """Watch the calls of this thread for the duration of the block."""
         thread = threading.get_ident()
         _watchdog.add(thread, self)
         try:
@@ -71,25 +71,27 @@ class CallLimit:
 def limit_calls(
     graph: Graph, limit_s: float | None, *, ends_process: bool = False
 ) -> contextlib.AbstractContextManager[None]:
-    """Watch the calls of this thread of functions of a program, if there is a limit."""
+    """Watch this thread's calls of a program's functions, if there is a limit."""
     if limit_s is None:
         return contextlib.nullcontext()
     return CallLimit(find_codes(graph), limit_s, ends_process).in_force()
 
 
 def find_codes(graph: Graph) -> CodeOf:
-    """Return the code of the functions that operators call for an item.
+    """Return the code of the functions that operators call per item.
 
     >>> find_codes(Graph(()))
     {}
 
-    A source is none of them: a generator is one call from its first item to its last.
+    Sources are excluded: a generator is one call from its first item to its last.
     """
     return {code: op.name for op in graph for code in _codes_for(graph, op)}
 
 
 def _codes_for(graph: Graph, op: Op) -> Iterator[CodeType]:
-    """Return what an operator calls: its functions, those of its key, and its items' own."""
+    """Yield the code an operator calls: its functions, its key's, and its items'
+    methods.
+    """
     if isinstance(op.kind, SourceKind):
         return
     called = [one.function for one in op.kind.user_code]
@@ -102,7 +104,7 @@ def _codes_for(graph: Graph, op: Op) -> Iterator[CodeType]:
 
 
 def _codes_of(function: Any) -> Iterator[CodeType]:
-    """Return what is executed first when a function, or a method of a class, is called.
+    """Yield the code that runs first when a function or a method of a class is called.
 
     >>> [code.co_name for code in _codes_of(functools.partial(_codes_of, None))]
     ['_codes_of']
@@ -128,15 +130,15 @@ def _codes_of(function: Any) -> Iterator[CodeType]:
 
 
 def _codes_in(cls: type) -> Iterator[CodeType]:
-    """Return what is executed first when a method of a class is called."""
+    """Yield the code that runs first when a method of a class is called."""
     for one in vars(cls).values():
-        if not isinstance(one, type):  # a class inside is called by a method, if at all
+        if not isinstance(one, type):  # a nested class is called by a method, if at all
             yield from _codes_of(one)
 
 
 @dataclass
 class _Call:
-    """A call that is under way."""
+    """A call in progress."""
 
     frame: FrameType
     operator: str
@@ -145,14 +147,14 @@ class _Call:
 
 
 class _Watchdog:
-    """Looks at the threads that are watched, from a thread of its own."""
+    """Inspects the watched threads, from a thread of its own."""
 
     def __init__(self) -> None:
         self._limits: dict[int, CallLimit] = {}
         self._calls: dict[int, _Call] = {}
         self._lock = threading.Lock()
         self._news = threading.Event()
-        self._process = 0  # in which it runs
+        self._process = 0  # the thread it runs in
 
     def find_limit(self, thread: int) -> float:
         limit = self._limits.get(thread)
@@ -161,7 +163,7 @@ class _Watchdog:
     def add(self, thread: int, limit: CallLimit) -> None:
         with self._lock:
             self._limits[thread] = limit
-            if self._process != os.getpid():  # workers of Spark are forked
+            if self._process != os.getpid():  # Spark workers are forked
                 self._process = os.getpid()
                 threading.Thread(target=self._watch, name="watch", daemon=True).start()
         self._news.set()
@@ -211,7 +213,7 @@ class _Watchdog:
 
 
 def _find_call(top: FrameType | None, codes: CodeOf) -> _Call | None:
-    """Return the call of an operator's function that a thread is in, if it is in one."""
+    """Return the call of an operator's function that a thread is in, if any."""
     found = None
     while top is not None:
         if top.f_code in codes:

@@ -1,8 +1,8 @@
-"""The kernel of an operator that follows the clock of its stream.
+"""The kernel of operators that follow the clock of their stream.
 
-It holds the states of all keys, since the clock is that of all of them: an advance
-gives every key whose time has come its turn, in the order (time, key). An index by time
-finds these keys, so that an advance costs what it closes, not what is kept.
+It holds the states of all keys, since they share one clock: an advance gives a turn to
+every key that is due, in the order (time, key). An index by time finds these keys, so
+that the cost of an advance depends on what it closes, not on what is held.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from anabranch.operators.windows import Aggregate
 from anabranch.runtime.keys import in_key_order, key_bytes, key_rank
 from anabranch.runtime.state import LentStates
 
-TURN, FORGET = 0, 1  # at one time a key has its turn before it is forgotten
+TURN, FORGET = 0, 1  # at equal times a key has its turn before it expires
 
 
 class LentKeys(LentStates):
-    """The states of keys in that of an operator, some of which a holder may have.
+    """An operator's states by key, some of which a holder may have.
 
-    Those that are `stored` elsewhere too are back there unless they have changed.
+    States that are `stored` elsewhere are found there again unless they have changed.
     """
 
     stored: ClassVar[bool] = False
@@ -59,30 +59,30 @@ class LentKeys(LentStates):
         raise KeyError(key)
 
     def fetch(self, key: Any) -> State | None:
-        """Return the state of a key that no holder has, None if there is none."""
+        """Return the state of a key that no holder has; None if there is none."""
         return dict.get(self, key)
 
     def find_saved(self, key: Any) -> Any | None:
-        """Return when a key is due by where it is stored; None if it is not there."""
+        """Return when a key is due according to the store; None if it is not there."""
         return None
 
     def take_back(self, key: Any, state: State | None, saved: Any) -> None:
-        """Take a state from its holder; None if nothing is left of it."""
+        """Take a state back from its holder; None if nothing is left of it."""
         if state is not None:
             dict.setdefault(self, key, state)
 
 
 class ClockedKernel(Kernel):
-    """The state is a dictionary of plain values, told apart by name.
+    """Keeps its state as a dictionary of plain values, by name.
 
-    `scale`, `clocks` (one of each input) and `reached` say where the clock stands: all
-    replicas see the same. Inputs in `idle` do not hold it back. `keys` has the states by key, and `last` the highest time of each key that
-    may be forgotten. `queue` is the index: a heap of (time, turn or forgetting, rank of
-    the key, key). `due` and `ends` have the times at which each key stands in it for its
-    turn and to be forgotten: an entry for another time is out of date, and one that comes
-    too early is put back with the time that the key has by now. So there is no more than
-    one for each key as a rule, however many items it gets. Where an epoch keeps its
-    states in a store, `more` fetches what is due from there.
+    `scale`, `clocks` (one per input) and `reached` describe the clock; all replicas see
+    the same. Inputs in `idle` do not hold it back. `keys` has the states by key, and
+    `last` the highest time of each key that may be forgotten. `queue` is the index: a
+    heap of (time, turn or expiry, rank of the key, key). `due` and `ends` have the
+    times at which each key is queued for its turn and its expiry: an entry with another
+    time is stale, and one that comes too early is requeued with the key's current time.
+    So there is usually one entry per key, however many items it gets. If an epoch keeps
+    its states in a store, `more` fetches the keys due from there.
     """
 
     stateful: ClassVar[bool] = True
@@ -137,7 +137,9 @@ class ClockedKernel(Kernel):
         return outputs
 
     def _find_scale(self, state: State, item: Any) -> Scale:
-        """Find out what times are on the first item, if no advance has told it."""
+        """Determine the time scale from the first item, unless an advance has set
+        it.
+        """
         on = getattr(self.timed, "on", None)
         if on is None and self.timing.forget_after is not None:
             on = self.timing.on
@@ -145,7 +147,7 @@ class ClockedKernel(Kernel):
             return None
         value = attribute_getter(on)(item)
         scale = scale_of(value)
-        measure(value, scale, on)  # what is no time tells nothing about others
+        measure(value, scale, on)  # a value that is no time says nothing about others
         state["scale"] = scale
         return scale
 
@@ -159,19 +161,19 @@ class ClockedKernel(Kernel):
             state["last"][key] = time
 
     def _await_end(self, state: State, key: Any) -> None:
-        """Note when a key is forgotten, as far as that is known by now."""
+        """Queue the expiry of a key, if it is known yet."""
         end = state["ends"][key] = self._end_of(state, key)
         heapq.heappush(state["queue"], (end, FORGET, key_rank(key), key))
 
     def _end_of(self, state: State, key: Any) -> Any:
-        """Return the time at which a key is forgotten."""
+        """Return the time at which a key expires."""
         after, unit = self.timing.forget_after, self.timing.unit
         assert after is not None  # noqa: S101 - only asked where keys are forgotten
         span = span_on(after, state["scale"], unit, "forget_after")
         return state["last"][key] + span
 
     def _put_in_queue(self, state: State, key: Any) -> Any | None:
-        """Note when a key has its turn; let go of a key that holds nothing."""
+        """Queue the next turn of a key; drop a key that holds nothing."""
         own = state["keys"][key]
         due = self.timed.find_due(own, state["scale"])
         noted = state["due"].get(key)
@@ -193,7 +195,7 @@ class ClockedKernel(Kernel):
         state["idle"] = ports
 
     def find_deciding(self, values: Iterable[Any]) -> list[int]:
-        """Return, of each scale, the first advance and the last."""
+        """Return the first and the last advance of each scale."""
         found: list[list[Any]] = []
         for index, sign in enumerate(values):
             if type(sign) is Advance:
@@ -223,13 +225,13 @@ class ClockedKernel(Kernel):
         yield Turn(None, (), lambda: (Advance(clock, sign.scale),))
 
     def _turns(self, state: State, clock: Any) -> Iterator[Turn]:
-        """Yield each turn up to the clock; it may bring about further ones.
+        """Yield each turn up to the clock; a turn may cause further ones.
 
-        One that it brings about for an earlier time comes right behind it.
+        A turn caused for an earlier time follows at once.
         """
         queue, latest = state["queue"], None
         if isinstance(state["keys"], LentKeys):
-            state["keys"].settle()  # what is due may be lent
+            state["keys"].settle()  # due states may be lent
         if "more" in state:
             state["more"](clock)
         while queue and queue[0][0] <= clock:
@@ -238,7 +240,7 @@ class ClockedKernel(Kernel):
             order = latest[0], latest[1], latest[3]
             time, what, _, key = entry
             if state["due" if what == TURN else "ends"].get(key) != time:
-                continue  # it is out of date
+                continue  # it is stale
             if what == TURN:
                 if self._is_due(state, key, time):
                     yield Turn(order, key, partial(self._turn, state, key, time))
@@ -251,7 +253,7 @@ class ClockedKernel(Kernel):
                 self._let_go(state, key)
 
     def _is_due(self, state: State, key: Any, time: Any) -> bool:
-        """Tell whether a key that stands in the queue has its turn; else move it on."""
+        """Tell whether a queued key is due; else requeue it."""
         del state["due"][key]
         if self.timed.find_due(state["keys"][key], state["scale"]) == time:
             return True
@@ -268,7 +270,7 @@ class ClockedKernel(Kernel):
         return [output for turn in self._turns(state, clock) for output in turn.run()]
 
     def _endings_of(self, state: State, key: Any) -> Iterator[Callable[[], Outputs]]:
-        """Yield what is left to do for a key: its turns by time, then its end."""
+        """Yield the remaining calls for a key: its turns by time, then its end."""
         own, scale = state["keys"][key], state["scale"]
         while (due := self.timed.find_due(own, scale)) is not None:
             if self.timed.fires_at_end(own, due, scale):
@@ -280,7 +282,9 @@ class ClockedKernel(Kernel):
         return [output for one in own for output in self.timed.punctuation(one)]
 
     def endings(self, key: Any, state: State) -> Iterator[Turn]:
-        """Yield what is open at the end, in the order (time, key); then each key ends."""
+        """Yield the open turns at the end, in the order (time, key); then each key
+        ends.
+        """
         keys, scale = state["keys"], state["scale"]
         queue = []
         for one, own in keys.items():
@@ -318,9 +322,9 @@ def _refuse_scale(clock: Scale, times: Scale) -> Outputs:
 def divide_state(
     state: State, count: int, find_part: Callable[[Any], int] | None
 ) -> list[State]:
-    """Return the state of an operator as so many replicas have it, by key.
+    """Divide an operator's state by key among `count` replicas.
 
-    Without keys all have the same.
+    Without keys all replicas get the same.
     """
     if find_part is None:
         return [copy.deepcopy(state) for _ in range(count)]
@@ -341,7 +345,7 @@ def divide_state(
 
 
 def join_states(states: Sequence[State]) -> State:
-    """Return the states of all replicas of an operator as one."""
+    """Join the states of all replicas of an operator."""
     joined = {**states[0]}
     for name in _BY_KEY:
         joined[name] = {key: own for one in states for key, own in one[name].items()}
@@ -354,9 +358,9 @@ _BY_KEY = ("keys", "last", "due", "ends")
 
 
 def _find_clock(state: State) -> Any | None:
-    """Return the clock: the least of the inputs' clocks, once each of them has one.
+    """Return the clock: the minimum over the inputs, once each of them has one.
 
-    Idle ones do not count, and when they come back the clock stays where it is.
+    Idle inputs do not count; when they resume, the clock stays where it is.
     """
     clocks, idle, reached = state["clocks"], state["idle"], state["reached"]
     if idle:

@@ -1,18 +1,18 @@
-"""Writes the source of a fused program: nested loops, one line per step.
+"""Generates the source of a fused program: nested loops, one line per step.
 
-For `filter(big) -> flat_map(parts)` with positions the heart of the text is::
+For `filter(big) -> flat_map(parts)` with positions the core of the text is::
 
     for x0, p0 in zip(items, positions[0]):
         if f0(x0):
             for s2, x2 in enumerate(list(f1(x0))):
                 a0(x2); a0_0(p0); a0_1(s2)
 
-An operator that several streams lead to is a function of its own; so is the rest of a
+An operator reached by several streams is a function of its own; so is the rest of a
 chain when the nesting gets deep.
 
-Where an item enters a stream stands a comment, `# n[3] += 1`. It costs nothing; the text
-with these lines turned on counts the items of each stream (see `Program.count_next`), and
-has the same line numbers.
+Where an item enters a stream there is a comment, `# n[3] += 1`. It costs nothing; with
+these comments enabled, the text counts the items of each stream (see
+`Program.count_next`) and has the same line numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from anabranch.runtime.positions import Positions
 
 
 def find_punctuated_operators(graph: Graph) -> frozenset[str]:
-    """Return the operators whose outputs may carry punctuations, or advances of a clock.
+    """Return the operators whose outputs may carry punctuations or advances.
 
     >>> from anabranch.language.sources import from_iterable
     >>> from anabranch.language.drafts import build_graph
@@ -58,7 +58,7 @@ def find_punctuated_operators(graph: Graph) -> frozenset[str]:
     return frozenset(found)
 
 
-Entry: TypeAlias = Edge | str  # a stream from outside, or after the operator named
+Entry: TypeAlias = Edge | str  # an input stream, or the outputs of the named operator
 
 _DEEPEST = 12  # Python allows 20 nested blocks
 _INDENT = "    "
@@ -77,16 +77,17 @@ class Text:
 
     source: str
     numbers: Mapping[str, int]  # operator -> n
-    exits: Mapping[Edge, int]  # stream that leaves -> m
-    widths: Mapping[Edge, int]  # stream that leaves -> width of its positions
+    exits: Mapping[Edge, int]  # output stream -> m
+    widths: Mapping[Edge, int]  # output stream -> width of its positions
     line_table: Mapping[int, str]  # line -> operator
-    items: Mapping[int, str]  # line -> variable that holds the item at work
-    calls: Mapping[int, str]  # line that calls an operator -> whose item it hands on
-    streams: Mapping[Edge, int]  # stream -> its place among the counts
+    items: Mapping[int, str]  # line -> variable with the current item
+    # line that calls an operator -> operator whose item it passes on
+    calls: Mapping[int, str]
+    streams: Mapping[Edge, int]  # stream -> its index among the counts
 
     @property
     def counting_source(self) -> str:
-        """The program that counts the items of each stream, line by line the same."""
+        """The program that counts the items of each stream, line for line the same."""
         return "".join(
             line.replace(_COUNT, "n[", 1) if line.lstrip().startswith(_COUNT) else line
             for line in self.source.splitlines(keepends=True)
@@ -109,7 +110,7 @@ def write_program(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the writer stands: nesting, and the names of the item and position."""
+    """The writer's position: nesting, and the names of the item and position."""
 
     depth: int
     item: str
@@ -178,7 +179,7 @@ class _ProgramWriter:
         )
 
     def _header(self, widths: Mapping[Edge, int]) -> list[str]:
-        """Return the lines that make local names of what the program is bound to."""
+        """Return the lines that bind the program's values to local names."""
         header = ["def make(names, n):"]
         header += [f"{_INDENT}{name} = names[{name!r}]" for name in sorted(self.used)]
         for edge, number in self.exits.items():
@@ -208,7 +209,7 @@ class _ProgramWriter:
                 self._emit(entry, place)
 
     def _function(self, name: str) -> None:
-        """Write an operator that is reached from several places, or deep down."""
+        """Write an operator that is reached from several places, or deeply nested."""
         width = self.positions.inside[name] if self.positions else 0
         position = tuple(f"p{i}" for i in range(width))
         parameters = ", ".join(("port", "x", *position))
@@ -216,7 +217,7 @@ class _ProgramWriter:
         self._operator(name, "port", _Place(2, "x", position))
 
     def _consume(self, edge: Edge, place: _Place) -> None:
-        """Hand the item to the consumer of a stream."""
+        """Pass the item to the consumer of a stream."""
         name, port = edge.consumer
         place = _Place(place.depth, place.item, self._pad(name, place.position))
         if self.ways[name] == 1 and place.depth <= _DEEPEST:
@@ -230,7 +231,7 @@ class _ProgramWriter:
         self.calls[len(self.lines)] = edge.producer.operator
 
     def _operator(self, name: str, port: str, place: _Place) -> None:
-        """Write what an operator does with the item, and what follows from it."""
+        """Write the code of an operator and of everything behind it."""
         op = self.graph[name]
         if self.marked.intersection(self.graph.producers(name)):
             self._loop(op, f"{self._use('g', op)}({place.item}, {port})", place)
@@ -272,7 +273,7 @@ class _ProgramWriter:
         self._emit(op.name, _Place(depth + 1, place.item, place.position))
 
     def _loop(self, op: Op, call: str, place: _Place) -> None:
-        """Write the loop over the outputs of a call that may give several."""
+        """Write the loop over the outputs of a call that may return several."""
         made, depth, position = self._variable("x"), place.depth, place.position
         if self.resilient:
             outputs = self._variable("y")
@@ -299,7 +300,7 @@ class _ProgramWriter:
         step = self._use("f", op)
         pair = f"y{made}"
         self._step(op, f"{pair} = {step}({state}[0], {place.item})", place)
-        # The test is the check, for the case that nearly always holds.
+        # The test doubles as the check, for the usual case.
         test = f"if type({pair}) is not tuple or len({pair}) != 2:"
         check = f"{self._use('pair', op)}({pair}, {step})"
         self._step(op, f"{test} {check}", place)
@@ -307,11 +308,11 @@ class _ProgramWriter:
         self._emit(op.name, _Place(place.depth, made, place.position))
 
     def _apply(self, op: Op, place: _Place) -> None:
-        """Write the call of the user's own method, without the kernel around it."""
+        """Write a direct call of the user's method, without its kernel."""
         self._call_prolific(op, f"{self._state(op, place)}.process", place)
 
     def _call_prolific(self, op: Op, function: str, place: _Place) -> None:
-        """Write the call of a function that gives any number of outputs."""
+        """Write the call of a function with any number of outputs."""
         outputs, check = self._variable("y"), self._use("finite", op)
         given = f"({outputs} := {function}({place.item})) is not None"
         refused = f"{check}({outputs}, {function})"
@@ -341,7 +342,7 @@ class _ProgramWriter:
         return f"{states}[{self._use('key', op)}({place.item})]"
 
     def _key_of(self, op: Op, place: _Place) -> str:
-        """Write how the only part of a key is read: in place where that is known."""
+        """Write how the only part of a key is read: inline if possible."""
         (name,) = op.state_key
         if isinstance(name, KeyFunction):
             return f"{self._use('key', op)}({place.item})"
@@ -353,7 +354,7 @@ class _ProgramWriter:
         return f"{of_dict} else {place.item}.{name}"
 
     def _step(self, op: Op, statement: str, place: _Place) -> int:
-        """Write a statement that may fail; return the depth of what follows it."""
+        """Write a statement that may fail; return the depth of the code behind it."""
         if not self.resilient:
             self._line(place.depth, statement, op.name, place.item)
             return place.depth
@@ -371,7 +372,7 @@ class _ProgramWriter:
         return place.depth + 1
 
     def _emit(self, name: str, place: _Place, port: str | None = None) -> None:
-        """Send the item down every branch, the one connected first going first."""
+        """Send the item down every branch, the first connected branch first."""
         edges = self.graph.out_edges(name)
         for edge in edges:
             depth, position = place.depth, place.position

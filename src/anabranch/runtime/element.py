@@ -1,21 +1,20 @@
-"""A replica of an element: its fused program, its inlets and outlets, and its batch size.
+"""A replica of an element: its fused program, inlets, outlets and batch size.
 
 An element of a region has one replica or more; any other element has one. A replica is
 run by one thread at a time.
 
 A thread takes as many items at a time as fill two milliseconds: one item when items are
-rare or costly, so that nothing waits behind a long batch; thousands when they are cheap,
-so that handing them over costs nothing. This bounds the backlog in front of a thread to a
-few milliseconds of work, and so the time that the flow stands still when it is drained
-for a change.
+rare or costly, so that nothing waits behind a long batch; thousands when they are
+cheap, so that a hand-over costs nothing. This limits the backlog in front of a thread
+to a few milliseconds of work, and so the pause when the job is drained for a change.
 
-Where threads hand items to each other, the time on the clock misleads: a thread that waits
-for the interpreter's lock, or for a core, finds its items costly and takes fewer at a time,
-so that there are more hand-overs, each under that lock, and everybody waits more. So a
-replica that is fed by other threads also goes by its time on a core, and takes five
-milliseconds of it, if that is not more than ten by the clock.
+Between threads, wall-clock time misleads: a thread that waits for the interpreter lock,
+or for a core, measures its items as costly and takes fewer at a time, which causes more
+hand-overs, each under that lock, and more waiting for all. So a replica fed by other
+threads also uses its CPU time: it takes five milliseconds of it, if that is at most ten
+by the wall clock.
 
-A batch never exceeds the cache: a larger one would have left it before the next operator
+A batch never exceeds the cache: a larger one would be evicted before the next operator
 reads it (Figure 5 (d) of the paper on hybrid scheduling).
 """
 
@@ -49,14 +48,14 @@ from anabranch.runtime.verify.rehearsal import Rehearse
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNKNOWN_BYTES = 1 << 20
-_SEEN = 20  # items that are looked at
+_SEEN = 20  # items that are measured
 _PLACE_BYTES = 8  # of an item in a list
-_SHARE = 4  # of the cache for one batch: code, states and the outputs need some too
+_SHARE = 4  # share of the cache for one batch: code, states and outputs need room too
 
 
 @cache
 def cache_bytes() -> int:
-    """Return the size of the second-level cache of a core, 1 MiB if it is not known.
+    """Return the size of a core's second-level cache, 1 MiB if unknown.
 
     >>> cache_bytes() > 0
     True
@@ -73,7 +72,7 @@ def cache_bytes() -> int:
 
 
 def item_bytes(items: Sequence[Any]) -> int:
-    """Return about how much room an item takes, with its attributes.
+    """Return the approximate size of an item, with its attributes.
 
     >>> item_bytes([1.5, 2.5]) == sys.getsizeof(1.5) + 8
     True
@@ -88,7 +87,7 @@ def _parts(item: Any) -> int:
 
 
 def batch_that_fits(items: Sequence[Any]) -> int:
-    """Return how many such items make a batch that stays in the cache.
+    """Return the number of such items in a batch that fits the cache.
 
     >>> 1 <= batch_that_fits(["a" * 1000]) < batch_that_fits([1.5])
     True
@@ -97,13 +96,13 @@ def batch_that_fits(items: Sequence[Any]) -> int:
 
 
 _MOST = 8192
-_REMEMBERED = 5  # batches; the median of so few follows a change and ignores a hiccup
-_ON_CORE = 2.5  # times the budget, on a core, where a hand-over costs much
-_BY_CLOCK = 5.0  # times the budget, by the clock, at most
+_REMEMBERED = 5  # batches; such a short median follows a change and ignores an outlier
+_ON_CORE = 2.5  # times the budget, in CPU time, where a hand-over is expensive
+_BY_CLOCK = 5.0  # times the budget, in wall-clock time, at most
 
 
 class Pace:
-    """Learns what an item costs. One thread at a time tells it; any may look.
+    """Learns the cost of an item. One thread updates it; any may read it.
 
     >>> pace = Pace(budget_s=0.001)
     >>> pace.limit
@@ -125,7 +124,7 @@ class Pace:
 
     @classmethod
     def of_size(cls, size: int) -> Pace:
-        """Return a pace that takes so many items at a time, whatever they cost.
+        """Return a pace with a fixed batch size.
 
         >>> pace = Pace.of_size(100)
         >>> pace.observe(100, 10.0)
@@ -138,7 +137,7 @@ class Pace:
         return made
 
     def fit(self, items: Sequence[Any]) -> None:
-        """Take no more at a time than fit the cache, going by the first items.
+        """Limit batches to the cache, judging by the first items.
 
         >>> pace = Pace(budget_s=1)
         >>> pace.fit(["x" * 100_000])
@@ -154,9 +153,9 @@ class Pace:
     def observe(
         self, items: int, elapsed_s: float, on_core_s: float | None = None
     ) -> None:
-        """Take note of how long a batch took, by the clock and on a core.
+        """Record the wall-clock and CPU time of a batch.
 
-        The time on a core is given where other threads hand the items over.
+        CPU time is given if other threads feed this one.
 
         >>> pace = Pace(budget_s=0.002)
         >>> for _ in range(9):  # 100 microseconds of work, and as long a wait
@@ -172,7 +171,7 @@ class Pace:
             core_s = _remember(self._recent_on_core_s, on_core_s / items)
             working = _ON_CORE * self._budget_s / max(core_s, 1e-9)
             fitting = max(fitting, min(working, _BY_CLOCK * self._budget_s / item_s))
-        # Doubling at most: one lucky batch must not invite thousands of items.
+        # At most double: one lucky batch must not invite thousands of items.
         self.limit = max(1, min(round(fitting), 2 * self.limit, self._most))
 
 
@@ -184,14 +183,14 @@ def _remember(recent: deque[float], value: float) -> float:
 
 _FORGET = 0.3  # weight of the newest batch in the running mean
 
-Deliver: TypeAlias = Callable[[Batch], None]  # hands what reached a sink over to it
+Deliver: TypeAlias = Callable[[Batch], None]  # passes items to a sink
 
 
 class _Left(NamedTuple):
-    """What has left a program on one stream, and which items it came of, if known.
+    """The outputs of a program on one stream, with their input items if known.
 
-    These are counted from `first`. `order` is that of the branches: of several, an item
-    takes the first one first.
+    These are counted from `first`. `order` is that of the branches: an item takes the
+    first one first.
     """
 
     edge: Edge
@@ -201,7 +200,7 @@ class _Left(NamedTuple):
     order: int
 
     def input_of_failed(self, batch: Batch) -> int:
-        """Return which item of a batch led to the one that a sink has failed on."""
+        """Return the index of the input item that led to a sink's failure."""
         failed = self.batch.failed
         if failed is None:
             return len(batch) - 1
@@ -214,7 +213,7 @@ class _Left(NamedTuple):
         return rows.index(tuple(position[: len(batch.columns)]))
 
     def before(self, index: int) -> Batch:
-        """Return the outputs of the items before one; none if that is not known."""
+        """Return the outputs of the items before an index; none if unknown."""
         count = 0
         if self.inputs is not None:
             count = bisect_left(self.inputs, self.first + index)
@@ -226,13 +225,14 @@ class Replica:
     """One running copy of an element.
 
     An element without a program is a sink alone. With `one_to_one` the outputs of a
-    batch have the positions of its items, so the program need not carry them along.
-    An element that `carries` nothing passes no positions and no marks on. If it is
-    `aligned`, its outputs still stand for its items one by one; if it is `indexed`, its
-    program tells for each output which item it came of.
+    batch have the positions of its items, so the program need not carry them. An
+    element that `carries` nothing passes on no positions and no marks. If it is
+    `aligned`, its outputs still correspond to its items one to one; if `indexed`, its
+    program reports the input item of each output.
 
-    An item that fails makes the replica break off (see `breaks`). `fallible` are the
-    streams to sinks that may fail; `ranks` tell in which order an item comes to operators.
+    A failing item makes the replica break off (see `breaks`). `fallible` are the
+    streams to sinks that may fail; `ranks` is the order in which an item visits
+    operators.
     """
 
     name: str
@@ -247,24 +247,24 @@ class Replica:
     fallible: frozenset[Edge] = frozenset()
     ranks: Mapping[str, int] = field(default_factory=dict)
     breaks: Breaks = field(default_factory=Breaks)
-    check: Callable[[], None] | None = None  # raises what refutes a verdict
-    rehearse: Rehearse | None = None  # computes some items of a batch again
-    broken: bool = False  # nothing that comes now counts
+    check: Callable[[], None] | None = None  # raises on a refuted verdict
+    rehearse: Rehearse | None = None  # repeats some items of a batch
+    broken: bool = False  # nothing from now on counts
     pace: Pace = field(default_factory=Pace)
     limit: int = 1
     received: int = 0
-    busy_s: float = 0.0  # how long it has been at work, by the clock on the wall
-    given: dict[Edge, int] = field(default_factory=dict)  # items that have left
-    widths: dict[Edge, int] = field(default_factory=dict)  # of positions that leave
+    busy_s: float = 0.0  # time at work, by the wall clock
+    given: dict[Edge, int] = field(default_factory=dict)  # number of outputs
+    widths: dict[Edge, int] = field(default_factory=dict)  # of output positions
     _entered: EntryLedger = field(default_factory=EntryLedger)
-    _first: int = 0  # the number of the first item of the batch at work, if `indexed`
-    _at: int = 0  # the item of the batch that something failed on
-    _batch: Batch | None = None  # what is at work
+    _first: int = 0  # number of the current batch's first item, if `indexed`
+    _at: int = 0  # the item of the batch that failed
+    _batch: Batch | None = None  # current batch
     _left: Any = None  # iterator over its items
-    _gains: dict[Edge, float] = field(default_factory=dict)  # outputs for each item
+    _gains: dict[Edge, float] = field(default_factory=dict)  # outputs per item
 
     def run(self, batch: Batch) -> None:
-        """Send a batch through the element and what it gives to the consumers."""
+        """Run a batch and send its outputs to the consumers."""
         if self.broken:
             return
         whole, index, found = batch, 0, None
@@ -297,33 +297,33 @@ class Replica:
             self._adapt()
 
     def fail(self, error: BaseException, batch: Batch) -> None:
-        """Break off in the place of an item that could not be read."""
+        """Break off at an item that could not be read."""
         if not self.broken:
             found = StreamBreak(error, batch.source_item(0), 0)
             self.breaks.meet(found)
             self._break_off(found, batch, 0)
 
     def settle(self) -> None:
-        """Send what is owed; after this the thread may wait."""
+        """Send pending marks; after this the thread may wait."""
         if not self.broken:
             for outlet in self.outlets.values():
                 outlet.settle()
 
     def close(self, *, final: bool) -> None:
-        """End the streams that leave, or cut them off here."""
+        """End the output streams, or detach from them."""
         if not self.broken:
             self.settle()
             for outlet in self.outlets.values():
                 outlet.close(final=final)
 
     def drop(self) -> None:
-        """Forget what is left of the batch at work."""
+        """Drop the rest of the current batch."""
         if self._batch is not None:
-            self._batch.items.clear()  # whoever goes through them finds the end
+            self._batch.items.clear()  # iteration over them ends
 
     @property
     def where(self) -> str:
-        """The place in its source of the item at work, as far as it is known."""
+        """The source location of the current item, as far as known."""
         if self._batch is None or self._left is None:
             return "an item"
         index, origin = self._index(self._batch), self._batch.origin
@@ -386,7 +386,7 @@ class Replica:
             )
 
     def _run_table(self, program: Program, batch: Batch, carried: Any) -> bool:
-        """Send a batch through that is a table; False if it is none, or cannot be."""
+        """Run a batch that is a table; False if it is none, or cannot run as one."""
         items: Any = batch.items
         if not isinstance(items, TableItems) or batch.entries is not None:
             return False
@@ -397,13 +397,14 @@ class Replica:
         return self.ranks.get(name or self.name, 0)
 
     def _index(self, batch: Batch) -> int:
-        """Return which item of a batch is at work."""
+        """Return the index of the current item in a batch."""
         return max(0, len(batch) - int(self._left.__length_hint__()) - 1)
 
     def _send(self, program: Program, batch: Batch, *, partial: bool) -> None:
-        """Hand on what has left; sinks that may fail come first.
+        """Send the outputs; sinks that may fail come first.
 
-        When one does, the others get what one thread would have given them before.
+        When one fails, the others get what a single thread would have given them
+        before.
         """
         made = self._take(program, batch, partial=partial)
         if self.fallible and len(made) > 1:
@@ -431,7 +432,7 @@ class Replica:
             raise failure
 
     def _take(self, program: Program, batch: Batch, *, partial: bool) -> list[_Left]:
-        """Take what has left the program, stream by stream."""
+        """Take the outputs of the program, stream by stream."""
         mark = batch.mark if self.carries and not partial else None
         made = []
         for order, (edge, left) in enumerate(program.exits.items()):
@@ -460,7 +461,7 @@ class Replica:
         return made
 
     def _break_off(self, one: StreamBreak, batch: Batch, index: int) -> None:
-        """End the streams that leave with a break in the place of an item."""
+        """End the output streams with a break in the place of an item."""
         self.broken = True
         position = batch.position(index)
         known: list[Column] | None = None
@@ -487,7 +488,7 @@ class Replica:
             self._gains[edge] = before + _FORGET * (outputs / inputs - before)
 
     def _adapt(self) -> None:
-        """Take no more at a time than the consumers can take of what comes of it."""
+        """Limit the batch size to what the consumers can take."""
         limit: float = self.pace.limit
         for edge, outlet in self.outlets.items():
             gain = self._gains.get(edge, 1.0)

@@ -1,4 +1,4 @@
-"""What happens to an item that an operator or a source cannot take."""
+"""Failures: items that an operator or a source cannot process."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _short.maxtuple = _short.maxlist = 20
 class Failure:
     """An item that could not be processed.
 
-    `where` tells the item's place: the number of the source tuple that led to it, or
+    `where` is the item's location: the number of the source tuple that led to it, or
     the file and row that it was read from. An operator that fails at the end of the
     stream fails without an item: `item` is None, and `key` is the key whose state it
-    was about to finish.
+    was finishing.
     """
 
     operator: str
@@ -52,8 +52,8 @@ class Failure:
     error: Exception
     has_item: bool = True
     key: Any = None
-    raised_at: str | None = None  # file and line, where the error comes without frames
-    place: tuple[int, ...] | None = None  # `where` in numbers, if it is known
+    raised_at: str | None = None  # file and line, if the error has no frames
+    place: tuple[int, ...] | None = None  # `where` as numbers, if known
 
     @property
     def text(self) -> str:
@@ -69,7 +69,7 @@ class Failure:
         )
 
 
-OnError: TypeAlias = Callable[[Failure], None]  # returns to go on without the item
+OnError: TypeAlias = Callable[[Failure], None]  # returns to continue without the item
 
 
 def stop(failure: Failure) -> None:
@@ -88,18 +88,18 @@ def stop(failure: Failure) -> None:
 
 
 def _is_bare_misfit(failure: Failure) -> bool:
-    """Tell whether an item does not fit a sink, and the error says no more than that."""
+    """Tell whether an item does not fit a sink, and the error says nothing more."""
     own = isinstance(failure.error, OutputError) and failure.has_item
     return own and repr(failure.operator) not in str(failure.error)
 
 
 def skip(failure: Failure) -> None:
-    """Go on without the item."""
+    """Skip the item."""
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """Hand failures over to `target`: a function, or the path of a JSON lines file."""
+    """Sends failures to `target`: a function, or the path of a JSON lines file."""
 
     target: Callable[[Failure], Any] | str
 
@@ -171,7 +171,7 @@ def policy(on_error: str | OnError) -> OnError:
 
 
 def function_of(on_error: OnError) -> Callable[[Failure], Any] | None:
-    """Return the function of the user's that failures go to, if there is one.
+    """Return the user's function that receives failures, if there is one.
 
     >>> function_of(dead_letter(print)), function_of(stop)
     (<built-in function print>, None)
@@ -184,10 +184,10 @@ def function_of(on_error: OnError) -> Callable[[Failure], Any] | None:
 
 
 class FailureCounts:
-    """Counts the failures of each operator on their way to `on_error`.
+    """Counts the failures of each operator before `on_error` sees them.
 
-    The first of an operator is logged as a warning, the others as information. The last
-    ones are kept as text, for the dashboard.
+    The first of an operator is logged as a warning, the others as information. The most
+    recent are kept as text, for the dashboard.
 
     >>> counts = FailureCounts(skip)
     >>> counts(Failure("ratio", Site("job.py", 3), 0, "item 1", ValueError("zero")))
@@ -215,11 +215,11 @@ class FailureCounts:
         self.on_error(failure)
 
     def by_operator(self) -> dict[str, int]:
-        """Return how many items each operator has failed on."""
+        """Return the number of failed items per operator."""
         return dict(self._counts)
 
     def recent(self) -> tuple[str, ...]:
-        """Return the last failures as text, oldest first."""
+        """Return the most recent failures as text, oldest first."""
         return tuple(failure.text for failure in tuple(self._recent))
 
 
@@ -232,15 +232,15 @@ def failure_of(
 ) -> Failure:
     """Return the failure of an operator on an item.
 
-    A failure of the engine, such as a state that cannot be read, is no fault of the
-    item: it is raised, and stops the job whatever `on_error` says.
+    An engine failure, such as an unreadable state, is not the item's fault: it is
+    raised, and stops the job whatever `on_error` says.
     """
     raise_own(error)
     return Failure(op.name, op.site, item, where, error, place=place)
 
 
 def name_place(graph: Graph, place: int | None) -> str:
-    """Return how the number of an item among those of the sources is told.
+    """Return the text for an item's number among those of the sources.
 
     >>> name_place(Graph(()), None)
     'an item'
@@ -253,7 +253,7 @@ def name_place(graph: Graph, place: int | None) -> str:
 
 
 def failure_at_end(op: Op, key: Any, error: Exception) -> Failure:
-    """Return the failure of an operator on what it had to say at the end of the stream.
+    """Return the failure of an operator at the end of the stream.
 
     >>> from anabranch.operators.custom import Scan
     >>> op = Op("count", Scan(lambda n, item: (n + 1, n), 0), key=("symbol",))
@@ -267,7 +267,7 @@ def failure_at_end(op: Op, key: Any, error: Exception) -> Failure:
 
 
 def raise_own(error: Exception) -> None:
-    """Raise an error of the engine itself, or of a file as a whole; return on others.
+    """Raise an error of the engine itself, or of a whole file; return on others.
 
     >>> raise_own(ValueError("thirteen"))
     """
@@ -278,9 +278,9 @@ def raise_own(error: Exception) -> None:
 
 
 def travelling(failure: Failure, takes: Callable[[Any], bool]) -> Failure:
-    """Return a failure that can go to another process.
+    """Return a failure that can be sent to another process.
 
-    An item or an error that cannot go is replaced by its description.
+    An item or error that cannot be pickled is replaced by its description.
 
     >>> failure = Failure("a", Site("job.py", 1), print, "item 1", ValueError("no"))
     >>> travelling(failure, lambda value: isinstance(value, Exception)).item
@@ -295,7 +295,7 @@ def travelling(failure: Failure, takes: Callable[[Any], bool]) -> Failure:
 
 
 def name_error(error: BaseException) -> str:
-    """Return the type and the text of an error, also if that text cannot be had.
+    """Return the type and text of an error, even if its text cannot be obtained.
 
     >>> name_error(KeyError("symbol"))
     "KeyError: 'symbol'"
@@ -307,7 +307,7 @@ def name_error(error: BaseException) -> str:
 
 
 def user_line(error: BaseException) -> str | None:
-    """Return the innermost line of the user's that the error went through."""
+    """Return the innermost line of user code that the error passed."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith((_PACKAGE, "<")):
             return f"{frame.filename}:{frame.lineno}"

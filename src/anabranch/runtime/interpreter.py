@@ -1,8 +1,8 @@
-"""The meaning of a graph: items go through it depth-first, one at a time.
+"""The reference semantics of a graph: items go through it depth-first, one at a time.
 
-This is the reference that every engine is compared with, so it does nothing clever.
-Outputs of an operator are complete before the first of them goes on; each then goes
-down every branch, the branch that was connected first going first.
+Every engine is compared with this, so it does nothing clever. An operator's outputs are
+complete before the first of them goes on; each then goes down every branch, the first
+connected branch first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Deliver = Callable[[Op, Any], None]  # what a sink does with an item
 
 
 class Interpreter:
-    """Runs a graph that is fed from outside: `push` items, then `finish` once."""
+    """Runs a graph fed from outside: `push` items, then `finish` once."""
 
     def __init__(
         self, graph: Graph, deliver: Deliver, on_error: OnError = stop
@@ -46,12 +46,12 @@ class Interpreter:
             ]
 
     def push(self, source: str, item: Any, where: str = "") -> None:
-        """Send an item of a source through the graph, as far as it leads."""
+        """Send an item of a source through the graph."""
         self._where = where
         self._flow(self._cells[source], [item])
 
     def set_idle(self, ports: IdlePorts) -> None:
-        """Say which inputs do not hold clocks back for now."""
+        """Set the inputs that do not hold clocks back for now."""
         for name, cell in self._cells.items():
             if cell.kernel is not None and cell.op.timing is not None:
                 cell.kernel.set_idle(cell.states[()], ports.get(name, frozenset()))
@@ -59,7 +59,7 @@ class Interpreter:
     def finish(self, go_on: Callable[[], bool] = lambda: True) -> bool:
         """End the stream: operators finish one by one, producers first.
 
-        Before each key it is asked whether to `go_on`; tells whether all have finished.
+        `go_on` is asked before each key; returns whether all have finished.
         """
         self._where = END
         for cell in self._cells.values():
@@ -157,12 +157,12 @@ class _Cell:
             self.kernel = kernel_of(op)
         self.states: dict[Any, State] = {}
         if self.kernel is not None and self.kernel.stateful and not op.state_key:
-            self.states[()] = _open(op, self.kernel)  # even if no item ever comes
+            self.states[()] = _open(op, self.kernel)  # even if no item ever arrives
         self.branches: list[list[tuple[_Cell, int]]] = []
         self._key = key_getter(op.state_key) if op.state_key else None
 
     def state(self, item: Any) -> State:
-        """Return the state that belongs to an item."""
+        """Return the state for an item."""
         assert self.kernel is not None  # noqa: S101
         key = () if self._key is None else self._key(item)
         if key not in self.states:
@@ -171,7 +171,7 @@ class _Cell:
         return self.states[key]
 
     def spread(self, outputs: Any, waiting: list[tuple[_Cell, int, Any]]) -> None:
-        """Put outputs on the stack for their consumers, the first to go on top."""
+        """Push outputs for their consumers onto the stack, the first on top."""
         routed = self.kernel is not None and self.kernel.routed
         for output in reversed(outputs):
             port, item = output if routed else (0, output)
@@ -180,7 +180,7 @@ class _Cell:
 
 
 def _open(op: Op, kernel: Kernel) -> State:
-    """Return a fresh state; without it there is no operator, so a failure stops the job."""
+    """Return a fresh state; a failure here stops the job."""
     try:
         return kernel.open()
     except Exception as error:  # noqa: BLE001 - the user's setup may raise anything

@@ -1,8 +1,8 @@
-"""Keys: a form of them that is the same everywhere, and their order.
+"""Keys: a canonical form, the same in every process, and their order.
 
-Python's own `hash` differs from process to process, so routing and storage use bytes
-that depend on the value alone. Values that Python calls equal (1, 1.0, True) have the
-same bytes, since a dictionary of states would not tell them apart either.
+Python's own `hash` differs between processes, so routing and storage use bytes that
+depend on the value alone. Values that Python considers equal (1, 1.0, True) have the
+same bytes, since a dictionary of states would not distinguish them either.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type
 
 
 def _exact_bytes(key: Any) -> bytes:
-    """Return the bytes of a Decimal, a Fraction, a complex number, or one of NumPy's.
+    """Return the bytes of a Decimal, a Fraction, a complex or a NumPy number.
 
     >>> _exact_bytes(Fraction(1, 2)) == _exact_bytes(0.5 + 0j) == key_bytes(0.5)
     True
@@ -114,7 +114,7 @@ def in_key_order(keys: Iterable[Any]) -> list[Any]:
 
 
 def key_rank(key: Any) -> tuple[Any, ...]:  # noqa: PLR0911 - one case per type
-    """Return by what keys are put in order.
+    """Return the sort key of a key.
 
     >>> key_rank(None) < key_rank(7) < key_rank("a")
     True
@@ -124,7 +124,7 @@ def key_rank(key: Any) -> tuple[Any, ...]:  # noqa: PLR0911 - one case per type
             return (0,)
         case bool() | int() | float():
             return (1, key)
-        case numbers.Number() if not _is_complex(key):  # some cannot be compared
+        case numbers.Number() if not _is_complex(key):  # some are incomparable
             return (1, _comparable(key))
         case numbers.Complex() if not key.imag:
             return (1, float(key.real))
@@ -138,16 +138,16 @@ def key_rank(key: Any) -> tuple[Any, ...]:  # noqa: PLR0911 - one case per type
 
 
 def _comparable(key: Any) -> float | Fraction:
-    """Return a number as one that can be compared with all others."""
+    """Return a number in a form comparable with all others."""
     if isinstance(key, numbers.Integral):
         return Fraction(int(key))
     return float(key) if key in _INFINITE else Fraction(*key.as_integer_ratio())
 
 
 def rank_bytes(key: Any) -> bytes:  # noqa: PLR0911 - one case per type
-    r"""Return bytes that have the order of keys; in a tuple there may be times too.
+    r"""Return bytes that sort like keys; a tuple may also contain times.
 
-    No key's bytes begin with those of another, so that something may follow them.
+    No key's bytes are a prefix of another's, so that more may follow them.
 
     >>> keys = [None, -7, 0.5, 7, 7.5, "a", "a\0", "ab", b"a", ("a", 1), ("a", 1, 0)]
     >>> sorted(reversed(keys), key=rank_bytes) == keys
@@ -173,7 +173,7 @@ def rank_bytes(key: Any) -> bytes:  # noqa: PLR0911 - one case per type
 
 
 def join_ranks(parts: Iterable[bytes]) -> bytes:
-    """Return the `rank_bytes` of a tuple, given those of what is in it.
+    """Return the `rank_bytes` of a tuple, given those of its parts.
 
     >>> join_ranks([rank_bytes(7), rank_bytes("a")]) == rank_bytes((7, "a"))
     True
@@ -182,15 +182,15 @@ def join_ranks(parts: Iterable[bytes]) -> bytes:
 
 
 def _delimit(raw: bytes) -> bytes:
-    """Return bytes with an end that comes before whatever could go on instead."""
+    """Return bytes with a terminator that sorts before any continuation."""
     return raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
 
 
 @lru_cache(maxsize=4096)
 def _number_bytes(number: Any) -> bytes:
-    """Return bytes that have the order of numbers: sign, exponent, digits to base 128.
+    """Return bytes that sort like numbers: sign, exponent, digits to base 128.
 
-    The last bit of a digit tells whether another one follows.
+    The last bit of a digit tells whether another follows.
     """
     if number == 0:
         return b"\x02"
@@ -209,10 +209,10 @@ def _number_bytes(number: Any) -> bytes:
 
 
 def _in_binary(number: Any) -> tuple[int, int]:
-    """Return a whole number and the power of two that it has to be divided by.
+    """Return a number as an integer and the power of two that divides it.
 
-    What has no end in binary (a third, a tenth as a Decimal) is cut off far behind
-    whatever two times could differ in.
+    Numbers without a finite binary form (a third, a tenth as a Decimal) are truncated
+    far beyond any difference between two times.
     """
     if isinstance(number, numbers.Integral):
         return int(number), 0
@@ -228,7 +228,7 @@ _BINARY_PLACES = 256
 
 
 def _instant(key: dt.date | dt.time) -> tuple[str, str]:
-    """Return a date or time as text that is the same for all that are equal."""
+    """Return a date or time as text that is the same for all equal ones."""
     if isinstance(key, dt.datetime):
         if key.utcoffset() is not None:
             return "instant", key.astimezone(dt.UTC).isoformat()

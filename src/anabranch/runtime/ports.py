@@ -1,13 +1,13 @@
-"""Ports: where what one thread sends waits for another.
+"""Ports: buffers between threads.
 
-An inlet stands before an operator that other threads feed. It merges what they send
-and hands it out in order. A *threaded* inlet (a threaded port) has a thread of its own
-that takes from it. Any other is a lock that keeps order: whichever thread brings an
-item that is due goes on with it, unless another one is at work there already.
+An inlet stands before an operator that other threads feed. It merges their output and
+releases it in order. A *threaded* inlet (a threaded port) has a thread of its own that
+takes from it. Any other is a lock that keeps order: the thread that brings an item that
+is due continues with it, unless another is already at work there.
 
 Nothing here waits while it holds anything back. `put` never waits: a thread first puts
-everything that it has made, marks included, and only then waits for room. That is what
-makes deadlock impossible (docs/local-engine.md has the argument).
+everything it has made, marks included, and only then waits for room. This makes
+deadlock impossible (docs/local-engine.md has the argument).
 """
 
 from __future__ import annotations
@@ -19,34 +19,36 @@ from typing import NamedTuple
 from anabranch.runtime.batch import Batch, join_batches
 from anabranch.runtime.ordering.merge import QueueMerge
 
-ENOUGH = 4  # how many takes may wait in an inlet before its producers do
-LITTLE = 2  # how many takes are left when they are woken: not for each of them
+ENOUGH = 4  # batches that may wait in an inlet before its producers wait
+LITTLE = 2  # batches left when producers are woken: not at each of them
 
 
 class AbortedError(BaseException):
-    """The program failed or was given up elsewhere; whoever waits goes home.
+    """The program failed or was aborted elsewhere; waiting threads stop.
 
-    Not an `Exception`: it is no failure of the item at work, and nobody may survive it.
+    Not an `Exception`: it is not a failure of the current item, and nothing may catch
+    it.
     """
 
 
 class End(NamedTuple):
-    """What an inlet hands out, once, when all that feed it have closed their queues.
+    """Released once by an inlet, when all its producers have closed their queues.
 
-    It is `final` if they have ended, and not only been cut off to go on elsewhere.
+    It is `final` if they have ended, not only been detached to continue elsewhere.
     """
 
     final: bool
 
 
 class Inlet:
-    """Where the streams of other threads come in; safe to use from all of them."""
+    """The input of several threads; thread-safe."""
 
     def __init__(self, merge: QueueMerge, *, threaded: bool) -> None:
         self.threaded = threaded
-        self.limit = 1  # how many items are handed out at a time
+        self.limit = 1  # items released at a time
         self._merge = merge
-        self._news = False  # something came since the merge had nothing to release
+        # something arrived since the merge last had nothing to release
+        self._news = False
         self._ready: deque[Batch] = deque()
         self._ready_items = 0
         self._open = merge.queues
@@ -56,25 +58,25 @@ class Inlet:
         self._aborted = False
         self._unbounded = False
         self._lock = threading.Lock()
-        self._arrived = threading.Condition(self._lock)  # for the thread that takes
-        self._room = threading.Condition(self._lock)  # for the threads that put
-        self._wanting: Counter[int] = Counter()  # queue -> threads that wait for room
+        self._arrived = threading.Condition(self._lock)  # for the consuming thread
+        self._room = threading.Condition(self._lock)  # for the producing threads
+        self._wanting: Counter[int] = Counter()  # queue -> threads waiting for room
 
     @property
     def waiting(self) -> int:
-        """How many items wait here; a gauge, read without the lock."""
+        """The number of waiting items; a gauge, read without the lock."""
         held = sum(map(self._merge.count_waiting, range(self._merge.queues)))
         return held + self._ready_items
 
     def put(self, queue: int, batch: Batch) -> None:
-        """Leave a batch; never waits."""
+        """Add a batch; never waits."""
         with self._lock:
             self._merge.put(queue, batch)
             self._news = True
             self._arrived.notify()
 
     def close(self, queue: int, *, final: bool) -> None:
-        """Say that nothing more comes in a queue: ever if it is `final`, else here."""
+        """End a queue: for good if `final`, else only here."""
         with self._lock:
             if final:
                 self._merge.close(queue)
@@ -84,33 +86,33 @@ class Inlet:
             self._arrived.notify()
 
     def lift_bound(self) -> None:
-        """Let nobody wait for room here any more: nothing new is coming.
+        """Let no producer wait for room any more: nothing new is coming.
 
-        Room could depend on a source that has been cut off already.
+        Room could depend on a source that has already been detached.
         """
         with self._lock:
             self._unbounded = True
             self._room.notify_all()
 
     def take_pending(self) -> dict[int, Batch]:
-        """Take out what waits for what has not been read yet, by queue."""
+        """Take out the items that wait for unread input, by queue."""
         with self._lock:
             found = {q: self._merge.take_pending(q) for q in range(self._merge.queues)}
             return {queue: batch for queue, batch in found.items() if batch is not None}
 
     def abort(self) -> None:
-        """Wake whoever waits here, for the last time."""
+        """Wake all waiting threads so that they can stop."""
         with self._lock:
             self._aborted = True
             self._arrived.notify_all()
             self._room.notify_all()
 
     def has_room(self, queue: int) -> bool:
-        """Tell whether a producer may go on; a guess, made without the lock."""
+        """Tell whether a producer may continue; an estimate, made without the lock."""
         return self._unbounded or self._before(queue) <= ENOUGH * self.limit
 
     def await_room(self, queue: int) -> None:
-        """Wait until a producer may go on; it must have put everything it has."""
+        """Wait until a producer may continue; it must have put everything it has."""
         with self._lock:
             self._check()
             if self.has_room(queue):
@@ -130,7 +132,7 @@ class Inlet:
             return self._next()
 
     def take(self) -> Batch | End:
-        """Return the batch that is due; wait for it."""
+        """Wait for the batch that is due, and return it."""
         with self._lock:
             while True:
                 self._check()
@@ -140,7 +142,7 @@ class Inlet:
                 self._arrived.wait()
 
     def claim(self) -> Batch | End | None:
-        """Return the batch that is due, and keep other threads out."""
+        """Return the batch that is due, and lock out other threads."""
         with self._lock:
             if self._busy or self._aborted:
                 return None
@@ -149,7 +151,7 @@ class Inlet:
             return due
 
     def more(self) -> Batch | End | None:
-        """Return the next batch for the thread that claimed; None lets others in."""
+        """Return the next batch for the claiming thread; None releases the claim."""
         with self._lock:
             self._check()
             due = self._next()
@@ -181,7 +183,7 @@ class Inlet:
         return batch
 
     def _before(self, queue: int) -> int:
-        """Return how many items stand before the next one that comes in a queue."""
+        """Return the number of items before the next one of a queue."""
         return self._merge.count_waiting(queue) + self._ready_items
 
     def _take_ready(self, limit: int) -> Batch:

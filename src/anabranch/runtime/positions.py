@@ -1,16 +1,16 @@
-"""Positions: numbers by which the order of any stream can be told.
+"""Positions: tuples of integers that define the order of every stream.
 
-A position is a tuple of integers, compared from left to right. It begins with the
-number of the source item (and of the source, if there are several). An operator that
-may give several outputs for one item appends the index of the output; a fan-out whose
-branches meet again appends the index of the branch. Items are then in the order of
-their positions exactly if they are in the order of the sequential run, on every
-stream (docs/semantics.md has the argument). How many numbers a position has is known
-for each stream before the program runs.
+Positions are compared from left to right. A position begins with the number of the
+source item (and of the source, if there are several). An operator that may give several
+outputs per item appends the index of the output; a fan-out whose branches meet again
+appends the index of the branch. On every stream, items are in the order of their
+positions if and only if they are in the order of the sequential run (docs/semantics.md
+has the argument). The length of the positions on each stream is known before the
+program runs.
 
-What an operator with keys gives at an advance of the clock comes from all its replicas.
-It appends a *turn*, bytes that tell the order of time and key, between two numbers: what
-it gives for items comes before all turns and the advance itself behind them, and the
+The outputs of a keyed operator at an advance of the clock come from all its replicas.
+It appends a *turn*, bytes that encode the order of time and key, between two numbers:
+outputs for items come before all turns and the advance itself after them, and the
 outputs of a turn have an index.
 """
 
@@ -25,15 +25,15 @@ from anabranch.operators.custom import Scan
 from anabranch.operators.stateless import Filter, Map, Union
 from anabranch.operators.windows import Aggregate
 
-END = 1 << 62  # the first number of what operators give when the stream has ended
-FOR_ITEM, IN_TURN, BEHIND_TURNS = 0, 1, 2  # what an operator with turns gives, and when
-_OF_TURN = 3  # numbers and bytes that such an operator appends
+END = 1 << 62  # the first number of outputs after the end of the stream
+FOR_ITEM, IN_TURN, BEHIND_TURNS = 0, 1, 2  # kinds of output of an operator with turns
+_OF_TURN = 3  # components that such an operator appends
 
 
 def turn_of(one: Any) -> bytes:
-    """Return what stands at a place for turns: a number where a stream has none there.
+    """Return the component at a place for turns: a number if a stream has none there.
 
-    Something before tells its items apart from those with turns.
+    An earlier component distinguishes its items from those with turns.
     """
     return one if type(one) is bytes else b"%d" % one
 
@@ -42,10 +42,10 @@ def turn_of(one: Any) -> bytes:
 class Positions:
     """The form of the positions on every stream of a graph.
 
-    `inside[op]` is the width with which an operator sees its items (the widest of its
+    `inside[op]` is the width at which an operator sees its items (the widest of its
     inputs; others are padded with zeros), `after[op]` the width of its outputs, and
-    `branch[edge]` the index that a stream of a fan-out appends, if it does. `turns[op]`
-    are the places in the positions of its outputs where turns may stand.
+    `branch[edge]` the index that a stream of a fan-out appends, if any. `turns[op]` are
+    the indices in its output positions where turns may stand.
     """
 
     inside: Mapping[str, int]
@@ -101,10 +101,11 @@ def positions_of(graph: Graph, prolific: frozenset[str]) -> Positions:
 def positions_inside(
     graph: Graph, operators: Iterable[str], entries: Iterable[Edge | str]
 ) -> Positions:
-    """Return positions that tell the order of one thread on all streams of an element.
+    """Return positions that define the single-thread order on all streams of an
+    element.
 
-    Items that come in have one number. Each fan-out appends the index of the branch, so
-    that the order is also that between streams that never meet.
+    Input items have one number. Each fan-out appends the index of the branch, so that
+    even streams that never meet are ordered.
     """
     after = {_producer(entry): 1 for entry in entries}
     branch: dict[Edge, int] = {}
@@ -132,14 +133,14 @@ def _producer(entry: Edge | str) -> str:
 
 
 def _is_prolific(op: Op) -> bool:
-    """Tell whether an operator may give several outputs for an item."""
+    """Tell whether an operator may give several outputs per item."""
     if isinstance(op.kind, Aggregate):
         return op.kind.window.count is None or op.kind.window.every is not None
     return not isinstance(op.kind, Map | Filter | Scan | Union)
 
 
 def shift_positions(form: Positions) -> Positions:
-    """Return positions with one number more, which comes first."""
+    """Return positions with one more number, in front."""
     return Positions(
         {name: width + 1 for name, width in form.inside.items()},
         {name: width + 1 for name, width in form.after.items()},
@@ -150,7 +151,7 @@ def shift_positions(form: Positions) -> Positions:
 
 
 def _meeting(graph: Graph) -> frozenset[str]:
-    """Return the operators of which two branches lead to the same operator."""
+    """Return the operators two of whose branches meet again."""
     wide = [op.name for op in graph if len(graph.out_edges(op.name)) > 1]
     found = set()
     for name in wide:

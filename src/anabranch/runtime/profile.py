@@ -1,17 +1,17 @@
-"""Sampling profilers: where the threads of a program are, about a hundred times a second.
+"""Sampling profilers: where a program's threads are, about a hundred times a second.
 
-Nothing is done per item: the sampler looks at the frames of the threads, and the line
-tables of the fused programs tell which operators they are in. The utilization of a thread
-is read from its CPU clock, so that a thread that waits for items, for the interpreter's
-lock or for the outside world does not count as busy.
+There is no cost per item: the sampler inspects the frames of the threads, and the line
+tables of the fused programs give the operators. The utilization of a thread is read
+from its CPU clock, so that a thread waiting for items, for the interpreter lock or for
+I/O does not count as busy.
 
-The sampler needs that lock as well. So it sees calls that release it more often than other
-code: under the lock, these are also the calls during which another thread could run. The
-share of looks that had to wait for the lock is the share of the time that it was taken.
+The sampler needs that lock as well, so it over-represents calls that release it: these
+are also the calls during which another thread could run. The share of samples that had
+to wait for the lock is the share of time that it was held.
 
-A process with one thread looks at itself. Another thread would have to be woken up and wait
-for the lock. A timer of the process's CPU time needs neither: the main thread is interrupted
-between two instructions and notes where it was.
+A process with one thread samples itself. Another thread would have to be woken and wait
+for the lock; a timer of the process's CPU time needs neither: it interrupts the main
+thread between two instructions, which then records its position.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from anabranch.metrics.pipeline import Route
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.program import Program
 
-# The file of a program and the lines at which a thread's frames stand in it, innermost
-# first; or the operators themselves.
+# The file of a program and the lines of a thread's frames in it, innermost first; or
+# the operators themselves.
 Seen: TypeAlias = tuple[str, tuple[int, ...]] | Route
 
 
 class Places:
-    """The places at which one thread was seen, and for how long.
+    """The places at which one thread was sampled, and for how long.
 
-    A place is noted quickly; what it means is found out at the end.
+    Recording is quick; places are resolved at the end.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class Places:
         self._looks: dict[Seen, int] = {}
 
     def note(self, innermost: FrameType, seconds: float) -> None:
-        """Take note that the thread stands at a frame, after so long a time."""
+        """Record that the thread is at a frame, after `seconds`."""
         place, seen, looks = self._at(innermost), self._seen, self._looks
         seen[place] = seen.get(place, 0.0) + seconds
         looks[place] = looks.get(place, 0) + 1
 
     def routes(self) -> dict[Route, float]:
-        """Return how long the thread was where, by the operators that lead there."""
+        """Return the thread's time per path of operators."""
         routes: dict[Route, float] = {}
         for seen, time_s in self._seen.items():
             route = self._route(seen)
@@ -74,7 +74,7 @@ class Places:
         return routes
 
     def looks(self) -> dict[Route, int]:
-        """Return how often the thread was seen where, on a core or not."""
+        """Return the number of samples per path of operators, on a core or not."""
         routes: dict[Route, int] = {}
         for seen, count in self._looks.items():
             route = self._route(seen)
@@ -114,21 +114,20 @@ RUSAGE_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # on Linux
 WAIT = threading.Condition.wait.__code__
 FULL = Inlet.await_room.__code__  # for room in the buffer of the next thread
 
-# Far longer than a look takes. Not longer still: should the sampler lose the lock just
-# before a look begins, it takes so long until it can have it back.
+# Far longer than a sample takes. Not longer still: should the sampler lose the lock
+# just before a sample, it takes this long to get it back.
 UNDISTURBED_S = 0.05
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A thread to look at, and what is known about where it can be.
+    """A thread to sample, and what is known about its code.
 
-    `begin` is the operator that it begins with. A thread may run several programs;
-    `before` tells for each of them (by its file name) which operators of the thread
-    lead there. `elsewhere` tells where a thread is by code outside all programs, such
-    as that of a sink. `task` is the kernel's number of the thread where the thread
-    itself does not know it: before Python 3.13, one that came out of a fork has the
-    number that it had in the other process. One that `reads` is that of a source.
+    `begin` is the first operator of the thread. A thread may run several programs;
+    `before` gives, by file name, the operators of the thread that lead to each.
+    `elsewhere` maps code outside all programs, such as that of a sink. `task` is the
+    kernel's id of the thread if the thread itself does not know it: before Python 3.13,
+    a forked thread has the id of its parent. A thread that `reads` belongs to a source.
     """
 
     thread: threading.Thread
@@ -142,38 +141,38 @@ class Watched:
     reads: bool = False
 
     def clock(self) -> Clock | None:
-        """Return the readings of the thread's clocks; None if it is gone."""
+        """Return the thread's clock readings; None if it is gone."""
         return cpu_clock(self.thread, self.task)
 
     def places(self) -> Places:
-        """Return where the thread is seen, as yet nowhere."""
+        """Return an empty record for the thread's samples."""
         return Places(self.begin, self.programs, self.before, self.elsewhere)
 
 
 class Sampler:
-    """Looks at threads from `start` to `stop`; it costs nothing before and after.
+    """Samples threads from `start` to `stop`; no cost before and after.
 
-    It watches the threads that there are; a change of the program wants another one.
+    It watches the present threads; after a change of the program, make a new one.
     """
 
     def __init__(self, threads: Sequence[Watched], rate_hz: float = RATE_HZ) -> None:
         self._watched = threads
         self._period_s = 1 / rate_hz
         self._places = [one.places() for one in threads]
-        self._last_s = [0.0] * len(threads)  # what their clocks said at the last look
+        self._last_s = [0.0] * len(threads)  # their clock readings at the last sample
         self._waiting = [0] * len(threads)
         self._full = [0] * len(threads)
         self.looks = 0
-        self.cpu_s = 0.0  # what the sampler itself has used, once it has stopped
+        self.cpu_s = 0.0  # CPU time of the sampler itself, once it has stopped
         self._clocks: list[Clock | None] = []
         self._threads: list[tuple[int, int]] = []  # their idents and clocks
         self._began_s = 0.0
         self._over = False
-        self._locked = 0  # looks before which somebody held the lock
+        self._locked = 0  # samples for which the lock was held
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._clocks = [one.clock() for one in self._watched]
         self._threads = [
             (one.thread.ident or 0, clock_of(one.task or one.thread.native_id or 0))
@@ -184,7 +183,7 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> tuple[ThreadSamples, ...]:
-        """Look no more, and return what was seen of the threads that are still there."""
+        """Stop; return the samples of the threads that still exist."""
         self._over = True
         self._thread.join()
         elapsed_s = time.perf_counter() - self._began_s
@@ -211,26 +210,26 @@ class Sampler:
         return tuple(found)
 
     def _stood(self, number: int) -> dict[Route, int]:
-        """Return how often a thread was seen where; a source may just have no items."""
+        """Return the samples per path of a thread; a source may just have no items."""
         looks, one = self._places[number].looks(), self._watched[number]
         return {r: n for r, n in looks.items() if not (one.reads and r == (one.begin,))}
 
     def _run(self) -> None:
-        # A look is short and comes after a pause in which caches were lost: every call
-        # that can be left out counts.
+        # A sample is short and follows a pause that evicted the caches: every call
+        # saved counts.
         clock, pause, waits = time.perf_counter, time.sleep, voluntary_switches
         chance = random.Random().random
         undisturbed, look, period_s = Undisturbed(), self._look, self._period_s
         waited, due_s = waits(), clock()
         while True:
             now_s = clock()
-            # A look that came late is not made up for: two in a row see the same. Looks
-            # at equal distances would see a program that repeats itself at few places.
+            # A late sample is not made up for: two in a row would see the same. Samples
+            # at equal intervals would see a periodic program at few places.
             due_s = max(due_s + period_s * (0.5 + chance()), now_s)
             pause(due_s - now_s)
             if self._over:
                 break
-            # To sleep is one switch; any further one is a wait for the lock.
+            # Sleeping is one switch; any further one is a wait for the lock.
             before, waited = waited, waits()
             self._locked += waited > before + 1
             with undisturbed:
@@ -250,23 +249,24 @@ class Sampler:
                 if behind is not None and behind.f_code is FULL:
                     self._full[number] += 1
             else:
-                # A thread that was not let onto a core has not worked where it stands.
+                # A thread that was ready but not running has not worked at its
+                # position.
                 self._places[number].note(frame, now_s - self._last_s[number])
             self._last_s[number] = now_s
 
 
 class Clock(NamedTuple):
-    """How long a thread has been on a core, and ready without being let onto one."""
+    """A thread's time on a core, and its time waiting for one."""
 
     cpu_s: float
     denied_s: float
 
 
 def cpu_clock(thread: threading.Thread, task: int | None = None) -> Clock | None:
-    """Return the clock of a thread, whose number may be given; None if it is gone.
+    """Return the clock of a thread, whose id may be given; None if it is gone.
 
-    `time.pthread_getcpuclockid` must not be asked about a thread that has ended, which
-    nobody can know for sure; the kernel's books can be read at any time.
+    `time.pthread_getcpuclockid` must not be called for an ended thread, which cannot be
+    ruled out; the kernel's accounting files can be read at any time.
     """
     task = task or thread.native_id
     if task is None or not thread.is_alive():
@@ -281,7 +281,7 @@ def cpu_clock(thread: threading.Thread, task: int | None = None) -> Clock | None
 
 
 def clock_of(task: int) -> int:
-    """Return the clock of a thread: on Linux the one of its time on a core."""
+    """Return the clock id of a thread: on Linux its CPU time clock."""
     if not sys.platform.startswith("linux"):
         return time.CLOCK_MONOTONIC
     return (~task << 3) | 6  # as the kernel names it
@@ -296,7 +296,7 @@ def on_core_s(clock_id: int) -> float:
 
 
 def _plain_clock(thread: threading.Thread) -> Clock | None:
-    """Return the clock of a thread where the kernel keeps no such books."""
+    """Return the clock of a thread if the kernel has no accounting files."""
     if thread.ident is None or not hasattr(time, "pthread_getcpuclockid"):
         return None
     try:
@@ -307,21 +307,21 @@ def _plain_clock(thread: threading.Thread) -> Clock | None:
 
 
 def voluntary_switches() -> int:
-    """Return how often this thread has gone to sleep; 0 where nobody counts."""
+    """Return the voluntary context switches of this thread; 0 if not counted."""
     if RUSAGE_THREAD is None:
         return 0
     return resource.getrusage(RUSAGE_THREAD).ru_nvcsw
 
 
 class Undisturbed:
-    """Let no other thread run until the end of the block.
+    """Prevents other threads from running until the end of the block.
 
-    Frames must not be walked while their thread goes on: CPython 3.11 then hands out
-    references to frames that are gone. Whoever waits for the interpreter's lock asks
-    for it only after this interval, and a collection, which may run a finalizer that
-    lets go of the lock, does not begin.
+    Frames must not be walked while their thread runs: CPython 3.11 then returns
+    references to freed frames. Threads waiting for the interpreter lock request it only
+    after this interval, and garbage collection, which may run a finalizer that releases
+    the lock, is disabled.
 
-    One thread at a time: two would take the other's interval for the one before.
+    One thread at a time: two would overwrite each other's saved interval.
     """
 
     _turn = threading.Lock()
@@ -340,7 +340,7 @@ class Undisturbed:
 
 
 def can_look_at_itself() -> bool:
-    """Tell whether this thread is one that a timer interrupts, and nobody uses it."""
+    """Tell whether a timer can interrupt this thread, and is free."""
     return (
         threading.current_thread() is threading.main_thread()
         and hasattr(signal, "setitimer")
@@ -349,7 +349,7 @@ def can_look_at_itself() -> bool:
 
 
 class OwnSampler:
-    """Looks at the main thread, from `start` to `stop`, which it must call itself."""
+    """Samples the main thread, which calls `start` and `stop` itself."""
 
     def __init__(self, watched: Watched, rate_hz: float = RATE_HZ) -> None:
         self._watched = watched
@@ -362,7 +362,7 @@ class OwnSampler:
         self._own_s = 0.0
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._clock = self._watched.clock()
         self._began_s, self._last_s = time.perf_counter(), time.thread_time()
         signal.signal(signal.SIGPROF, self._look)
@@ -370,11 +370,11 @@ class OwnSampler:
         signal.setitimer(signal.ITIMER_PROF, self._period_s, self._period_s)
 
     def stop(self) -> tuple[ThreadSamples, ...]:
-        """Look no more, and return what was seen."""
+        """Stop; return the samples."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         elapsed_s = time.perf_counter() - self._began_s
         before, after = self._clock, self._watched.clock()
-        # Not as it was: by default, a last signal on its way would end the process.
+        # Not the previous one: by default, a last pending signal would end the process.
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         if before is None or after is None:
             return ()

@@ -1,12 +1,12 @@
-"""Fused programs: the operators of one element as one piece of generated Python.
+"""Fused programs: the operators of one element as generated Python.
 
 Inside an element an item goes from operator to operator by nested loops and direct
-calls; there is no queue and no dispatch. Outputs are appended to one list per stream
-that leaves the element. With positions, every output carries the position of the item
-that caused it (see `positions`), so that its place in the order is never lost.
+calls, without queue or dispatch. Outputs are appended to one list per output stream.
+With positions, every output carries the position of the item that caused it (see
+`positions`), so that its place in the order is never lost.
 
 Each generated line belongs to one operator. That line table names the operator when
-user code raises, and tells the profiler where a thread is.
+user code raises, and lets the profiler locate a thread.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from anabranch.runtime.keys import in_key_order, rank_bytes
 from anabranch.runtime.positions import BEHIND_TURNS, FOR_ITEM, IN_TURN, Positions
 from anabranch.runtime.state import States
 
-Columns: TypeAlias = list[list[int]]  # positions, one list per number in them
+Columns: TypeAlias = list[list[int]]  # positions, one list per component
 StatesOf: TypeAlias = Mapping[str, dict[Any, State]]  # operator -> states by key
 
 _serial = itertools.count()
@@ -58,13 +58,13 @@ _programs: WeakValueDictionary[str, Program] = WeakValueDictionary()  # by file 
 
 
 def operator_at(frame: FrameType) -> str | None:
-    """Return the operator of the generated code in a frame, if it is generated."""
+    """Return the operator of a frame, if its code is generated."""
     program = _programs.get(frame.f_code.co_filename)
     return None if program is None else program.operator_at(frame)
 
 
 def describe_position(place: int | None) -> str:
-    """Return how the place of an item is told when nothing more is known.
+    """Return the text for an item's location when nothing more is known.
 
     >>> describe_position(7)
     'position 7'
@@ -74,7 +74,7 @@ def describe_position(place: int | None) -> str:
 
 @dataclass(frozen=True)
 class Exit:
-    """What left an element on one stream: items, and their positions column-wise."""
+    """The outputs of an element on one stream: items, and columns of positions."""
 
     items: list[Any] = field(default_factory=list)
     positions: Columns = field(default_factory=list)
@@ -85,7 +85,7 @@ class Exit:
         return self.tables[0] if self.tables else self.items[:]
 
     def clear(self) -> None:
-        """Forget what has left, once it has been taken on."""
+        """Clear the outputs after they have been taken."""
         self.items.clear()
         self.tables.clear()
         for column in self.positions:
@@ -95,12 +95,12 @@ class Exit:
 class Program:
     """The fused operators of one element.
 
-    `entries` are where items come in: streams from outside (an `Edge`) and operators
-    after which items are put in (their name), such as a source or an operator that
-    finishes. `run` takes a batch; `exits` then holds what left, by stream. Sinks are
-    outside every program: the stream to a sink is an exit.
+    `entries` are the points where items come in: input streams (an `Edge`) and
+    operators after which items are inserted (their name), such as a source or an
+    operator that finishes. `run` takes a batch; `exits` then holds the outputs, by
+    stream. Sinks are outside every program: the stream to a sink is an exit.
 
-    When an item fails, `exits` holds what came before it.
+    When an item fails, `exits` holds the outputs before it.
 
     Not thread-safe; the element that owns it is its only caller.
     """
@@ -154,8 +154,8 @@ class Program:
         self._counts = [0] * len(text.streams)
         self._run = self._compile_text(text.source)
         self._run_counting: Callable[..., None] | None = None
-        self._uncounted = 0  # items with which streams are still to be counted
-        self.counted = 0  # items that came in with the batches that were
+        self._uncounted = 0  # items for which streams are still to be counted
+        self.counted = 0  # input items of the counted batches
 
     @property
     def source(self) -> str:
@@ -177,7 +177,7 @@ class Program:
         return False
 
     def run_table(self, table: Any, positions: Columns | None) -> bool:
-        """Send the items of a table through; False: nothing has happened, `run` must."""
+        """Run the items of a table; False: nothing has happened, use `run`."""
         return False
 
     def run(
@@ -186,9 +186,9 @@ class Program:
         positions: Columns | None = None,
         entries: Sequence[int] | None = None,
     ) -> None:
-        """Send a batch through; `entries[i]` tells where item i comes in (default 0).
+        """Run a batch; `entries[i]` is the entry of item i (default 0).
 
-        An error of the user's code is told to `on_error`.
+        Errors of user code go to `on_error`.
         """
         run = self._run
         if self._uncounted and self._run_counting is not None:
@@ -202,20 +202,22 @@ class Program:
             self._on_error(self._failure(error))
 
     def count_next(self, items: int) -> None:
-        """Count the items of each stream in batches of so many; any thread may ask."""
+        """Count the items of each stream in batches of so many; any thread may call
+        it.
+        """
         if self._run_counting is None:
             self._run_counting = self._compile_text(self._text.counting_source)
         self._uncounted = items
 
     @property
     def counts(self) -> Mapping[Edge, int]:
-        """The items of each stream, inside and at the ends, in the batches counted."""
+        """The items of each stream, inside and at the ends, in the counted batches."""
         return {edge: self._counts[n] for edge, n in self._text.streams.items()}
 
     def finish(self, operator: str) -> list[tuple[bytes, list[Any]]]:
         """Return an operator's outputs at the end of the stream.
 
-        Each with bytes that tell the order of all that its replicas give.
+        Each comes with bytes that order the outputs of all its replicas.
         """
         op = self.graph[operator]
         kernel = kernel_of(op)
@@ -240,11 +242,11 @@ class Program:
         return None
 
     def path_of(self, lines: Sequence[int]) -> tuple[str, ...]:
-        """Return the operators that led a thread to where it is, outermost first.
+        """Return the operators that led a thread to its position, outermost first.
 
-        `lines` are those at which its frames of this program stand, innermost first.
-        This is the E-stack of *Auto-pipelining* (Appendix C), read off the frames
-        instead of kept for every item. It is empty between two items.
+        `lines` are those of its frames in this program, innermost first. This is the
+        E-stack of *Auto-pipelining* (Appendix C), read from the frames instead of
+        maintained per item. It is empty between two items.
         """
         line, *outer = lines
         path: list[str] = []
@@ -287,7 +289,7 @@ class Program:
         return made
 
     def _bindings(self, kernels: Mapping[str, Kernel]) -> dict[str, Any]:
-        """Return the values of the names that the text uses."""
+        """Return the values of the names used in the text."""
         names: dict[str, Any] = {"fail": self._fail}
         for name, kernel in kernels.items():
             op, number = self.graph[name], self._text.numbers[name]
@@ -324,7 +326,7 @@ class Program:
         return tuple(names[name] for name in wanted)
 
     def _failure(self, error: Exception) -> Failure:
-        """Find the operator and the item by the line at which the program stood."""
+        """Return the failure, with the operator and item found by the line."""
         trace, operator, item = error.__traceback__, "", None
         place: tuple[int, ...] | None = None
         while trace is not None:
@@ -345,7 +347,7 @@ class Program:
     ) -> Callable[[Any, int], Any]:
         """Return the function from an item, punctuation or advance to the outputs.
 
-        Where the positions of the outputs have turns, these come with the outputs.
+        If the positions of the outputs have turns, these come with the outputs.
         """
         get_key = key_getter(op.state_key) if op.state_key else None
 
@@ -391,26 +393,26 @@ class Program:
     def _find_turns(
         self, op: Op, kernel: Kernel, sign: Advance, port: int
     ) -> Iterator[tuple[Turn, Any]]:
-        """Yield what an advance brings about, with what it gives."""
+        """Yield the turns that an advance causes, with their outputs."""
         states = self.states.get(op.name)
         if kernel.handles_clock and states is not None:
             for turn in kernel.advance(states[()], sign, port):
                 yield turn, self._ask(op, sign, turn.run)
 
     def _ask(self, op: Op, sign: Any, step: Callable[[], Any]) -> Any:
-        """Return the outputs of a step at a sign; where it fails, the others go on."""
+        """Return the outputs of a step at a sign; if it fails, the others continue."""
         try:
             return step()
         except Exception as error:
             if self._on_error is stop:
-                raise  # where it is told with its place
+                raise  # where it is reported with its place
             place = self._find_place()
             where = self._describe(None if place is None else place[0])
             self._on_error(failure_of(op, sign, where, error, place))
             return ()
 
     def _find_place(self) -> tuple[int, ...] | None:
-        """Return the place of the item that the program, further up, is at."""
+        """Return the place of the item at which the program, further up, stands."""
         frame: FrameType | None = sys._getframe()  # noqa: SLF001 - of this very thread
         place: tuple[int, ...] | None = None
         while frame is not None and place is None:
@@ -420,13 +422,11 @@ class Program:
         return place
 
 
-_InTurn: TypeAlias = tuple[
-    int, bytes, int, Any
-]  # what a position ends in, and an output
+_InTurn: TypeAlias = tuple[int, bytes, int, Any]  # end of a position, and an output
 
 
 def _place_turns(found: Iterable[tuple[Turn, Any]]) -> list[_InTurn]:
-    """Return the outputs of an advance, each with its place among all."""
+    """Return the outputs of an advance, each with its place."""
     made: list[_InTurn] = []
     for turn, outputs in found:
         if turn.order is None:

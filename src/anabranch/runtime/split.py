@@ -1,10 +1,8 @@
-"""Where a stream leaves an element, and which replica of a region an item goes to.
-
-Where a stream leaves an element: straight to one inlet, or divided among replicas.
+"""Outlets: where a stream leaves an element, to one inlet or divided among replicas.
 
 The splitter of a region routes items, numbers them if the merger behind the region
 needs it, and sends pulses. In a shuffle every replica ends in a splitter; it only
-routes, and passes the pulses on that came from the first one (4.4 of the paper).
+routes, and passes on the pulses of the first one (4.4 of the paper).
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def bucket_of(key: Any) -> int:
 
 
 def even_table(channels: int) -> tuple[int, ...]:
-    """Return the replica of each bucket when all replicas have the same share.
+    """Return the replica of each bucket when all have equal shares.
 
     >>> even_table(4)[:5]
     (0, 1, 2, 3, 0)
@@ -46,7 +44,7 @@ def even_table(channels: int) -> tuple[int, ...]:
 
 
 class Router(ABC):
-    """Divides the items of a stream among replicas; keeps their order in each."""
+    """Divides the items of a stream among replicas, keeping their order in each."""
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
@@ -57,9 +55,9 @@ class Router(ABC):
 
 
 class RoundRobinRouter(Router):
-    """Deals items out in turn: for regions without state.
+    """Deals items round robin: for regions without state.
 
-    Only the first of the replicas get items, as many as `dealt` says; the others are
+    Only the first replicas get items, as many as `dealt` says; the others are
     suspended.
     """
 
@@ -71,7 +69,7 @@ class RoundRobinRouter(Router):
         self._count = 0
 
     def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
-        if self.active != self._width:  # which another thread may have set
+        if self.active != self._width:  # possibly set by another thread
             self._width, self._turn = self.active, 0
             self._dealt.change(self._count, self._width)
         n, turn = self._width, self._turn
@@ -90,7 +88,7 @@ class RoundRobinRouter(Router):
 
 
 class GroupRouter(Router):
-    """Deals items out in turn, a whole group at a time: for regions with blocks.
+    """Deals whole groups of items round robin: for regions with blocks.
 
     >>> router = GroupRouter(2, 3)
     >>> [part for part, _ in router.divide(list("abcdefgh"), None)]
@@ -103,7 +101,7 @@ class GroupRouter(Router):
         self._dealt = 0
 
     def go_on(self, dealt: int) -> None:
-        """Begin with a group of which the first replica has so many items already."""
+        """Begin with a group of which the first replica already has so many items."""
         self._dealt = dealt
 
     def divide(self, items: list[Any], columns: list[Column] | None) -> list[Part]:
@@ -129,7 +127,7 @@ class GroupRouter(Router):
 
 
 class KeyRouter(Router):
-    """Sends all items of a key to the replica that has the key's bucket; counts keys."""
+    """Sends all items of a key to the replica that has its bucket; counts keys."""
 
     def __init__(
         self, attributes: tuple[str, ...], table: Sequence[int], channels: int
@@ -140,7 +138,7 @@ class KeyRouter(Router):
         self._counts: Counter[Any] = Counter()
 
     def take_counts(self) -> Counter[Any]:
-        """Return how many items each key had since it was last asked."""
+        """Return the items per key since the last call."""
         counts, self._counts = self._counts, Counter()
         return counts
 
@@ -168,7 +166,7 @@ class KeyRouter(Router):
 
 
 class _ChannelOf(dict[Any, int]):
-    """The replica of each key that has been seen."""
+    """The replica of each key seen so far."""
 
     def __init__(self, table: Sequence[int]) -> None:
         super().__init__()
@@ -194,18 +192,18 @@ class Outlet(ABC):
 
     @property
     def appetite(self) -> int:
-        """How many items the consumers take at a time."""
+        """The number of items that the consumers take at a time."""
         return sum(slot.inlet.limit for slot in self.slots)
 
     @abstractmethod
     def put(self, batch: Batch) -> None:
-        """Send a batch on; never waits."""
+        """Send a batch; never waits."""
 
     def settle(self) -> None:  # noqa: B027 - most outlets owe nothing
-        """Send what is owed to the consumers before the thread may wait."""
+        """Send pending marks to the consumers before the thread may wait."""
 
     def close(self, *, final: bool) -> None:
-        """End the stream, or cut it off here."""
+        """End the stream, or detach from it."""
         for inlet, queue in self.slots:
             inlet.close(queue, final=final)
 
@@ -220,11 +218,11 @@ class StraightOutlet(Outlet):
 
 
 class Numbering:
-    """Has the items that enter a region carry their sequence numbers; counts epochs.
+    """Numbers the items that enter a region, and counts epochs.
 
-    A pulse is due after `epoch` items for each replica; the splitter sends it with the
-    next batch that ends there, or before its thread waits, so that no item stays in
-    the merger for want of a pulse while the stream stands still.
+    A pulse is due after `epoch` items per replica; the splitter sends it with the next
+    batch that ends there, or before its thread waits, so that no item is stuck in the
+    merger for lack of a pulse while the stream is idle.
     """
 
     def __init__(self, epoch: int, channels: int, *, pulses: bool) -> None:
@@ -235,7 +233,7 @@ class Numbering:
         self._pulses = pulses
 
     def pulse(self, count: int = 0, *, now: bool = False) -> Mark | None:
-        """Return the pulse, if one is due after so many more items."""
+        """Return the pulse if one is due after so many more items."""
         self._next += count
         least = 1 if now else self._epoch * self.channels
         due = self._next - self._pulsed >= least
@@ -248,8 +246,7 @@ class Numbering:
 class SplitOutlet(Outlet):
     """The stream is divided among the replicas of a region.
 
-    Without `numbering`, items keep the positions that they have, if the replicas are to
-    carry them.
+    Without `numbering`, items keep their positions, if the replicas are to carry them.
     """
 
     def __init__(
@@ -287,10 +284,10 @@ class SplitOutlet(Outlet):
                 inlet.put(queue, made)
 
     def deal_to(self, replicas: int) -> None:
-        """Send items to so many replicas only; any thread may say so.
+        """Send items to so many replicas only; any thread may call it.
 
-        The others are suspended: they get no items, but go on with what they have, and
-        pass on marks.
+        The others are suspended: they get no items, but finish what they have, and pass
+        on marks.
         """
         if isinstance(self.router, RoundRobinRouter):
             self.router.active = replicas
@@ -317,7 +314,7 @@ class SplitOutlet(Outlet):
     def _divide_marked(
         self, items: list[Any], columns: list[Column] | None
     ) -> list[Part]:
-        """Divide a stream with punctuations: each of them goes to every replica (5.4)."""
+        """Divide a stream with punctuations: each goes to every replica (5.4)."""
         pieces: list[list[Part]] = [[] for _ in self.slots]
         start = 0
         places = [i for i, item in enumerate(items) if is_sign(item)]

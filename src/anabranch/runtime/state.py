@@ -1,4 +1,4 @@
-"""Where the states of an operator live while it runs: a dictionary by key."""
+"""Storage for the states of a running operator: a dictionary by key."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from anabranch.runtime.keys import key_bytes
 
 
 class Holder(Protocol):
-    """Holds states of an operator in another form, such as columns."""
+    """Holds the states of an operator in another form, such as columns."""
 
     keys: list[Any]
 
     def put_back(self, states: dict[Any, State]) -> None:
-        """Put all states where they belong; one that is there already is newer."""
+        """Put all states back; one that is already there is newer."""
 
     def list_changes(self) -> Iterable[tuple[Any, State | HeldItems]]:
-        """Return keys with the states that have changed since it was last asked."""
+        """Return keys with states changed since the last call."""
 
 
 PLAIN_TYPES = frozenset({int, float, bool, str, bytes, type(None)})
 
 
 class HeldColumn(NamedTuple):
-    """Some values of one attribute: listed, one for all of them, or numbers as bytes.
+    """Values of one attribute: a list, one for all, or numbers as bytes.
 
-    The form of numbers is that of `array`, "q" or "d", in 64 bits with the lowest first.
+    The format of numbers is that of `array`, "q" or "d", 64 bits, little-endian.
 
     >>> HeldColumn("q", bytes([7, *7 * [0]]), 1).list_values()
     [7]
@@ -56,7 +56,7 @@ class HeldColumn(NamedTuple):
 
 
 class HeldItems(NamedTuple):
-    """A state that is a list of tuples of one type, given by its columns.
+    """A state that is a list of tuples of one type, given as columns.
 
     If `plain`, all values in them are of the plain types.
     """
@@ -72,22 +72,24 @@ class HeldItems(NamedTuple):
 
 
 class LentStates(dict[Any, State]):
-    """States by key, of which a holder may have some until somebody asks for them.
+    """States by key, some of which a holder may have until they are needed.
 
-    Whoever looks at them, all or one that is not here, makes the holder put all back.
-    So kernels keep theirs in columns from batch to batch, and nobody else needs to know.
+    Access to all states, or to one that is not here, makes the holder put all back. So
+    kernels keep theirs in columns from batch to batch, invisibly to everyone else.
     """
 
     holder: Holder | None = None
 
     def settle(self) -> None:
-        """Have the holder put back what it has."""
+        """Have the holder put back its states."""
         holder, self.holder = self.holder, None
         if holder is not None:
             holder.put_back(self)
 
     def count_keys(self) -> int:
-        """Return the number of keys, without having them put back; any thread may ask."""
+        """Return the number of keys without putting them back; any thread may call
+        it.
+        """
         holder = self.holder
         return dict.__len__(self) + (0 if holder is None else len(holder.keys))
 
@@ -128,9 +130,9 @@ for _name in _LOOKS:
 
 
 class States(LentStates):
-    """The states of one operator by key; a key that is new gets a fresh state.
+    """The states of one operator by key; a new key gets a fresh state.
 
-    An operator without a key has the one state `()`, which is there from the start.
+    An operator without a key has the single state `()`, present from the start.
 
     >>> from anabranch.operators.custom import Scan
     >>> from anabranch.runtime.interpreter import kernel_of
@@ -141,7 +143,7 @@ class States(LentStates):
     """
 
     def __init__(self, op: Op, kernel: Kernel, *, fresh: bool = True) -> None:
-        """Open what is there from the start, unless states are about to move in."""
+        """Open the initial states, unless states are about to be moved in."""
         super().__init__()
         self._kernel = kernel
         if fresh and not op.state_key:

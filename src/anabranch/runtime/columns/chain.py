@@ -1,8 +1,8 @@
 """Runs a chain of operators on batches of columns.
 
-A batch counts as a whole: a kernel works on copies of the states, and they are written
-back once all kernels of the chain have done all items. If one gives up, nothing has
-happened yet, and the caller runs the batch in Python.
+A batch succeeds or fails as a whole: a kernel works on copies of the states, which are
+written back once all kernels of the chain have processed all items. If one gives up,
+nothing has happened yet, and the caller runs the batch in Python.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from anabranch.runtime.columns.windows import (
 from anabranch.runtime.compiled.build import Fire, compile_columns
 from anabranch.runtime.state import LentStates
 
-_MOST_STRINGS = 200_000  # in the pools; with more of them, Python is as fast
+_MOST_STRINGS = 200_000  # in the pools; beyond this, Python is as fast
 _MOST_OUTPUTS = 1 << 24  # of a batch
 
 Commit = Callable[[], None]
@@ -52,7 +52,9 @@ Step: TypeAlias = "Callable[[ColumnBatch, list[Commit]], ColumnBatch]"
 
 
 class ColumnChain:
-    """Kernels of a chain of operators, compiled, on the states of these operators."""
+    """The compiled kernels of a chain of operators, and the states of these
+    operators.
+    """
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class ColumnChain:
         kernels: Mapping[str, ColumnKernel],
         states: Mapping[str, MutableMapping[Any, Any]],
     ) -> None:
-        """Compile; raise `CompilationError` where Numba cannot."""
+        """Compile; raise `CompilationError` if Numba cannot."""
         self._pools = Pools()
         self._steps = [
             ColumnStep(op, kernels[op.name], states.get(op.name), self._pools)
@@ -69,12 +71,12 @@ class ColumnChain:
 
     @property
     def steps(self) -> list[Step]:
-        """What is done to a batch, operator by operator."""
+        """The steps applied to a batch, one per operator."""
         return [step.run for step in self._steps]
 
     @property
     def takes(self) -> ColumnShape:
-        """The shape of the items that come in."""
+        """The shape of the input items."""
         return self._steps[0].kernel.takes
 
     def run(self, batch: ColumnBatch) -> ColumnBatch:
@@ -87,7 +89,7 @@ class ColumnChain:
         return batch
 
     def of_table(self, table: pa.Table) -> ColumnBatch:
-        """Return the items of a table as a batch; it has a column for each scalar."""
+        """Return the items of a table, which has one column per scalar, as a batch."""
         return batch_of_table(table, self.takes, self._pools)
 
     def of_items(self, items: Sequence[Any]) -> ColumnBatch:
@@ -96,7 +98,7 @@ class ColumnChain:
 
 
 def batch_of_table(table: pa.Table, shape: ColumnShape, pools: Pools) -> ColumnBatch:
-    """Return the items of a table as a batch; it has a column for each scalar."""
+    """Return the items of a table, which has one column per scalar, as a batch."""
     _check_strings(pools)
     scalars = list(shape.scalars())
     if len(scalars) != table.num_columns:
@@ -145,7 +147,7 @@ def _combine(column: pa.ChunkedArray) -> pa.Array:
 
 
 def is_clocked(kernel: ColumnKernel) -> bool:
-    """Tell whether an operator makes the clock of its stream, or follows it."""
+    """Tell whether an operator makes or follows the clock of its stream."""
     window = kernel.window
     return kernel.role == "clock" or (window is not None and window.window.clocked)
 
@@ -170,7 +172,7 @@ class ColumnStep:
         self._constants = np.array(codes or [0], np.int64)
         self._room = 0
         self._plan: WindowPlan | None = None
-        self._size = 0  # of windows that tumble by count
+        self._size = 0  # of tumbling count windows
         if kernel.window is not None and not is_clocked(kernel):
             window = kernel.window.window
             self._plan = window_plan(window, kernel.window.kind)
@@ -222,9 +224,9 @@ class ColumnStep:
     def _gather(
         self, batch: ColumnBatch, outs: list[Numpy], taken: Numpy | None = None
     ) -> ColumnBatch:
-        """Return the outputs: scalars that are passed on, and computed ones.
+        """Return the outputs: scalars passed on, and computed ones.
 
-        Outputs stand for the items of the batch, or for those that are `taken`.
+        Outputs correspond to the items of the batch, or to those `taken`.
         """
         count, rows = batch.count, batch.rows
         if taken is not None:
@@ -273,9 +275,9 @@ class ColumnStep:
         return self._gather(batch, outs, rows)
 
     def _spread(self, batch: ColumnBatch) -> tuple[Numpy, list[Numpy]]:
-        """Run a function that gives any number of outputs, with room for enough.
+        """Run a function with any number of outputs, allocating enough room.
 
-        Return which item each output is of, and the outputs.
+        Return the item index of each output, and the outputs.
         """
         fields, counts = self._read(batch), np.zeros(batch.count, np.int64)
         while True:
@@ -291,7 +293,9 @@ class ColumnStep:
         return rows, [out[: len(rows)] for out in outs]
 
     def _slots(self, batch: ColumnBatch) -> tuple[list[Any], Numpy]:
-        """Return the keys of a batch as they come, and which of them each item has."""
+        """Return a batch's keys in order of occurrence, and the key index of each
+        item.
+        """
         if not self._key:
             return [()], np.zeros(batch.count, np.int64)
         columns = [batch.columns[place] for place in self._key if place is not None]
@@ -310,7 +314,7 @@ class ColumnStep:
         return keys, codes
 
     def _open(self, keys: list[Any]) -> list[Any]:
-        """Return the states of keys; those that are new are not among them yet."""
+        """Return the states of keys; new ones are not among them yet."""
         states: Any = self._states
         here = partial(dict.__contains__, states)  # what others hold stays with them
         new = [not here(key) for key in keys]
@@ -322,7 +326,7 @@ class ColumnStep:
         finally:
             for key, is_new in zip(keys, new, strict=True):
                 if is_new and self._key and here(key):
-                    del states[key]  # nobody has asked for it yet
+                    del states[key]  # not requested yet
 
     def _open_others(self, keys: list[Any]) -> list[Any]:
         """Return the states of keys that a holder does not have; it keeps its own."""
@@ -364,7 +368,7 @@ class ColumnStep:
         shape: ColumnShape,
         commits: list[Commit],
     ) -> ColumnBatch:
-        """Run a scan with keys, whose states stay in arrays."""
+        """Run a keyed scan whose states stay in arrays."""
         held = self._find_held(states, HeldScan, batch.count)
         keys, codes = self._slots(batch)
         numbers, new = held.place(keys)
@@ -386,7 +390,7 @@ class ColumnStep:
         return self._gather(batch, outs)
 
     def _find_held(self, states: LentStates, kind: type[Held], items: int) -> Held:
-        """Return the held states, or none yet; for a batch of so many items."""
+        """Return the held states, possibly none yet, for a batch of so many items."""
         held = states.holder
         if (
             type(held) is kind
@@ -398,7 +402,7 @@ class ColumnStep:
         return kind(self._pools)
 
     def _tumble(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
-        """Run windows of so many items of each key; what they hold stays in columns."""
+        """Run count windows of each key; their contents stay in columns."""
         states, size = self._states, self._size
         assert isinstance(states, LentStates)  # noqa: S101 - since windows tumble
         held = self._find_held(states, HeldWindows, batch.count)
@@ -438,9 +442,9 @@ class ColumnStep:
         slots: Numpy,
         lists: Sequence[Sequence[Any]],
     ) -> tuple[ColumnBatch, Numpy, Numpy]:
-        """Put what windows hold in front of a batch; `lists` are what new keys have.
+        """Prepend the contents of windows to a batch; `lists` are those of new keys.
 
-        Return all items, the place of the key of each, and how many each key had.
+        Return all items, the key index of each, and how many items each key held.
         """
         waiting = [item for items in lists for item in items]
         parts = [] if held.batch is None else [held.batch.columns]
@@ -454,7 +458,7 @@ class ColumnStep:
         return ColumnBatch(batch.shape, joined, len(slots)), slots, before
 
     def _window(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
-        """Run the windows that the items of a batch close, in the order they do so."""
+        """Run the windows that a batch's items close, in closing order."""
         states, plan = self._states, self._plan
         assert states is not None and plan is not None  # noqa: PT018, S101
         if self._key and isinstance(states, LentStates):
@@ -487,7 +491,7 @@ class ColumnStep:
         plan: WindowPlan,
         commits: list[Commit],
     ) -> ColumnBatch:
-        """Run windows with keys; what they hold stays in columns."""
+        """Run keyed windows; their contents stay in columns."""
         held = self._find_held(states, HeldWindows, batch.count)
         keys, codes = self._slots(batch)
         numbers, new = held.place(keys)
@@ -530,9 +534,9 @@ class ColumnStep:
         plan: WindowPlan,
         ranges: Sequence[KeyRange],
     ) -> tuple[ClosedWindows, list[Numpy], Numpy]:
-        """Compute the windows that close, by the item that closes each.
+        """Compute the windows that close, ordered by the closing item.
 
-        Return them, what they give, and the places of those items.
+        Return them, their outputs, and the indices of those items.
         """
         window = self.kernel.window
         assert window is not None  # noqa: S101 - it is one
@@ -559,7 +563,7 @@ class ColumnStep:
     def _with_held(
         self, batch: ColumnBatch, old: list[Any], slots: Numpy, plan: WindowPlan
     ) -> tuple[ColumnBatch, Numpy, list[int]]:
-        """Put the items that windows hold already in front of a batch."""
+        """Prepend the items that windows hold to a batch."""
         lists = [plan.items_of(state) for state in old]
         held = list(map(len, lists))
         waiting = [item for items in lists for item in items]
@@ -579,7 +583,7 @@ def _join(columns: Sequence[BatchColumn]) -> BatchColumn:
 
 
 def _first_come(numbers: Numpy) -> tuple[Numpy, Numpy]:
-    """Return the distinct numbers as they come, and which of them is where.
+    """Return the distinct numbers in order of occurrence, and the index of each.
 
     >>> [a.tolist() for a in _first_come(np.array([7, 3, 7, 5]))]
     [[7, 3, 5], [0, 1, 0, 2]]

@@ -1,6 +1,7 @@
-"""Runs operators behind a clock, and the clock itself, on batches of columns.
+"""Runs a clock and the operators that follow it on batches of columns.
 
-Signs stand between items: before each of them there are so many.
+Signs (punctuations and advances) are located between items by the number of items
+before them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class ClockStep(ColumnStep):
         self._clock = ColumnClock(kernel.window.window, kernel.window.kind)
 
     def advance(self, batch: ColumnBatch, commits: list[Commit]) -> ClockedItems:
-        """Return what the clock makes of the items of a batch."""
+        """Apply the clock to the items of a batch."""
         states = self._states
         assert states is not None  # noqa: S101 - a clock is one
         found = self._clock.run(batch.columns[self._on].arrays[0], states[()])
@@ -63,10 +64,10 @@ class ClockStep(ColumnStep):
 
 
 class ClockedOutputs(NamedTuple):
-    """The outputs of windows that a clock has closed, in order.
+    """The outputs of windows closed by a clock, in order.
 
-    `closed_by` has the number of the sign that closed each, `turns` what tells their
-    order; `advanced` has the signs that brought the clock further, to the `advances`.
+    `closed_by` has the index of the sign that closed each, `turns` their sort keys;
+    `advanced` has the signs that moved the clock, to the `advances`.
     """
 
     batch: ColumnBatch
@@ -77,7 +78,7 @@ class ClockedOutputs(NamedTuple):
 
 
 class _WindowItems(NamedTuple):
-    """Items of windows: with their times, and the places of their keys."""
+    """Window items with their times and key indices."""
 
     batch: ColumnBatch
     times: Numpy
@@ -95,7 +96,7 @@ class _WindowItems(NamedTuple):
 
 
 class _FoundKeys(NamedTuple):
-    """The states of keys, what is held of them, and the keys that move in."""
+    """The states of keys, their held contents, and the keys to add."""
 
     lent: LentKeys
     held: HeldClocked
@@ -105,7 +106,7 @@ class _FoundKeys(NamedTuple):
 
 
 class ClockedStep(ColumnStep):
-    """Windows by time of keys, which the clock closes."""
+    """Keyed time windows, closed by the clock."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class ClockedStep(ColumnStep):
         places: Numpy,
         commits: list[Commit],
     ) -> ClockedOutputs:
-        """Run windows that signs close; before each of them stand so many items."""
+        """Run windows closed by signs; `places` counts the items before each sign."""
         assert self._states is not None  # noqa: S101 - a window has states
         plan, state = self._clocked, self._states[()]
         times = measure_times(batch.columns[self._on].arrays[0], plan.kind).copy()
@@ -172,9 +173,9 @@ class ClockedStep(ColumnStep):
     def _find_keys(
         self, batch: ColumnBatch, state: dict[str, Any], clocks: Numpy
     ) -> tuple[_FoundKeys, Numpy]:
-        """Return the keys that a batch has to do with, and the place of that of each item.
+        """Return the keys a batch involves, and the key index of each item.
 
-        Those that are due by the clock are among them, and all that Python has.
+        They include the keys that are due by the clock, and all that Python holds.
         """
         lent, held = self._find_clocked(state, batch.count)
         if len(clocks) and "more" in state:
@@ -192,7 +193,7 @@ class ClockedStep(ColumnStep):
     def _find_clocked(
         self, state: dict[str, Any], items: int
     ) -> tuple[LentKeys, HeldClocked]:
-        """Return the states of keys, and those that are held; for so many items."""
+        """Return the states of keys, and the held ones, for so many items."""
         keys = state["keys"]
         if not isinstance(keys, LentKeys):
             keys = state["keys"] = LentKeys(keys)
@@ -207,7 +208,7 @@ class ClockedStep(ColumnStep):
         return keys, HeldClocked(self._pools)
 
     def _put_in_front(self, came: _WindowItems, keys: _FoundKeys) -> _WindowItems:
-        """Put what windows hold in front of what has come."""
+        """Prepend the held items to the new ones."""
         parts, held, shape = [came], keys.held, came.batch.shape
         items, since, places = self._clocked.list_all(keys.opened, len(held.keys))
         if items:
@@ -220,7 +221,7 @@ class ClockedStep(ColumnStep):
         return functools.reduce(_WindowItems.join, parts)
 
     def _compute(self, whole: ColumnBatch, closed: Closed) -> list[Numpy]:
-        """Return what windows give that close."""
+        """Return the results of the windows that close."""
         head = [closed.starts, closed.ends]
         if self._bounded:
             head += self._clocked.bounds(closed.k)
@@ -255,7 +256,7 @@ def make_step(
     states: MutableMapping[Any, Any] | None,
     pools: Pools,
 ) -> ColumnStep:
-    """Return one operator of a segment, on batches of columns."""
+    """Return an operator of a segment as a step on batches of columns."""
     if kernel.role == "clock":
         return ClockStep(op, kernel, states, pools)
     if kernel.window is not None and kernel.window.window.clocked:

@@ -1,9 +1,9 @@
-"""A column of a batch: Arrow's array, NumPy's, or the values, each made when needed.
+"""A column of a batch: Arrow array, NumPy arrays or Python values, made on demand.
 
-Values that have codes (strings, bytes, members of an Enum) are numbers in pools. Times
-are whole numbers. A scalar of several kinds has an array that tells which.
+Coded values (strings, bytes, Enum members) are numbers in pools. Times are integers. A
+scalar of several kinds has an array of tags.
 
-Nothing here makes Arrow import Pandas, as `pa.array` and `to_numpy` do.
+Nothing here makes Arrow import pandas, as `pa.array` and `to_numpy` do.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ PYTHON_TYPES: dict[ColumnKind, type] = {
 
 
 class UnfitError(Exception):
-    """A batch does not fit what kernels take; Python runs it."""
+    """A batch does not fit the kernels; Python runs it."""
 
 
 def types_of(shape: ColumnShape) -> dict[type, ColumnKind]:
-    """Return the types of values that a scalar may have, with their kinds.
+    """Return the types that a scalar's values may have, with their kinds.
 
     >>> types_of(ColumnShape(("int", "none")))
     {<class 'int'>: 'int', <class 'NoneType'>: 'none'}
@@ -73,10 +73,10 @@ def types_of(shape: ColumnShape) -> dict[type, ColumnKind]:
 
 
 class StringPool:
-    """The strings that kernels have met, each with its number; or other such values.
+    """The strings, or other coded values, that kernels have met, with their numbers.
 
-    `depths[n]` is 0 for a string of the data, and one more than that of the string it
-    was computed from for any other.
+    `depths[n]` is 0 for a string of the data; for a computed string it is one more than
+    that of its input.
 
     >>> pool = StringPool()
     >>> pool.add("a"), pool.add("b"), pool.add("a")
@@ -93,7 +93,7 @@ class StringPool:
         return len(self.strings)
 
     def add(self, string: Any, depth: int = 0) -> int:
-        """Return the number of a string."""
+        """Return the number of a string, adding it if it is new."""
         code = self._codes.get(string)
         if code is None:
             code = self._codes[string] = len(self.strings)
@@ -111,7 +111,7 @@ class StringPool:
 
 
 class Pools:
-    """The pools of a chain, one for each kind of values that have codes."""
+    """The pools of a chain, one per kind of coded values."""
 
     def __init__(self) -> None:
         self._pools = {kind: StringPool() for kind in CODED}
@@ -124,7 +124,7 @@ class Pools:
 
 
 def texts_array(texts: Sequence[Any], kind: ColumnKind = "str") -> pa.Array:
-    """Return strings as Arrow holds them."""
+    """Return strings as an Arrow array."""
     try:
         encoded = [text.encode() for text in texts] if kind == "str" else list(texts)
     except UnicodeEncodeError as error:
@@ -143,7 +143,7 @@ def texts_array(texts: Sequence[Any], kind: ColumnKind = "str") -> pa.Array:
 
 
 def numbers_array(numbers: Numpy, kind: ColumnKind) -> pa.Array:
-    """Return an array of NumPy's as one of Arrow's."""
+    """Return a NumPy array as an Arrow array."""
     if kind == "bool":
         bits = np.packbits(numbers, bitorder="little")
         return pa.Array.from_buffers(
@@ -181,7 +181,7 @@ def to_values(numbers: Numpy, kind: ColumnKind, pools: Pools) -> list[Any]:
 
 
 def check_types(values: Sequence[Any], shape: ColumnShape) -> dict[type, ColumnKind]:
-    """Return the types that values may have; refuse values of another."""
+    """Return the types that values may have; refuse values of others."""
     allowed = types_of(shape)
     if set(map(type, values)) - allowed.keys():
         msg = "a value has another type"
@@ -192,7 +192,7 @@ def check_types(values: Sequence[Any], shape: ColumnShape) -> dict[type, ColumnK
 def to_scalar_arrays(
     values: Sequence[Any], shape: ColumnShape, pools: Pools
 ) -> list[Numpy]:
-    """Return values as the arrays of a scalar; refuse those of another type.
+    """Return values as a scalar's arrays; refuse those of another type.
 
     >>> shape = ColumnShape(("int", "none"))
     >>> [a.tolist() for a in to_scalar_arrays([7, None], shape, Pools())]
@@ -217,7 +217,7 @@ def to_scalar_arrays(
 def from_scalar_arrays(
     arrays: Sequence[Numpy], shape: ColumnShape, count: int, pools: Pools
 ) -> list[Any]:
-    """Return the values that the arrays of a scalar hold."""
+    """Return the values in a scalar's arrays."""
     if shape.kinds == ("none",):
         return [None] * count
     if len(shape.kinds) == 1:
@@ -236,7 +236,7 @@ def _objects(values: list[Any]) -> Numpy:
 
 
 class BatchColumn:
-    """One scalar of the items of a batch."""
+    """One scalar of a batch's items."""
 
     def __init__(
         self,
@@ -247,9 +247,9 @@ class BatchColumn:
         arrays: list[Numpy] | None = None,
         listed: Sequence[Any] | None = None,
     ) -> None:
-        """Take values, as one array or as those of their shape.
+        """Take the values as one array or as those of their shape.
 
-        Those that are `listed` may be of any type, as long as they are only passed on.
+        Values that are `listed` may be of any type, as long as they are only passed on.
         """
         self.shape = shape
         self._pools = pools
@@ -266,18 +266,18 @@ class BatchColumn:
 
     @property
     def kind(self) -> ColumnKind | None:
-        """Its kind besides None, if there is one only."""
+        """Its kind besides None, if it is unique."""
         kinds = [kind for kind in self.shape.kinds if kind != "none"]
         return kinds[0] if len(kinds) == 1 else None
 
     @property
     def is_listed(self) -> bool:
-        """Whether the values are objects, which may be of any type."""
+        """Whether the values are objects, of any type."""
         return self._listed is not None
 
     @property
     def arrow(self) -> pa.Array:
-        """The values as Arrow holds them."""
+        """The values as an Arrow array."""
         if self._arrow is None:
             if self.kind not in _ARROW:
                 msg = "values have no column of Arrow"
@@ -301,7 +301,7 @@ class BatchColumn:
 
     @property
     def arrays(self) -> list[Numpy]:
-        """The values, or numbers that stand for them, as NumPy holds them."""
+        """The values, or their codes, as NumPy arrays."""
         if self._arrays is None:
             if self._listed is not None:
                 self._arrays = to_scalar_arrays(self._listed, self.shape, self._pools)
@@ -337,9 +337,9 @@ class BatchColumn:
         return np.from_dlpack(array)
 
     def encode(self) -> tuple[list[Any], Numpy]:
-        """Return the distinct values in the order in which they come, and the places.
+        """Return the distinct values in order of occurrence, and their indices.
 
-        For each item, the place is that of its value among the distinct ones.
+        For each item, the index of its value among the distinct ones.
         """
         if self._encoded is not None:
             return self._encoded
@@ -358,7 +358,7 @@ class BatchColumn:
         return self._encoded
 
     def list_values(self) -> list[Any]:
-        """Return the values as Python has them; a string that repeats is one object."""
+        """Return the values as Python objects; repeated strings share one object."""
         if self._listed is not None:
             return list(self._listed)
         if self._arrow is not None and self.kind in ("str", "bytes"):
@@ -368,13 +368,13 @@ class BatchColumn:
         return from_scalar_arrays(self.arrays, self.shape, len(self), self._pools)
 
     def join(self, other: BatchColumn) -> BatchColumn:
-        """Return these values and then others of the same shape."""
+        """Concatenate with values of the same shape."""
         if self._listed is not None and other._listed is not None:
             listed = [*self._listed, *other._listed]
             return BatchColumn(self.shape, self._pools, listed=listed)
         if other._arrays is None and self.kind in _ARROW:
             first, then = self.arrow, other.arrow
-            if then.type != first.type:  # one of them has codes of strings
+            if then.type != first.type:  # one of them has string codes
                 first, then = (
                     one.cast(getattr(one.type, "value_type", one.type))
                     for one in (first, then)
@@ -386,7 +386,7 @@ class BatchColumn:
         return BatchColumn(self.shape, self._pools, arrays=arrays)
 
     def take(self, rows: Numpy) -> BatchColumn:
-        """Return the values at some places."""
+        """Return the values at some indices."""
         if self._listed is not None:
             listed = list(map(self._listed.__getitem__, rows.tolist()))
             made = BatchColumn(self.shape, self._pools, listed=listed)
@@ -407,7 +407,7 @@ class BatchColumn:
 
 
 def as_they_come(words: list[Any], codes: Numpy) -> tuple[list[Any], Numpy]:
-    """Return the words that occur, in the order in which they do, and which are where.
+    """Return the words that occur, in order of occurrence, and the index of each.
 
     >>> words, codes = as_they_come(["a", "b", "c"], np.array([2, 0, 2]))
     >>> words, codes.tolist()
@@ -438,14 +438,14 @@ def _bits(buffer: pa.Buffer, offset: int, count: int) -> Numpy:
 
 
 def _is_there(array: pa.Array) -> Numpy:
-    """Return where an array has a value."""
+    """Return where an array is not null."""
     if not array.null_count:
         return np.ones(len(array), bool)
     return _bits(array.buffers()[0], array.offset, len(array))
 
 
 def _with_nulls(array: pa.Array, missing: Numpy) -> pa.Array:
-    """Return an array with nulls in some places."""
+    """Return an array with nulls at some indices."""
     if not missing.any():
         return array
     valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))

@@ -1,9 +1,10 @@
-"""The clock of a stream in columns, and the windows that it closes.
+"""The clock of a stream in columns, and the windows it closes.
 
-The clock is a prefix maximum of times, and an advance is told where it comes to something.
-Windows are found for all keys at once: an item belongs to the windows that end behind its
-time, one that ends at or before the clock closes, and they close in the order (end, key).
-The states are those of `anabranch.operators.clock` and of `anabranch.runtime.clocked`.
+The clock is a prefix maximum of times, and an advance is sent where it has an effect.
+Windows are found for all keys at once: an item belongs to the windows that end after
+its time; one that ends at or before the clock closes; they close in the order (end,
+key). The states are those of `anabranch.operators.clock` and of
+`anabranch.runtime.clocked`.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from anabranch.runtime.columns.windows import check_finite, ramps
 from anabranch.runtime.keys import in_key_order, join_ranks, key_rank, rank_bytes
 from anabranch.runtime.state import HeldItems
 
-_FAR = 1 << 60  # numbers below it can be added to one another in 64 bits
+_FAR = 1 << 60  # sums of two smaller numbers fit 64 bits
 _DAY_US = 86_400_000_000
-_EPOCH_DAY = 719_163  # the number of the first day of 1970
+_EPOCH_DAY = 719_163  # ordinal of 1970-01-01
 _NOTHING: Numpy = np.zeros(0, np.int64)
 _SCALES: dict[ColumnKind, Scale] = {"datetime": "naive", "date": "date"}
 
 
 def measure_times(values: Numpy, kind: ColumnKind) -> Numpy:
-    """Return times as numbers on their scale; refuse those that are too large."""
+    """Return times as numbers on their scale; refuse those too large."""
     check_finite(values)
     times = (values - _EPOCH_DAY) * _DAY_US if kind == "date" else values
     if times.dtype != np.float64 and len(times) and int(np.abs(times).max()) > _FAR:
@@ -45,12 +46,12 @@ def measure_times(values: Numpy, kind: ColumnKind) -> Numpy:
 
 
 def scale_of_kind(kind: ColumnKind) -> Scale:
-    """Return the scale on which times of a kind are measured."""
+    """Return the scale of times of a kind."""
     return _SCALES.get(kind, "number")
 
 
 class ClockedItems(NamedTuple):
-    """What a clock makes of items: which go on, which advance it, and how far."""
+    """The clock's effect on items: which pass, which advance it, and how far."""
 
     rows: Numpy | None  # None: all
     advancing: Numpy
@@ -70,7 +71,7 @@ class ColumnClock:
         self._lateness, self._steps = kernel.spans(self.scale)
 
     def run(self, values: Numpy, state: Sequence[Any]) -> ClockedItems:
-        """Return what the clock makes of items with some times."""
+        """Apply the clock to items with the given times."""
         scale, clock, _ = state
         times = measure_times(values, self._kind)
         if scale not in (None, self.scale):
@@ -103,7 +104,9 @@ class ColumnClock:
         return ClockedItems(rows, found, advances, made)
 
     def _find_advances(self, before: Numpy, after: Numpy) -> Numpy:
-        """Return where the clock moves on: to a multiple of a step, if there are steps."""
+        """Return where the clock advances: at a multiple of the step, if there is
+        one.
+        """
         if not self._steps or after.dtype == np.float64:
             return after > before
         found = np.zeros(len(after), bool)
@@ -113,9 +116,9 @@ class ColumnClock:
 
 
 class Closed(NamedTuple):
-    """The windows that advances close, in order: ranges of `rows`, which are places.
+    """The windows that advances close, in order: ranges of `rows`, which are indices.
 
-    `signs` has the advance that closes each.
+    `signs` has the index of the advance that closes each.
     """
 
     rows: Numpy
@@ -127,7 +130,7 @@ class Closed(NamedTuple):
 
 
 class ClockedPlan:
-    """Windows by time that the clock closes, on a column of times.
+    """Time windows closed by the clock, on a column of times.
 
     Window k ends at k * every. The state of a key is that of `TumblingWindows` or of
     `TimeWindows`.
@@ -143,9 +146,9 @@ class ClockedPlan:
     def admit(
         self, times: Numpy, reached: Any, advances: Numpy, places: Numpy
     ) -> Numpy | None:
-        """Return which items windows take up, None for all; late ones may be moved.
+        """Return which items the windows accept, None for all; late ones may be moved.
 
-        The clock stands at `reached`; before each advance stand so many items.
+        The clock is at `reached`; `places` counts the items before each advance.
         """
         k = times // self.every + 1
         taken = None
@@ -180,7 +183,9 @@ class ClockedPlan:
         before: Any,
         clocks: Numpy,
     ) -> Closed:
-        """Return the windows that the clock closes, from `before` on, by its advances."""
+        """Return the windows that the clock closes by its advances, starting at
+        `before`.
+        """
         low = times // self.every + 1
         last = clocks[-1] // self.every  # the last window that closes
         if self._tumbling:
@@ -204,13 +209,13 @@ class ClockedPlan:
         return Closed(rows, cuts, ends, k, slots[rows[cuts]], signs)
 
     def find_open(self, times: Numpy, clock: Any) -> Numpy:
-        """Return the places of items that some window still holds."""
+        """Return the indices of items that some window still holds."""
         if self._tumbling:
             return np.flatnonzero((times // self.every + 1) * self.every > clock)
         return np.flatnonzero((times + self.size) // self.every * self.every > clock)
 
     def bounds(self, k: Numpy) -> list[Numpy]:
-        """Return the starts and the ends of windows, in time."""
+        """Return the starts and ends of windows, as times."""
         until = k * self.every
         since = until - self.size
         if self.kind == "date":
@@ -220,9 +225,9 @@ class ClockedPlan:
     def list_all(
         self, opened: Sequence[Any], first: int
     ) -> tuple[list[Any], list[Any], list[int]]:
-        """Return what states hold: items, their times, and the places of their keys.
+        """Return the contents of states: items, their times, and their key indices.
 
-        That of the first key is `first`. A state may be None.
+        The first key has the index `first`. A state may be None.
         """
         items: list[Any] = []
         times: list[Any] = []
@@ -243,7 +248,7 @@ class ClockedPlan:
         return items, starts
 
     def restore(self, items: Any, times: list[Any], clock: Any) -> tuple[Any, Any]:
-        """Return the state of a key with some items, and when it is due."""
+        """Return the state of a key with the given items, and when it is due."""
         ks = [time // self.every + 1 for time in times]
         if not self._tumbling:
             least = min(ks)
@@ -262,9 +267,10 @@ NO_WINDOWS = Closed(*[_NOTHING] * len(Closed._fields))
 
 @dataclass
 class HeldClocked(HeldKeys):
-    """What the windows of keys behind a clock hold: items in the order of arrival.
+    """The contents of keyed windows behind a clock, in order of arrival.
 
-    `saved` has for each key when it is due by the store, None if it is not there.
+    `saved` has for each key when it is due according to the store, None if it is not
+    there.
     """
 
     batch: ColumnBatch | None = None
@@ -273,27 +279,27 @@ class HeldClocked(HeldKeys):
     plan: ClockedPlan | None = None
     state: dict[str, Any] = field(default_factory=dict)  # of the kernel
     saved: list[Any] = field(default_factory=list)
-    reached: Any = None  # where the clock stood when these were held
+    reached: Any = None  # the clock when these were held
     _ranks: Numpy = field(default_factory=lambda: _NOTHING)
     _turns: list[bytes] = field(default_factory=list)
 
     def has(self, key: Any) -> bool:
-        """Tell whether the state of a key is here."""
+        """Tell whether the state of a key is held here."""
         return key in self._places
 
     def rank(self, new: list[Any]) -> Numpy:
-        """Return the ranks of all keys, new ones included."""
+        """Return the ranks of all keys, including new ones."""
         if new or len(self._ranks) != len(self.keys):
             keys = [*self.keys, *new]
             places = {key: rank for rank, key in enumerate(in_key_order(keys))}
             ranks = np.array([places[key] for key in keys], np.int64)
             if new:
-                return ranks  # whether they stay is not known yet
+                return ranks  # not known yet whether they stay
             self._ranks = ranks
         return self._ranks
 
     def name_turns(self, closed: Closed, new: list[Any], every: Any) -> list[bytes]:
-        """Return what tells the order of windows that close, whichever replicas' they are."""
+        """Return the sort keys of closing windows, comparable across replicas."""
         self._turns += map(rank_bytes, self.keys[len(self._turns) :])
         turns = [*self._turns, *map(rank_bytes, new)] if new else self._turns
         turn = rank_bytes(TURN)
@@ -304,9 +310,9 @@ class HeldClocked(HeldKeys):
         ]
 
     def list_keys(self, places: Sequence[int]) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Yield keys with their states, when they are due, and by the store before.
+        """Yield keys with their states, due times, and due times in the store.
 
-        A state is None where nothing is held of a key.
+        A state is None if nothing is held for a key.
         """
         assert self.batch is not None and self.plan is not None  # noqa: PT018, S101
         if not places:
@@ -329,7 +335,7 @@ class HeldClocked(HeldKeys):
             start = end
 
     def put_back(self, keys: dict[Any, Any]) -> None:
-        """Make states of what is held, as the interpreter has them."""
+        """Turn the held contents into states for the interpreter."""
         assert isinstance(keys, LentKeys)  # noqa: S101 - who has lent them
         changed = self._changed if keys.stored else np.ones(len(self.keys), bool)
         for key, state, due, saved in self.list_keys(np.flatnonzero(changed).tolist()):
@@ -342,14 +348,14 @@ class HeldClocked(HeldKeys):
                 heapq.heappush(self.state["queue"], entry)
 
     def list_changes(self) -> Iterator[tuple[Any, Any | HeldItems]]:
-        """Return keys with what has changed: the state, when it is due and was due."""
+        """Yield keys with their changes: the state, its new and its old due time."""
         for key, state, due, saved in self.list_keys(self.take_changed()):
             self.saved[self._places[key]] = due
             yield key, (state, due, saved)
 
 
 def check_clock(state: Mapping[str, Any], scale: Scale, dtype: Any) -> Any:
-    """Return where the clock stands; refuse one that is not like the times."""
+    """Return the clock; refuse one whose scale differs from the times."""
     reached = state["reached"]
     if state["idle"] or state["last"] or state["scale"] not in (None, scale):
         msg = "times have another scale"
@@ -369,7 +375,7 @@ def _is_like(time: Any, dtype: Any) -> bool:
 def find_effective(
     signs: Sequence[Any], reached: Any, scale: Scale, dtype: Any
 ) -> tuple[list[int], Numpy]:
-    """Return the advances that bring the clock further, and the times it comes to."""
+    """Return the advances that move the clock, and the times it moves to."""
     found: list[int] = []
     times: list[Any] = []
     for number, sign in enumerate(signs):

@@ -1,6 +1,6 @@
-"""A part of an element in columns: items come in and items leave, columns are between.
+"""A part of an element that runs in columns: items in, items out.
 
-Attributes that functions only pass on stay the objects they are.
+Attributes that functions only pass on stay objects.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from anabranch.runtime.compiled.part import GoneWrongError, name_part, write_cal
 from anabranch.runtime.compiled.shape import PartShape
 from anabranch.runtime.program import StatesOf
 
-_FEWEST = 64  # items: below, starting the kernels costs more than they gain
+_FEWEST = 64  # items: for fewer, starting the kernels costs more than it gains
 
 
 @dataclass(frozen=True)
 class ColumnFlow:
-    """What states become once a batch counts."""
+    """The new states, once a batch succeeds."""
 
     changes: list[Commit] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class ColumnStream:
-    """What a part gives: items in columns, each with the place of who set it off."""
+    """The output of a part: items in columns, with the index of the item behind
+    each.
+    """
 
     batch: ColumnBatch
-    count: int  # of items that came in
+    count: int  # of the input items
 
     @property
     def triggers(self) -> Numpy:
-        """The places of the items that set the outputs off."""
+        """The indices of the items that triggered the outputs."""
         rows = self.batch.rows
         return np.arange(self.count) if rows is None else np.asarray(rows, np.int64)
 
 
 class ColumnPart:
-    """Runs a batch through the operators of a shape, which stand in a line.
+    """Runs batches through a line of operators.
 
     Not thread-safe; the program that owns it is its only caller.
     """
@@ -61,7 +63,7 @@ class ColumnPart:
         kernels: Mapping[str, ColumnKernel],
         states: StatesOf,
     ) -> None:
-        """Compile; raise `CompilationError` where Numba cannot."""
+        """Compile; raise `CompilationError` if Numba cannot."""
         self.graph = graph
         self.shape = shape
         ops = [graph[name] for name in shape.operators]
@@ -77,7 +79,7 @@ class ColumnPart:
         *,
         triggers: bool = True,
     ) -> tuple[ColumnFlow, ColumnStream]:
-        """Run a batch through the part; the states are as they were.
+        """Run a batch through the part, leaving the states unchanged.
 
         Raises `GoneWrongError` if the batch must go through Python.
         """
@@ -89,13 +91,13 @@ class ColumnPart:
         return flow, ColumnStream(batch, len(items))
 
     def run_table(self, table: pa.Table) -> tuple[ColumnFlow, ColumnStream]:
-        """Do what `run` does, for the items of a table; raise `UnfitError` alike."""
+        """Do the same as `run` for a table; raise `UnfitError` likewise."""
         flow = ColumnFlow()
         batch = self._run(self._chain.of_table(table), flow.changes)
         return flow, ColumnStream(batch, table.num_rows)
 
     def table_of(self, stream: ColumnStream) -> TableItems | None:
-        """Return the items that a part has given as a table; None if they fit none."""
+        """Return a part's output as a table; None if the items do not fit one."""
         batch = stream.batch
         names = getattr(batch.shape.type, "_fields", ("value",))
         if len(names) != len(batch.columns):
@@ -107,5 +109,5 @@ class ColumnPart:
         return TableItems(table, lambda start, stop: batch.items()[start:stop])
 
     def items_of(self, stream: ColumnStream) -> list[Any]:
-        """Return the items that a part has given."""
+        """Return a part's output as items."""
         return stream.batch.items()

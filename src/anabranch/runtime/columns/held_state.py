@@ -1,9 +1,9 @@
-"""What kernels hold of the states of an operator, in columns, from batch to batch.
+"""Operator states held in columns by kernels from batch to batch.
 
-States are stored, moved and shown as the interpreter has them: one Python value for each
-key. To make these for every batch costs more than what the kernels do, so kernels keep
-states as columns until somebody else wants to see them (`LentStates`). An epoch stores
-what has changed of them without making items.
+States are stored, moved and shown as the interpreter has them: one Python value per
+key. Making these for every batch costs more than the kernels themselves, so kernels
+keep states as columns until something else needs them (`LentStates`). An epoch stores
+their changes without making items.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from anabranch.runtime.columns.kept_state import from_arrays, join_columns
 from anabranch.runtime.columns.windows import WindowPlan
 from anabranch.runtime.state import PLAIN_TYPES, HeldColumn, HeldItems, LentStates
 
-_HELD_KEYS = 1 << 16  # that are held for longer than a batch needs them
+_HELD_KEYS = 1 << 16  # held for longer than a batch needs them
 _NO_NUMBERS: Numpy = np.zeros(0, np.int64)
 _NO_MARKS: Numpy = np.zeros(0, np.bool_)
 
 
 @dataclass(frozen=True)
 class ColumnBatch:
-    """Items in columns, and the place of each among those that came in.
+    """Items in columns, with their indices among the input items.
 
-    `shape` is that of the items, which have a column for each scalar. `rows` is None
-    where each item stands for itself. `listed` are the items themselves, where they came
-    in as such and are only chosen from.
+    `shape` is that of the items, which have a column for each scalar. `rows` is None if
+    each item corresponds to itself. `listed` are the items themselves, if they came as
+    objects and are only selected.
     """
 
     shape: ColumnShape
@@ -44,19 +44,19 @@ class ColumnBatch:
 
     @property
     def type(self) -> Any:
-        """The type of the items; None if it is a tuple, or one of several."""
+        """The type of the items; None for a plain tuple, or one of several."""
         if self.shape.parts is not None or len(self.shape.kinds) > 1:
             return self.shape.type
         return PYTHON_TYPES.get(self.shape.kinds[0])
 
     def table(self) -> pa.Table:
-        """Return the columns as a table, of items without tuples in them."""
+        """Return the columns as a table; the items contain no tuples."""
         arrays = [column.arrow for column in self.columns]
         names = getattr(self.shape.type, "_fields", ("value",))
         return pa.Table.from_arrays(arrays, names=list(names))
 
     def take(self, rows: Numpy) -> ColumnBatch:
-        """Return the items at some places."""
+        """Return the items at some indices."""
         columns = tuple(column.take(rows) for column in self.columns)
         before = rows if self.rows is None else self.rows[rows]
         listed = None
@@ -65,7 +65,7 @@ class ColumnBatch:
         return ColumnBatch(self.shape, columns, len(rows), before, listed)
 
     def join(self, other: ColumnBatch) -> ColumnBatch:
-        """Return these items and then others of the same shape."""
+        """Concatenate with items of the same shape."""
         pairs = zip(self.columns, other.columns, strict=True)
         columns = tuple(before.join(after) for before, after in pairs)
         listed = None
@@ -74,7 +74,7 @@ class ColumnBatch:
         return ColumnBatch(self.shape, columns, self.count + other.count, listed=listed)
 
     def items(self) -> list[Any]:
-        """Return the items themselves."""
+        """Return the items as objects."""
         if self.listed is not None:
             return list(self.listed)
         return _join_items(iter(self.columns), self.shape, self.count)
@@ -91,16 +91,16 @@ def _join_items(
 
 @dataclass
 class HeldKeys:
-    """The keys whose states are held, each in its place."""
+    """The keys whose states are held, with their indices."""
 
     pools: Pools
     keys: list[Any] = field(default_factory=list)
     _places: dict[Any, int] = field(default_factory=dict)
-    _there: Numpy = field(default_factory=lambda: _NO_MARKS)  # has a state at all
+    _there: Numpy = field(default_factory=lambda: _NO_MARKS)  # has a state
     _changed: Numpy = field(default_factory=lambda: _NO_MARKS)  # since it was stored
 
     def place(self, keys: Sequence[Any]) -> tuple[Numpy, list[Any]]:
-        """Return the places of keys, and those that are new, which come last."""
+        """Return the indices of keys, and the new keys, which come last."""
         places = [self._places.get(key, -1) for key in keys]
         new = [key for key, place in zip(keys, places, strict=True) if place < 0]
         numbers = np.array(places, np.int64)
@@ -108,14 +108,14 @@ class HeldKeys:
         return numbers, new
 
     def is_too_large_for(self, items: int, more: int = 0) -> bool:
-        """Tell whether so few items do not pay for going through all that is held.
+        """Tell whether too few items arrive to justify a pass over the held states.
 
-        So many `more` keys would have to be held with them.
+        `more` keys would have to be held with them.
         """
         return len(self.keys) + more > max(4 * items, _HELD_KEYS)
 
     def take_over(self, states: LentStates, new: list[Any], changed: Numpy) -> None:
-        """Hold the states of new keys as well; those at some places have changed."""
+        """Hold the states of new keys as well; mark some as changed."""
         for key in new:
             dict.pop(states, key, None)
         self._places.update(zip(new, itertools.count(len(self.keys))))
@@ -127,7 +127,7 @@ class HeldKeys:
         states.holder = self  # type: ignore[assignment]
 
     def take_changed(self) -> list[int]:
-        """Return the places of states that have changed since it was last asked."""
+        """Return and clear the indices of changed states."""
         found: list[int] = np.flatnonzero(self._changed).tolist()
         self._changed[:] = False
         return found
@@ -135,7 +135,7 @@ class HeldKeys:
 
 @dataclass
 class HeldScan(HeldKeys):
-    """The states of a scan: arrays with a number for each key."""
+    """The states of a scan: arrays with a number per key."""
 
     arrays: list[Numpy] = field(default_factory=list)
     shape: ColumnShape | None = None
@@ -145,7 +145,7 @@ class HeldScan(HeldKeys):
         return from_arrays(iter(self.arrays), self.shape, len(self.keys), self.pools)
 
     def put_back(self, states: dict[Any, Any]) -> None:
-        """Make states of what is held, as the interpreter has them."""
+        """Turn the held values into states for the interpreter."""
         for key, value, there in zip(
             self.keys, self._values(), self._there.tolist(), strict=True
         ):
@@ -153,7 +153,7 @@ class HeldScan(HeldKeys):
                 states.setdefault(key, [value])
 
     def list_changes(self) -> Iterator[tuple[Any, Any]]:
-        """Return keys with the states that have changed since it was last asked."""
+        """Yield keys with states changed since the last call."""
         values = self._values()
         for place in self.take_changed():
             yield self.keys[place], [values[place]]
@@ -161,9 +161,9 @@ class HeldScan(HeldKeys):
 
 @dataclass
 class HeldWindows(HeldKeys):
-    """What the windows of keys hold: so many items of each key in turn.
+    """The contents of keyed windows: the items of each key in turn.
 
-    With a `plan` of windows, `rests` has what else the state of each key is.
+    With a `plan` of windows, `rests` has the other parts of each key's state.
     """
 
     counts: Numpy = field(default_factory=lambda: _NO_NUMBERS)
@@ -172,7 +172,7 @@ class HeldWindows(HeldKeys):
     rests: list[Any] = field(default_factory=list)
 
     def put_back(self, states: dict[Any, Any]) -> None:
-        """Make states of what is held, as the interpreter has them."""
+        """Turn the held contents into states for the interpreter."""
         assert self.batch is not None  # noqa: S101 - it holds something
         items, ends = self.batch.items(), np.cumsum(self.counts).tolist()
         for place, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
@@ -185,7 +185,7 @@ class HeldWindows(HeldKeys):
         return self.plan.restore(items, self.rests[place])
 
     def list_changes(self) -> Iterator[tuple[Any, Any]]:
-        """Return keys with the states that have changed since it was last asked."""
+        """Yield keys with states changed since the last call."""
         assert self.batch is not None  # noqa: S101 - as above
         shape, ends = self.batch.shape, np.cumsum(self.counts).tolist()
         flat = shape.parts is not None and all(p.parts is None for p in shape.parts)
@@ -206,7 +206,7 @@ class HeldWindows(HeldKeys):
 
 
 class _HeldRanges:
-    """A column of what is held, of which the ranges of keys are cut out."""
+    """A held column from which the ranges of keys are cut."""
 
     def __init__(self, column: BatchColumn) -> None:
         self._listed: list[Any] = []
@@ -222,15 +222,15 @@ class _HeldRanges:
         if kinds == ("str",) and not column.is_listed:
             words, codes = column.encode()
             self._listed = list(map(words.__getitem__, codes.tolist()))
-            # How often another word has come by then: the words of a range are the same
-            # if that is so of both its ends.
+            # The number of word changes so far: a range has one word if it is equal at
+            # both ends.
             self._changes = [0, *np.cumsum(codes[1:] != codes[:-1]).tolist()]
             return
         self._listed = column.list_values()
         self.plain = set(map(type, self._listed)) <= PLAIN_TYPES
 
     def cut(self, start: int, end: int) -> HeldColumn:
-        """Return the values from a place up to another."""
+        """Return the values of a range."""
         count = end - start
         if self._form != "listed":
             return HeldColumn(self._form, self._bytes[8 * start : 8 * end], count)

@@ -1,7 +1,7 @@
-"""States as arrays and back: what a kernel of a scan reads and writes.
+"""Conversion of states to arrays and back, for the kernel of a scan.
 
-The states themselves stay where the interpreter has them, one Python value for each
-key, so that either way of running an operator goes on where the other stopped.
+The states themselves stay with the interpreter, one Python value per key, so that
+either way of running an operator continues where the other stopped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anabranch.runtime.columns.column import (
 
 
 def to_arrays(values: Sequence[Any], shape: ColumnShape, pools: Pools) -> list[Numpy]:
-    """Return states as arrays; refuse any that is not of the shape.
+    """Return states as arrays; refuse those of another shape.
 
     >>> shape = ColumnShape(parts=(ColumnShape(("float",)), ColumnShape(("int", "none"))))
     >>> [a.tolist() for a in to_arrays([(0.5, 7), (1.5, None)], shape, Pools())]
@@ -35,7 +35,7 @@ def to_arrays(values: Sequence[Any], shape: ColumnShape, pools: Pools) -> list[N
 
 
 def transpose(values: Sequence[Any], shape: ColumnShape) -> list[Sequence[Any]]:
-    """Return tuples of a shape as columns; refuse any of another type or length."""
+    """Return tuples of a shape as columns; refuse another type or length."""
     assert shape.parts is not None  # noqa: S101 - it is a tuple
     if set(map(type, values)) - {shape.type or tuple}:
         msg = "a value has another type"
@@ -51,7 +51,7 @@ def transpose(values: Sequence[Any], shape: ColumnShape) -> list[Sequence[Any]]:
 def from_arrays(
     arrays: Iterator[Numpy], shape: ColumnShape, count: int, pools: Pools
 ) -> list[Any]:
-    """Return the states that arrays hold.
+    """Return the states in arrays.
 
     >>> import numpy as np
     >>> shape = ColumnShape(("int", "none"))
@@ -68,7 +68,7 @@ def from_arrays(
 def join_columns(
     columns: Sequence[Sequence[Any]], shape: ColumnShape, count: int
 ) -> list[Any]:
-    """Return tuples of a shape, made of columns."""
+    """Return tuples of a shape, built from columns."""
     rows = zip(*columns, strict=True) if columns else [()] * count
     if shape.type is None:
         return list(rows)

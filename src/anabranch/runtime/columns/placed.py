@@ -1,7 +1,7 @@
-"""Batches whose items have positions, and the streams of an element that hold them.
+"""Batches of items with positions, and the streams of an element that hold them.
 
-A batch may be read by several operators, as columns or as objects; each form is made
-once, when somebody asks for it.
+Several operators may read a batch, as columns or as objects; each form is made once, on
+demand.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SPARSE = 4  # times as many numbers as there are items
 
 
 class PlacedBatch:
-    """Items of one stream in order, and their positions, column by column.
+    """Items of one stream in order, with columns of positions.
 
-    They are `columns`, a `table`, or objects, which `list_items` gives. Of a stream with
+    They are `columns`, a `table`, or objects returned by `list_items`. On a stream with
     punctuations or a clock these `signs` are kept apart from columns.
     """
 
@@ -65,7 +65,7 @@ class PlacedBatch:
         return self._items
 
     def with_positions(self, positions: Sequence[Numpy]) -> PlacedBatch:
-        """Return the same items in other places."""
+        """Return the same items at other positions."""
         made = PlacedBatch(
             positions,
             self.count,
@@ -91,7 +91,7 @@ class PlacedBatch:
         return made
 
     def take(self, rows: Numpy) -> PlacedBatch:
-        """Return the items at some places."""
+        """Return the items at some indices."""
         positions = [column[rows] for column in self.positions]
         if self.columns is not None:
             columns = self.columns.take(rows)
@@ -100,7 +100,7 @@ class PlacedBatch:
         return place_items([items[row] for row in rows.tolist()], positions)
 
     def before(self, end: Place) -> PlacedBatch:
-        """Return the items up to a position."""
+        """Return the items before a position."""
         kept = np.ones(self.count, bool)
         for number, column in reversed(list(zip(end, self.positions, strict=False))):
             kept = (column < number) | ((column == number) & kept)
@@ -113,7 +113,7 @@ class PlacedBatch:
         return made
 
     def set_signs_apart(self) -> PlacedBatch:
-        """Return a batch whose items can be columns, whatever signs are among them."""
+        """Return a batch whose signs are separate, so that its items can be columns."""
         if self.columns is not None or self.table is not None:
             return self
         places = [i for i, item in enumerate(self.items) if is_sign(item)]
@@ -136,14 +136,14 @@ class PlacedBatch:
         return place_items(listed, self.insert_positions(signs, places))
 
     def find_places(self, signs: PlacedBatch) -> Numpy:
-        """Return how many of the items stand before each of the signs."""
+        """Return the number of items before each of the signs."""
         firsts = self.positions[0]
         low = np.searchsorted(firsts, signs.positions[0], "left")
         high = np.searchsorted(firsts, signs.positions[0], "right")
         if (high - low > 1).any():
             return _count_before(self.positions, signs.positions)
         alike = np.flatnonzero(high > low)
-        before = np.ones(len(alike), bool)  # an item, should both be equal
+        before = np.ones(len(alike), bool)  # an item, on a tie
         for own, other in zip(
             self.positions[:0:-1], signs.positions[:0:-1], strict=True
         ):
@@ -153,13 +153,13 @@ class PlacedBatch:
         return low
 
     def insert_positions(self, signs: PlacedBatch, places: Numpy) -> list[Numpy]:
-        """Return the positions of items and of signs that stand at some places."""
+        """Return the positions of items, with those of signs inserted."""
         pairs = zip(self.positions, signs.positions, strict=True)
         return [np.insert(own, places, others) for own, others in pairs]
 
 
 def _count_before(positions: Sequence[Numpy], others: Sequence[Numpy]) -> Numpy:
-    """Return how many positions stand before each of others, both in order."""
+    """Return the number of positions before each of others, both sorted."""
     count = len(positions[0])
     joined = [np.concatenate(pair) for pair in zip(positions, others, strict=True)]
     is_other = np.arange(len(joined[0])) >= count
@@ -175,7 +175,7 @@ def place_items(items: list[Any], positions: Sequence[Numpy]) -> PlacedBatch:
 def pad_positions(
     positions: Sequence[Numpy], count: int, width: int, turns: Collection[int] = ()
 ) -> list[Numpy]:
-    """Return positions of so many numbers: zeros follow, or turns that come first.
+    """Pad positions to a width with zeros, or with turns that come first.
 
     >>> [c.tolist() for c in pad_positions([np.array([7, 8])], 2, 2)]
     [[7, 8], [0, 0]]
@@ -190,7 +190,9 @@ def pad_positions(
 
 
 def column_of(numbers: Sequence[Any], *, turns: bool) -> Numpy:
-    """Return a column of positions as an array; one that may have `turns` is of bytes."""
+    """Return a column of positions as an array; one that may have `turns` is of
+    bytes.
+    """
     if not turns:
         return np.array(numbers, np.int64)
     made = np.empty(len(numbers), object)
@@ -201,7 +203,7 @@ def column_of(numbers: Sequence[Any], *, turns: bool) -> Numpy:
 def join_batches(
     batches: Sequence[PlacedBatch], shape: ColumnShape, pools: Pools
 ) -> PlacedBatch:
-    """Return the items of several streams by position; on a tie the first stream's."""
+    """Merge several streams by position; ties go to the first stream."""
     columns = [batch.to_columns(shape, pools) for batch in batches]
     whole = columns[0]
     for one in columns[1:]:
@@ -217,9 +219,9 @@ def join_batches(
 
 
 def sort_positions(positions: Sequence[Numpy]) -> Numpy:
-    """Return the places of items in the order of their positions.
+    """Return the indices that sort positions.
 
-    Single numbers that are close together are put into their places at once.
+    Single numbers that are dense are placed directly.
 
     >>> turns = np.array([b"b", b"", b"a"], object)
     >>> sort_positions([np.array([7, 7, 7]), turns]).tolist()
@@ -250,7 +252,9 @@ def _sort_turns(positions: Sequence[Numpy]) -> Numpy:
 
 
 def arrow_column(numbers: Numpy) -> pa.Array:
-    """Return a column of positions as Arrow holds it; `pa.array` would import Pandas."""
+    """Return a column of positions as an Arrow array; `pa.array` would import
+    pandas.
+    """
     if numbers.dtype == object:
         return pa.array(numbers.tolist(), pa.binary())
     data = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
@@ -259,16 +263,16 @@ def arrow_column(numbers: Numpy) -> pa.Array:
 
 @dataclass
 class PlacedStreams:
-    """The streams of an element while a batch goes through it.
+    """The streams of an element while a batch passes through it.
 
-    Those that come from outside are known by their edge, the others by the output that
-    they leave; each branch of a fan-out that meets another appends its number.
+    Input streams are identified by their edge, the others by their output; each branch
+    of a fan-out that meets another appends its number.
     """
 
     form: Positions
     came: dict[Edge, PlacedBatch]
     made: dict[Output, PlacedBatch] = field(default_factory=dict)
-    find_end: Callable[[Edge], Place] | None = None  # what comes behind is left out
+    find_end: Callable[[Edge], Place] | None = None  # later items are left out
 
     def along(self, edge: Edge) -> PlacedBatch:
         """Return the items on a stream."""

@@ -1,8 +1,8 @@
 """Runs the batches of a program segment by segment.
 
-Items have their number in the batch in front of their positions. So streams inside are in
-the order of one thread, and an item that fails is known: what one thread would not have
-done any more is left out, and the first failure counts.
+Items carry their number in the batch in front of their positions. So inner streams are
+in the order of a single thread, and a failing item is identified: work that a single
+thread would not have done any more is left out, and the first failure counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from anabranch.runtime.program import Columns, Exit, Program, StatesOf
 
 
 class _FailedItem(NamedTuple):
-    """An item that failed; at `place` it came into a segment, by the operator `first`."""
+    """A failed item; it entered a segment at `place`, through the operator `first`."""
 
     place: Place
     first: str
@@ -39,12 +39,12 @@ class _FailedItem(NamedTuple):
 
 
 class ProgramSegments:
-    """The segments of a program; `make` gives the program of some operators.
+    """The segments of a program; `make` builds the program of some operators.
 
     Not thread-safe; the program that owns it is its only caller.
     """
 
-    fewest = 64  # items: below, starting the kernels costs more than they gain
+    fewest = 64  # items: for fewer, starting the kernels costs more than it gains
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ProgramSegments:
         describe: Callable[[int | None], str],
         marked: frozenset[str],
     ) -> None:
-        """Compile; raise `CompilationError` where Numba cannot."""
+        """Compile; raise `CompilationError` if Numba cannot."""
         self._graph = graph
         self._entries = entries
         self._positions = positions
@@ -90,7 +90,7 @@ class ProgramSegments:
 
     @property
     def why_not(self) -> str | None:
-        """Why it should not be used any more, or None."""
+        """Why it should no longer be used, or None."""
         return self.element.why_not
 
     @property
@@ -99,7 +99,9 @@ class ProgramSegments:
         return [one.program for one in self.element.in_python.values()]
 
     def take_counts(self) -> dict[str, tuple[int, int]]:
-        """Return by operator the items in columns and in Python since it was asked."""
+        """Return, by operator, the items run in columns and in Python since the last
+        call.
+        """
         counts, self.element.ran = self.element.ran, {}
         return counts
 
@@ -110,7 +112,7 @@ class ProgramSegments:
         entries: Sequence[int] | None,
         exits: Mapping[Edge, Exit],
     ) -> None:
-        """Send a batch through, and put what leaves into `exits`."""
+        """Run a batch and put its outputs into `exits`."""
         self._given = given = note_batch(items, positions, entries)
         listed = list(given.copy_items())
         self._failed = None
@@ -128,7 +130,7 @@ class ProgramSegments:
         positions: Columns | None,
         entries: Sequence[int] | None,
     ) -> PlacedStreams:
-        """Return the streams on which items come in."""
+        """Return the streams on which items enter."""
         came: dict[Edge, PlacedBatch] = {}
         made: dict[Output, PlacedBatch] = {}
         ports = None if entries is None else np.asarray(entries)
@@ -181,7 +183,7 @@ class ProgramSegments:
             self._at_work = None
 
     def _note_failure(self, failed: _FailedItem) -> None:
-        """Keep the first failure, and leave out what comes behind it."""
+        """Keep the first failure, and leave out what comes after it."""
         if self._failed is not None and not self._is_before(failed, self._failed):
             return
         self._failed = failed
@@ -193,23 +195,25 @@ class ProgramSegments:
         self._streams.find_end = find_end
 
     def _is_before(self, failed: _FailedItem, known: _FailedItem) -> bool:
-        """Tell whether one thread comes to a failure before one of an earlier segment."""
+        """Tell whether a single thread reaches a failure before one of an earlier
+        segment.
+        """
         width = self._find_shared_width(known.operator, failed.operator)
         ends = [failed.place[:width], known.place[:width]]
         shorter = min(map(len, ends))
         own, other = (place[:shorter] for place in ends)
         if own != other:
             return own < other
-        # What a segment has given of an item, it gave before the item failed there.
+        # Outputs that a segment gave for an item precede its failure there.
         if known.first in ancestors(self._graph, failed.operator):
             return True
         return self._ranks[failed.operator] < self._ranks[known.operator]
 
     def _find_shared_width(self, one: str, other: str) -> int | None:
-        """Return how many numbers tell the order of items of two operators; None: all.
+        """Return how many numbers order the items of two operators; None: all.
 
-        Positions of branches that never meet agree up to where these part, where the
-        number of the branch follows if any of them meet.
+        Positions of branches that never meet agree up to the fork, where the number of
+        the branch follows if any of them meet.
         """
         graph, form = self._graph, self._form
         if self._alike or one in {other, *ancestors(graph, other)}:
@@ -239,7 +243,7 @@ class ProgramSegments:
             column.extend(numbers)
 
     def _describe_here(self, _: int | None) -> str:
-        """Return the place of the item at work, which has a number inside its batch."""
+        """Return the location of the current item, by its number in the batch."""
         known, positions = None, self._given.positions or []
         if self._at_work is not None:
             at_work, numbers = self._at_work
@@ -251,6 +255,6 @@ class ProgramSegments:
 
 
 def _is_flat(form: Positions) -> bool:
-    """Tell whether all positions have one number, that of the item that came in."""
+    """Tell whether all positions have one number, that of the input item."""
     widths = {*form.inside.values(), *form.after.values()}
     return widths == {1} and not form.branch

@@ -1,10 +1,10 @@
 """Runs an element segment by segment: kernels over columns, then Python, and so on.
 
-The element is a graph. A batch of columns is a value that any number of kernels read, and
-only operators in Python make objects of it. Where streams meet, positions tell the order.
+The element is a graph. Any number of kernels may read a batch of columns; only
+operators in Python make objects of it. Where streams meet, positions give the order.
 
-A segment in columns changes no state until all its kernels have done all items. If one
-gives up, Python runs that segment on what came into it, so nobody has to undo anything.
+A segment in columns changes no state until all its kernels have processed all items. If
+one gives up, Python runs that segment on its input, so nothing has to be undone.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import BEHIND_TURNS, IN_TURN, Positions
 from anabranch.runtime.program import Columns, Program
 
-_PATIENCE = 5  # batches in a row that had to go through Python after all
+_PATIENCE = 5  # consecutive batches that had to run in Python after all
 
 MakeProgram: TypeAlias = Callable[[tuple[str, ...], tuple[Entry, ...]], Program]
 
 
 class Send(Protocol):
-    """Runs a program on items: with their positions, and where each comes in."""
+    """Runs a program on items, given their positions and entries."""
 
     def __call__(
         self,
@@ -55,7 +55,7 @@ class Send(Protocol):
 
 @dataclass
 class ColumnRun:
-    """A batch on its way through kernels: the streams, and what states become."""
+    """A batch passing through kernels: the streams, and the new states."""
 
     streams: PlacedStreams
     changes: list[Commit] = field(default_factory=list)
@@ -121,7 +121,7 @@ class _Node:
             run.streams.made[Output(self._op.name, port)] = made
 
     def _advance(self, run: ColumnRun, came: PlacedBatch, step: ClockStep) -> None:
-        """Pass items on, and behind those that advance the clock say so."""
+        """Pass items on, with an advance after each item that moves the clock."""
         if (came.signs is not None and came.signs.count) or not self._prolific:
             msg = "there are signs before the clock"
             raise UnfitError(msg)
@@ -182,7 +182,7 @@ class _Node:
         return pad_positions(batch.positions, batch.count, self._width, self._turns)
 
     def _pass_signs(self, signs: PlacedBatch | None, number: int) -> PlacedBatch | None:
-        """Return the signs behind this operator; they have the index of an output."""
+        """Return the signs behind this operator, indexed as outputs."""
         if signs is None or not self._passes_signs:
             return None
         if not self._prolific:
@@ -206,7 +206,7 @@ def _count_outputs(rows: Numpy | None, count: int) -> Numpy:
 
 
 class ColumnSegment:
-    """Kernels of the operators of a segment, compiled, on the states of these operators."""
+    """The compiled kernels of a segment, and the states of its operators."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class ColumnSegment:
         pools: Pools,
         form: Positions,
     ) -> None:
-        """Compile; raise `CompilationError` where Numba cannot."""
+        """Compile; raise `CompilationError` if Numba cannot."""
         steps = []
         for name in segment.operators:
             step = make_step(graph[name], kernels[name], states.get(name), pools)
@@ -228,7 +228,7 @@ class ColumnSegment:
         self._run = write_steps(steps, self.filename)
 
     def run(self, streams: PlacedStreams) -> PlacedStreams | None:
-        """Return the streams with those that it makes; None if Python has to run it."""
+        """Return the streams including its own; None if Python has to run it."""
         copied = replace(streams, made=dict(streams.made))
         run = ColumnRun(copied)
         try:
@@ -256,14 +256,14 @@ class PythonSegment:
         self._form = form
 
     def run(self, streams: PlacedStreams, send: Send, marked: Collection[str]) -> None:
-        """Run the program on what has come, and put what it gives among the streams."""
+        """Run the program on its input, and add its outputs to the streams."""
         batches = [streams.along(edge).put_signs_back() for edge in self._entries]
         for left in self.program.exits.values():
             left.clear()
         if any(batch.count for batch in batches):
             send(self.program, *self._interleave(batches))
         for edge, left in self.program.exits.items():
-            # Once an item has failed, some branches of a stream have it and others not.
+            # Once an item has failed, only some branches of a stream have it.
             apart = streams.find_end is not None
             if not apart and edge.producer in streams.made:
                 continue
@@ -284,7 +284,7 @@ class PythonSegment:
     def _interleave(
         self, batches: Sequence[PlacedBatch]
     ) -> tuple[list[Any], Columns, list[int] | None]:
-        """Return the items of all streams by position, with the stream of each."""
+        """Merge the items of all streams by position, with the stream of each."""
         if len(batches) == 1:
             (batch,) = batches
             return batch.items, [c.tolist() for c in batch.positions], None
@@ -304,9 +304,9 @@ class PythonSegment:
 
 
 class SegmentedElement:
-    """The segments of an element, in the order in which they run.
+    """The segments of an element, in execution order.
 
-    `ran` counts by operator that has a kernel the items in columns and in Python. Not
+    `ran` counts, per operator with a kernel, the items in columns and in Python. Not
     thread-safe; the program or unit that owns it is its only caller.
     """
 
@@ -321,7 +321,7 @@ class SegmentedElement:
         make: MakeProgram,
         marked: Collection[str] = (),
     ) -> None:
-        """Compile; raise `CompilationError` where Numba cannot."""
+        """Compile; raise `CompilationError` if Numba cannot."""
         pools = Pools()
         self._graph = graph
         self._marked = marked
@@ -346,7 +346,7 @@ class SegmentedElement:
         return "its items keep going through Python"
 
     def run(self, streams: PlacedStreams, send: Send) -> PlacedStreams:
-        """Return all streams, given those that come in."""
+        """Return all streams, given the input streams."""
         for number, segment in enumerate(self._segments):
             edges = self._entries[number]
             count = sum(streams.along(edge).count for edge in edges)

@@ -1,7 +1,8 @@
-"""Functions of one string as tables, filled by Python once for each string.
+"""Lookup tables for functions of one string, computed by Python once per string.
 
-Python itself computes the function, so the values are Python's own. A string on which
-it raises, or gives a value of another type, is marked: a kernel that meets it gives up.
+Python itself computes the function, so the values are exactly Python's. A string on
+which it raises, or returns a value of another type, is flagged: a kernel that meets it
+gives up.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class StringTables:
         ]
 
     def arrays(self) -> list[Numpy]:
-        """Return for each table its values, and where there is none."""
+        """Return the values of each table, and where they are missing."""
         for table in self._tables:
             table.fill(self._pools)
         found = []
@@ -53,17 +54,17 @@ class StringTables:
 
 
 class Ranks:
-    """The places of all strings in their order."""
+    """The ranks of all strings."""
 
     def __init__(self, table: StringTable) -> None:
         self._of = table.of
         self._ranks = np.zeros(0, np.int64)
 
     def fill(self, pools: Pools) -> None:
-        """Put all strings in order; their places change when there are new ones."""
+        """Sort all strings; ranks change when there are new ones."""
 
     def arrays(self, pools: Pools) -> list[Numpy]:
-        """Return the places, and that there is one for each string."""
+        """Return the ranks, none of them missing."""
         pool = pools[self._of]
         if len(pool) != len(self._ranks):
             order = sorted(range(len(pool)), key=pool.strings.__getitem__)
@@ -81,7 +82,7 @@ class _FilledTable:
         self._bad: list[bool] = []
 
     def fill(self, pools: Pools) -> None:
-        """Compute for the strings that are new."""
+        """Compute the values of new strings."""
         for code in range(len(self._values), len(pools[self._of])):
             value, bad = self._compute(pools, code)
             self._values.append(value)
@@ -108,7 +109,7 @@ class _FilledTable:
         return value, False
 
     def arrays(self, pools: Pools) -> list[Numpy]:
-        """Return the values, and where there is none."""
+        """Return the values, and where they are missing."""
         missing = len(pools[self._of]) - len(self._values)
         values = np.array([*self._values, *[0] * missing], DTYPES[self._kind])
         bad = np.array([*self._bad, *[True] * missing], np.bool_)

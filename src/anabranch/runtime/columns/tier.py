@@ -1,9 +1,9 @@
-"""When a chain runs in columns: once compiling has paid off, and as long as it does.
+"""Decides when a chain runs in columns: once compiling pays off, and while it does.
 
-Compiling takes a second, which small jobs do not even run for. So a chain begins in
-Python. Once that has taken a while, or at once if this process has the kernels already,
-it goes on in columns; the compiler runs in a thread of its own meanwhile. If columns
-turn out to be slower, or keep giving up, the chain goes back to Python for good.
+Compiling takes a second, longer than small jobs run. So a chain begins in Python. After
+a while, or at once if this process has the kernels already, it continues in columns;
+the compiler runs in a background thread meanwhile. If columns turn out to be slower, or
+keep giving up, the chain returns to Python for good.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from anabranch.runtime.compiled.program import When
 
 _HOT_S = 0.3  # in Python, before compiling is worth a second
 _TRIAL_BATCHES = 6
-_TELLING = 1024  # items in a batch; with fewer, other things cost more than they do
-_PATIENCE = 5  # batches in a row that had to go through Python after all
+_TELLING = 1024  # items in a batch; for fewer, other costs dominate
+_PATIENCE = 5  # consecutive batches that had to run in Python after all
 
 Runs = TypeVar("Runs")
 
@@ -50,9 +50,9 @@ class _Rate:
 
 
 class ColumnTier(Generic[Runs]):
-    """Tells when operators run in columns; `make` compiles what then runs them.
+    """Decides when operators run in columns; `make` compiles them.
 
-    `why_not` tells why they do not.
+    `why_not` is the reason why they do not.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ColumnTier(Generic[Runs]):
         return self.compiled is not None
 
     def observe_columns(self, items: int, time_s: float) -> None:
-        """Take note of what a batch has taken in columns."""
+        """Record the time of a batch in columns."""
         self._failed = 0
         self._columns.add(items, time_s)
         slower = self._columns.for_an_item > self._python.for_an_item
@@ -94,18 +94,18 @@ class ColumnTier(Generic[Runs]):
             self.drop("is faster in Python")
 
     def observe_python(self, items: int, time_s: float) -> None:
-        """Take note of what a batch has taken in Python."""
+        """Record the time of a batch in Python."""
         self._spent_s += time_s
         self._python.add(items, time_s)
 
     def observe_misfit(self, error: UnfitError) -> None:
-        """Take note of a batch that had to go through Python after all."""
+        """Record a batch that had to run in Python after all."""
         self._failed += 1
         if self._failed >= _PATIENCE:
             self.drop(f"its items keep going through Python: {error}")
 
     def drop(self, why: str) -> None:
-        """Run in Python for good."""
+        """Run in Python from now on."""
         self.compiled = None
         self.why_not = why
 
@@ -126,9 +126,9 @@ class ColumnTier(Generic[Runs]):
 
 
 class ChainTier(ColumnTier[ColumnChain]):
-    """Runs batches of a chain in columns, when it should.
+    """Runs batches of a chain in columns when that pays off.
 
-    `done` counts the items that did.
+    `done` counts the items run in columns.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class ChainTier(ColumnTier[ColumnChain]):
         )
 
     def run(self, given: pa.Table | Sequence[Any]) -> ColumnBatch | None:
-        """Run items, which may be a table; None: Python has to run them."""
+        """Run items, possibly a table; None: Python has to run them."""
         chain = self.compiled
         if chain is None:
             return None

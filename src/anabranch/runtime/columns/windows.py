@@ -1,9 +1,9 @@
-"""Which windows the items of a batch close, key by key, as ranges of places.
+"""The windows that a batch closes, key by key, as ranges of indices.
 
-The items that the windows of a key hold already and its new ones stand one behind the
-other. A window is a range of them, and the item that closes it is its trigger. The
-states are those of `anabranch.operators.windows`, and what is here does the same on many
-items at once; where it cannot, Python has to.
+The items held by a key's windows and its new ones are laid out contiguously. A window
+is a range of them, and the item that closes it is its trigger. The states are those of
+`anabranch.operators.windows`; this code does the same on many items at once and leaves
+the rest to Python.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from anabranch.operators.windows import Window
 from anabranch.plan.column_kernels import ColumnKind
 from anabranch.runtime.columns.column import Numpy, UnfitError
 
-_FAR = 1 << 60  # numbers below it can be added to one another in 64 bits
+_FAR = 1 << 60  # sums of two smaller numbers fit 64 bits
 _DAY_US = 86_400_000_000
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
 class KeyRange(NamedTuple):
-    """The items of one key: places from `first` up to `end`, the first `held` of them old.
+    """The items of one key: indices from `first` to `end`, the first `held` of them
+    old.
 
-    `state` is what the interpreter keeps for the key.
+    `state` is the interpreter's state for the key.
     """
 
     first: int
@@ -41,11 +42,11 @@ class KeyRange(NamedTuple):
 
 @dataclass
 class ClosedWindows:
-    """The windows that a batch closes, and what the states become.
+    """The windows that a batch closes, and the new states.
 
-    `order` has the places of the items that windows hold, and a window is a range of
-    it. `triggers` are places of items. For each key, `kept` has the places of the items
-    that its windows go on to hold, and `rests` what else its state then has.
+    `order` has the indices of the items in windows, and a window is a range of it.
+    `triggers` are indices of items. For each key, `kept` has the indices of the items
+    its windows keep, and `rests` the other parts of its new state.
     """
 
     order: list[Numpy] = field(default_factory=list)
@@ -58,7 +59,7 @@ class ClosedWindows:
     _count: int = 0
 
     def add(self, places: Numpy, starts: Numpy, ends: Numpy, triggers: Numpy) -> None:
-        """Add a key: the places of its items, and the ranges of these that close."""
+        """Add a key: the indices of its items, and the ranges that close."""
         self.order.append(places)
         self.starts.append(starts + self._count)
         self.ends.append(ends + self._count)
@@ -66,7 +67,7 @@ class ClosedWindows:
         self._count += len(places)
 
     def keep(self, places: Numpy, rest: Any = None) -> None:
-        """Add what a key goes on to hold."""
+        """Add the contents that a key keeps."""
         self.kept.append(places)
         self.rests.append(rest)
 
@@ -80,26 +81,26 @@ class WindowPlan(ABC):
 
     @abstractmethod
     def find(self, keys: Sequence[KeyRange], on: Numpy) -> ClosedWindows:
-        """Return the windows that close; `on` is the attribute at all places."""
+        """Return the windows that close; `on` is the attribute at all indices."""
 
     @abstractmethod
     def change(self, state: Any, items: list[Any], rest: Any) -> None:
-        """Put what a key holds into its state."""
+        """Put the contents of a key into its state."""
 
     def restore(self, items: list[Any], rest: Any) -> Any:
-        """Return the state of a key that holds some items."""
+        """Return the state of a key with the given contents."""
         state: list[Any] = []
         self.change(state, items, rest)
         return state
 
     def bounds(self, found: ClosedWindows) -> list[Numpy]:
-        """Return the starts and the ends of windows, in time."""
+        """Return the starts and ends of windows, as times."""
         msg = "these windows have no bounds"
         raise UnfitError(msg)
 
 
 def window_plan(window: Window, kind: ColumnKind) -> WindowPlan:
-    """Return the plan of a window on an attribute of some kind."""
+    """Return the plan of a window on an attribute of a kind."""
     if window.count is not None:
         if window.every is None:
             return _CountTumbling(window.count)
@@ -150,7 +151,7 @@ class _CountSliding(WindowPlan):
 
 
 class _Delta(WindowPlan):
-    """Goes through the values of each key one by one: a window depends on the last."""
+    """Scans each key's values one by one: a window depends on the last."""
 
     def __init__(self, window: Window) -> None:
         self._size: Any = window.delta
@@ -172,7 +173,7 @@ class _Delta(WindowPlan):
     def _walk(
         self, values: list[Any], key: KeyRange
     ) -> tuple[list[tuple[int, int]], int, Any]:
-        """Return the ranges that close, where what is held begins, and the mark."""
+        """Return the ranges that close, the start of the held items, and the mark."""
         mark, low = key.state[2], 0
         closed: list[tuple[int, int]] = []
         if not self._tumbling and any(a > b for a, b in pairwise(values)):
@@ -199,7 +200,7 @@ class _Delta(WindowPlan):
 class _Time(WindowPlan):
     """The next window of a key to close ends at k*every.
 
-    k never falls: an item whose own is lower is late. So the items of a key stand in
+    k never decreases: an item with a lower one is late. So the items of a key are in
     the order of their k, and the windows are ranges of them.
     """
 
@@ -212,7 +213,7 @@ class _Time(WindowPlan):
         self._every = self._size
         if window.every is not None:
             self._every = self._span(window, window.every)
-        # Otherwise the numbers of windows tell which items they hold.
+        # Otherwise window numbers tell which items they hold.
         self._by_time = kind == "float" or (
             self._every < self._size and self._size % self._every != 0
         )
@@ -234,7 +235,7 @@ class _Time(WindowPlan):
         return found
 
     def _measure(self, on: Numpy) -> Numpy:
-        """Return times as numbers that can be computed with."""
+        """Return times as numbers for arithmetic."""
         check_finite(on)
         times = (on - _EPOCH_DAY) * _DAY_US if self._kind == "date" else on
         if times.dtype != np.float64:
@@ -250,7 +251,7 @@ class _Time(WindowPlan):
         if self._calendar and state[3] not in (None, self._scale):
             msg = "times have another scale"
             raise UnfitError(msg)
-        times[:held] = state[1]  # a late item may count as a current one
+        times[:held] = state[1]  # a late item may count as current
         ks = times // self._every + 1
         before = ks[held] if state[2] is None else state[2]
         if type(before) is not type(ks[held].item()) and state[2] is not None:
@@ -279,7 +280,7 @@ class _Time(WindowPlan):
     def _treat_late(
         self, late: Numpy, highest: Numpy, times: Numpy, taken: Numpy
     ) -> None:
-        """Drop late items, or count them as current ones."""
+        """Drop late items, or treat them as current."""
         if self._late == "error":
             msg = "an item is late"
             raise UnfitError(msg)
@@ -294,7 +295,7 @@ class _Time(WindowPlan):
     def _close(
         self, highest: Numpy, held: int, rows: Numpy, own: Numpy, own_ks: Numpy
     ) -> tuple[Numpy, Numpy, Numpy, Numpy]:
-        """Return the windows that close: ranges of `rows`, who closes them, their ends."""
+        """Return the windows that close: ranges of `rows`, their triggers and ends."""
         size, every = self._size, self._every
         if self._by_time and (own[1:] < own[:-1]).any():
             msg = "the times of windows do not rise"

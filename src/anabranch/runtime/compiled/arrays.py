@@ -1,8 +1,8 @@
-"""Items as arrays of numbers and back, without a value changed on the way.
+"""Lossless conversion of items to arrays of numbers and back.
 
 A number that is not exactly of the promised type (an int where a float was promised, a
-bool, an int beyond its bounds) is not bent: `to_arrays` says no, and the batch goes
-through Python.
+bool, an int out of range) is not converted: `to_arrays` returns None, and the batch
+runs in Python.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anabranch.plan.plan import ArrayColumn
 Array: TypeAlias = npt.NDArray[Any]
 
 DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
-_HEADER = 5  # of a marshalled list or tuple: its code and its length
+_HEADER = 5  # header of a marshalled list or tuple: its code and length
 _FLOATS = np.dtype([("code", "u1"), ("value", "<f8")])
 _INTS = np.dtype([("code", "u1"), ("value", "<i4")])
 _TRUE, _FALSE = ord("T"), ord("F")
@@ -29,7 +29,7 @@ _TRUE, _FALSE = ord("T"), ord("F")
 def to_arrays(
     items: list[Any], columns: Sequence[ArrayColumn], item_type: type | None
 ) -> list[Array] | None:
-    """Return the items as one array for each attribute, or None if one does not fit.
+    """Return items as one array per attribute; None if one does not fit.
 
     >>> to_arrays([1.0, -0.0], [ArrayColumn("float", 0, 0)], None)
     [array([ 1., -0.])]
@@ -59,13 +59,13 @@ def to_arrays(
 def _to_array(values: Any, kind: str) -> Array | None:
     """Return numbers of one exact type as an array.
 
-    Marshalling writes the type of every number before its value, each number of a type
-    in as many bytes. So one pass in C gives the values, and one look at the bytes tells
-    whether all of them are what they should be.
+    Marshal writes a type code before every value, and all values of a type have one
+    size. So one pass in C gives the values, and one check of the bytes verifies their
+    types.
     """
     try:
         data = marshal.dumps(values, 2)
-    except ValueError:  # something else than plain values
+    except ValueError:  # something other than plain values
         return None
     if kind == "bool":
         codes = np.frombuffer(data, np.uint8, offset=_HEADER)
@@ -90,7 +90,7 @@ def _large_ints(values: Any) -> Array | None:
 
 
 def to_items(arrays: Sequence[Array], item_type: type | None) -> list[Any]:
-    """Return the items that lie in arrays.
+    """Return the items in arrays.
 
     >>> to_items([np.array([1, 2])], None)
     [1, 2]

@@ -1,11 +1,11 @@
-"""Compile kernels with Numba, each text once, and divide their firings among threads.
+"""Compiles kernels with Numba, each text once, and divides firings among threads.
 
-Compiled code is kept in this process, and in a folder of the user's so that other processes
-(the workers of Spark, the next run) find it. Numba is imported when the first kernel is
+Compiled code is cached in this process, and in a user folder so that other processes
+(Spark workers, the next run) find it. Numba is imported when the first kernel is
 compiled: that alone takes a third of a second.
 
-Kernels release the interpreter's lock, so threads run the firings of one operator side by
-side (fission).
+Kernels release the interpreter lock, so threads run the firings of one operator
+concurrently (fission).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _compiled: dict[str, Fire] = {}
 
 
 class CompilationError(Exception):
-    """Numba cannot compile a kernel here; the program goes on in Python."""
+    """Numba cannot compile a kernel here; the program continues in Python."""
 
 
 def compile_kernel(kernel: ArrayKernel) -> Fire:
@@ -49,20 +49,20 @@ def compile_kernel(kernel: ArrayKernel) -> Fire:
 
 
 def is_compiled(kernel: ArrayKernel) -> bool:
-    """Tell whether this process has compiled a kernel, or one with the same text."""
+    """Tell whether this process has compiled a kernel with this text."""
     return not kernel.source or _name_kernel(kernel)[0] in _compiled
 
 
 @lru_cache(maxsize=1024)
 def _name_kernel(kernel: ArrayKernel) -> tuple[str, str]:
-    """Return the name of a kernel, the same for the same text, and its module."""
+    """Return the name of a kernel, unique by its text, and its module."""
     shape = "".join(column.kind[0] for column in (*kernel.takes, *kernel.gives))
     text = f"import math\n\nimport numpy as np\n\n\n{kernel.source}"
     return hashlib.sha256(f"{shape} {text}".encode()).hexdigest()[:24], text
 
 
 def compile_columns(kernel: ColumnKernel) -> Fire:
-    """Return the compiled function of a kernel over columns."""
+    """Return the compiled function of a column kernel."""
     name, text = _name_columns(kernel)
     with _lock:
         if name not in _compiled:
@@ -71,7 +71,7 @@ def compile_columns(kernel: ColumnKernel) -> Fire:
 
 
 def has_compiled_columns(kernel: ColumnKernel) -> bool:
-    """Tell whether this process has compiled a kernel, or one with the same text."""
+    """Tell whether this process has compiled a column kernel with this text."""
     return not kernel.text or _name_columns(kernel)[0] in _compiled
 
 
@@ -83,7 +83,7 @@ def _name_columns(kernel: ColumnKernel) -> tuple[str, str]:
 
 
 def _column_arrays(kernel: ColumnKernel) -> tuple[list[str], list[str]]:
-    """Return the kinds of the arrays that a kernel reads, and that it writes."""
+    """Return the kinds of the arrays that a kernel reads and writes."""
     read: list[str] = [k for shape in kernel.read_shapes for k in shape.arrays]
     for table in kernel.tables:
         read += [table.gives, "bool"]
@@ -123,7 +123,7 @@ def _column_signature(numba: Any, kernel: ColumnKernel) -> Any:
 
 
 def compile_functions(text: str, signatures: Mapping[str, str]) -> list[Fire]:
-    """Return functions of the text of a module, compiled for signatures of Numba's."""
+    """Return the functions of a module's text, compiled for Numba signatures."""
     digest = hashlib.sha256(f"{signatures} {text}".encode()).hexdigest()[:24]
     try:
         numba = importlib.import_module("numba")
@@ -132,7 +132,7 @@ def compile_functions(text: str, signatures: Mapping[str, str]) -> list[Fire]:
             numba.njit(signature, nogil=True, cache=cache)(vars(module)[name].py_func)
             for name, signature in signatures.items()
         ]
-    except Exception as error:  # a compiler has many ways to fail
+    except Exception as error:  # compilers fail in many ways
         msg = f"{type(error).__name__}: {error}"
         raise CompilationError(msg) from error
 
@@ -158,7 +158,7 @@ def _compile(name: str, text: str, kernel: ArrayKernel | ColumnKernel) -> Fire:
         made: Fire = decorate(module.kernel)
     except CompilationError:
         raise
-    except Exception as error:  # a compiler has many ways to fail
+    except Exception as error:  # compilers fail in many ways
         msg = f"{type(error).__name__}: {error}"
         raise CompilationError(msg) from error
     return made
@@ -176,7 +176,7 @@ def _signature(
 
 
 def _load(name: str, text: str) -> tuple[Any, bool]:
-    """Return the module of a text, and whether its compiled code can be kept."""
+    """Return the module of a text, and whether its compiled code can be cached."""
     folder = kernel_folder()
     if folder is None:
         made = ModuleType(f"anabranch_kernel_{name}")
@@ -199,7 +199,7 @@ def _load(name: str, text: str) -> tuple[Any, bool]:
 def kernel_folder() -> Path | None:
     """Return the folder for compiled code, or None if there is no safe one.
 
-    What lies there is executed, so nobody else may be able to write to it.
+    Its contents are executed, so nobody else may have write access.
     """
     chosen = os.environ.get(FOLDER_VARIABLE)
     try:
@@ -208,14 +208,14 @@ def kernel_folder() -> Path | None:
         return None
 
 
-WORTH_S = 200e-6  # what a thread should have to do, to be worth waking up
+WORTH_S = 200e-6  # the work that makes waking a thread worthwhile
 _FORGET = 0.3
 
-Fired: TypeAlias = Callable[[int, int], bool]  # the firings from one up to another
+Fired: TypeAlias = Callable[[int, int], bool]  # a range of firings
 
 
 class FiringThreads:
-    """How many threads share the firings of an operator, by what a firing costs.
+    """The number of threads that share an operator's firings, by their cost.
 
     >>> threads = FiringThreads(2)
     >>> threads.ways(1000)
@@ -235,14 +235,14 @@ class FiringThreads:
         return max(1, min(self._most, worth, firings))
 
     def learn(self, firings: int, time_s: float) -> None:
-        """Note what firings have cost, all threads together."""
+        """Record the cost of firings, all threads together."""
         cost_s = time_s / firings
         if self._firing_s:
             cost_s = self._firing_s + _FORGET * (cost_s - self._firing_s)
         self._firing_s = cost_s
 
     def each(self, fire: Fired, parts: Iterable[tuple[int, int]]) -> list[bool]:
-        """Fire all parts at the same time, the first one in this thread."""
+        """Fire all parts concurrently, the first one in this thread."""
         first, *others = parts
         waiting = [_pool(self._most).submit(fire, *part) for part in others]
         return [fire(*first), *(one.result() for one in waiting)]

@@ -1,19 +1,18 @@
-"""A compiled part of an element: one step for each operator, over all items of a batch.
+"""A compiled part of an element: one step per operator, over a whole batch.
 
-Rates are fixed, so the items of each firing follow from counts alone: how many items have
-come, and how many were waiting. That gives both the slices of the arrays and, for every
-output, the item of the batch that set it off (its *trigger*), from which the positions of
-outputs are made.
+Rates are fixed, so the items of each firing follow from counts alone: the number of new
+and of waiting items. That gives the slices of the arrays and, for every output, the
+item of the batch that triggered it, from which the positions of outputs are made.
 
-A step changes no state. It notes the next state, in the form in which the operator's
-kernel keeps it, and the whole batch is noted at the end or not at all.
+A step changes no state. It records the next state, in the form that the operator's
+kernel uses, and the states of the whole batch are written at the end or not at all.
 
-The steps are called by a small generated function, one line for each operator, so that
-the profiler can tell where a thread is, as in any generated program.
+A small generated function calls the steps, one line per operator, so that the profiler
+can locate a thread, as in any generated program.
 
-An item that fails is named by the progress of the iterator over the batch. The steps take
-the batch at different times, so each goes through a copy, and the iterator is put where it
-would stand if every item had gone through alone.
+A failing item is identified by the progress of the iterator over the batch. The steps
+read the batch at different times, so each iterates over a copy, and the iterator is
+moved to where it would be if every item had gone through alone.
 """
 
 from __future__ import annotations
@@ -44,29 +43,29 @@ _ListIterator: Any = type(iter([]))
 
 @dataclass(frozen=True)
 class GivenBatch:
-    """A batch as it was given: `items` is a sequence, or the iterator of a list."""
+    """A batch as given: `items` is a sequence, or the iterator of a list."""
 
     items: Any
     positions: Columns | None
     entries: Sequence[int] | None
-    begin: int | None  # how far the iterator had come; None if it is a sequence
+    begin: int | None  # progress of the iterator; None for a sequence
     count: int
 
     def copy_items(self) -> Any:
-        """Return the items to go through; the iterator stays where it is."""
+        """Return the items to iterate over; the iterator stays where it is."""
         return self.items if self.begin is None else copy.copy(self.items)
 
     def find(self, position: int | None) -> int | None:
-        """Return which item has a position, if items have one."""
+        """Return the index of the item with a position, if items have one."""
         if position is None or not self.positions:
             return None
         try:
             return self.positions[0].index(position)
-        except ValueError:  # it is not one of a single item
+        except ValueError:  # it does not consist of a single item
             return None
 
     def point_at(self, index: int) -> None:
-        """Put the iterator where it stands while an item is at work."""
+        """Move the iterator to where it is while an item is processed."""
         if self.begin is not None:
             self.items.__setstate__(self.begin + index + 1)
 
@@ -74,7 +73,7 @@ class GivenBatch:
 def note_batch(
     items: Any, positions: Columns | None, entries: Sequence[int] | None
 ) -> GivenBatch:
-    """Return a batch as it is given.
+    """Return a batch as it was given.
 
     >>> items = iter([5.0, 6.0, 7.0])
     >>> note_batch(items, None, None).point_at(1)
@@ -83,14 +82,14 @@ def note_batch(
     """
     if not isinstance(items, _ListIterator):
         return GivenBatch(items, positions, entries, None, len(items))
-    _, _, *begin = items.__reduce__()  # without a place once it is exhausted
+    _, _, *begin = items.__reduce__()  # no index once it is exhausted
     begins = begin[0] if begin else 0
     return GivenBatch(items, positions, entries, begins, items.__length_hint__())
 
 
 @dataclass(frozen=True)
 class AtWork:
-    """A stage that goes through `left`; `triggers` are the items behind each of those."""
+    """A stage that iterates over `left`; `triggers` are the items behind each."""
 
     left: Any
     count: int
@@ -98,23 +97,23 @@ class AtWork:
 
     @property
     def index(self) -> int:
-        """Which item of its own batch the stage has at work."""
+        """The index of the stage's current item in its own batch."""
         place = max(self.count - self.left.__length_hint__() - 1, 0)
         return place if self.triggers is None else int(self.triggers[place])
 
 
 class Marks:
-    """Finds the item behind an output of the first stage by how many there were before.
+    """Finds the item behind an output of the first stage by counting outputs.
 
-    For a stage that cannot be run once more. It goes from item to item, and whenever it
-    takes one, the number of its outputs so far is noted.
+    For a stage that cannot be repeated. Whenever it takes an item, the number of
+    outputs so far is recorded.
     """
 
     def __init__(self) -> None:
         self._outputs: list[int] = []  # before each item
 
     def follow(self, items: Iterator[Any], outputs: list[Any]) -> Iterator[Any]:
-        """Yield the items, without a step of Python for any of them.
+        """Yield the items, at no cost in Python per item.
 
         >>> outputs, marks = [], Marks()
         >>> for n in marks.follow(iter([1, 2, 3]), outputs):
@@ -123,30 +122,30 @@ class Marks:
         [1, 2, 2]
         """
         noted = self._outputs = []
-        noting = map(noted.append, iter(outputs.__len__, -1))  # gives None each time
+        noting = map(noted.append, iter(outputs.__len__, -1))  # returns None each time
         nothing: dict[None, Any] = {}
         return map(nothing.get, noting, items)  # so each item is the default
 
     def find(self, index: int) -> int:
-        """Return which item gave the output with an index."""
+        """Return the index of the item behind an output."""
         return bisect_right(self._outputs, index) - 1
 
 
 class Origins:
-    """Finds the item of a batch that is behind one that the first stage gave.
+    """Finds the item of a batch behind an output of the first stage.
 
-    It runs the stage once more, item by item, so that stage must have no state and no
-    effects. That happens only if an item fails.
+    It repeats the stage item by item, so that stage must have no state and no effects.
+    That happens only if an item fails.
     """
 
     def __init__(self, stage: Program, edge: Edge) -> None:
         self._stage = stage
         self._edge = edge
         self._batch: GivenBatch | None = None
-        self._ends: list[int] = []  # how many outputs there are with each item
+        self._ends: list[int] = []  # number of outputs at each item
 
     def find(self, batch: GivenBatch, index: int) -> int | None:
-        """Return which item of a batch gave the output with an index."""
+        """Return the index of the item behind an output."""
         if batch is not self._batch:
             items = enumerate(_items_of(batch))
             counts = (self._outputs(batch, place, item) for place, item in items)
@@ -173,7 +172,7 @@ def _items_of(batch: GivenBatch) -> list[Any]:
 
 
 class BranchTurns:
-    """Who has his turn when: `weights[i]` times in a row branch i, and around."""
+    """Weighted round robin: `weights[i]` turns in a row for branch i, cyclically."""
 
     def __init__(self, weights: Sequence[int]) -> None:
         self.weights = tuple(weights)
@@ -181,7 +180,7 @@ class BranchTurns:
         self._first = [0, *accumulate(weights)]
 
     def place(self, branch: int, left: int) -> int:
-        """Return where in the cycle a branch stands that has so many turns left.
+        """Return the place in the cycle of a branch with so many turns left.
 
         >>> BranchTurns([2, 1]).place(0, 1)
         1
@@ -189,7 +188,7 @@ class BranchTurns:
         return self._first[branch] + self.weights[branch] - left
 
     def at(self, place: int) -> tuple[int, int]:
-        """Return whose turn a place is, and how many he has left with it.
+        """Return the branch at a place, and its turns left there.
 
         >>> BranchTurns([2, 1]).at(3)
         (0, 2)
@@ -215,7 +214,7 @@ class BranchTurns:
         ]
 
     def dealt(self, start: int, items: Array) -> list[Array]:
-        """Return the items of each branch, from a place of the cycle on.
+        """Return the items of each branch, from a place in the cycle.
 
         >>> [part.tolist() for part in BranchTurns([2, 1]).dealt(1, np.arange(6))]
         [[0, 2, 3, 5], [1, 4]]
@@ -238,7 +237,7 @@ class BranchTurns:
         ]
 
     def collect(self, start: int, count: int, branches: Sequence[Array]) -> Array:
-        """Return so many items of the branches by turns, from a place of the cycle on.
+        """Return so many items from the branches in turn, from a place in the cycle.
 
         >>> BranchTurns([2, 1]).collect(0, 4, [np.array([1, 2, 4]), np.array([3])]).tolist()
         [1, 2, 3, 4]
@@ -265,7 +264,7 @@ class BranchTurns:
         return made
 
     def _cuts(self, start: int, count: int) -> Iterator[tuple[int, int]]:
-        """Yield what lies before, in and behind the whole rounds of the next turns."""
+        """Yield the ranges before, in and after the full rounds of the next turns."""
         size = len(self._cycle)
         head = min(-start % size, count)
         body = head + (count - head) // size * size
@@ -274,7 +273,7 @@ class BranchTurns:
                 yield first, last
 
     def due(self, start: int, waiting: Sequence[int]) -> int:
-        """Return how many turns there are until somebody has nothing for his.
+        """Return the number of turns until a branch has no item for its turn.
 
         >>> BranchTurns([2, 1]).due(0, [4, 1])
         5
@@ -300,14 +299,14 @@ Change: TypeAlias = Callable[[], None]
 
 
 class GoneWrongError(Exception):
-    """The batch at hand must go through Python."""
+    """The current batch must run in Python."""
 
 
 @dataclass
 class ArrayStream:
-    """Items as arrays, and the place in the batch of the item behind each.
+    """Items as arrays, with the index of the item behind each.
 
-    Where nobody asks for triggers they are not worked out.
+    Triggers are computed only if they are needed.
     """
 
     arrays: list[Array]
@@ -319,7 +318,7 @@ class ArrayStream:
 
 @dataclass
 class BatchFlow:
-    """A batch on its way: what each stream holds, and what states become."""
+    """A batch in progress: the contents of each stream, and the new states."""
 
     states: Mapping[str, Any]
     streams: dict[Output, ArrayStream] = field(default_factory=dict)
@@ -327,7 +326,7 @@ class BatchFlow:
 
 
 class FireStep:
-    """An operator with a kernel. Its state, if it has one, is the items that wait."""
+    """An operator with a kernel. Its state, if any, is its waiting items."""
 
     def __init__(
         self,
@@ -341,7 +340,7 @@ class FireStep:
         self._op = op
         self._kernel = kernel
         self._fire = fire
-        self._item_type = item_type  # of what comes in
+        self._item_type = item_type  # of the input
         self._constants = np.array(kernel.constants, np.float64)
         self._kept: tuple[list[Array], Any] = ([], self)
 
@@ -372,10 +371,10 @@ class FireStep:
             flow.changes.append(lambda: self._keep(state, left))
 
     def _behind_waiting(self, state: list[Any], arrays: list[Array]) -> list[Array]:
-        """Return waiting and new items; those we left ourselves are at hand.
+        """Return waiting and new items; the arrays of the former may be cached.
 
-        That it is still what waits shows by its last item: we made that object, and
-        whoever adds an item puts another one behind it.
+        The cache is valid if the last waiting item is the object we made: anyone who
+        adds an item appends another object.
         """
         kept, last = self._kept
         if state[-1] is last and len(state) == len(kept[0]):
@@ -388,11 +387,11 @@ class FireStep:
             self._kept = left, state[-1]
 
     def _fire_batch(self, firings: int, arrays: list[Array], made: list[Array]) -> bool:
-        """Fire as often as there are items for, by several threads if that is worth it.
+        """Fire as often as the items allow, with several threads if that pays off.
 
-        Each thread has its own firings in a row, so it takes whole blocks, and what it
-        writes lies where one thread alone would have written it. What a block sees
-        beyond what it takes is read by both neighbours.
+        Each thread has a contiguous range of firings, so it takes whole blocks and
+        writes where one thread alone would have. Items that a block peeks at are read
+        by both neighbours.
         """
         kernel, constants = self._kernel, self._constants
         ways = self._threads.ways(firings)
@@ -413,7 +412,7 @@ class FireStep:
 
 
 class DealStep:
-    """A splitter that deals items out by turns."""
+    """A splitter that deals items round robin."""
 
     def __init__(self, op: Op, weights: Sequence[int]) -> None:
         self._op = op
@@ -440,7 +439,7 @@ class DealStep:
 
 
 class CollectStep:
-    """A joiner that takes from its branches by turns; what is not due waits."""
+    """A joiner that takes from its branches round robin; other items wait."""
 
     def __init__(
         self,
@@ -471,7 +470,7 @@ class CollectStep:
         triggers = None
         if all(stream.triggers is not None for stream in streams):
             own: list[Any] = [stream.triggers for stream in streams]
-            # What waits for another branch is set off by what that branch then brings.
+            # Items waiting for another branch are triggered by that branch's next item.
             triggers = np.maximum.accumulate(self._turns.collect(start, count, own))
         flow.streams[Output(self._op.name)] = ArrayStream(made, triggers)
         rests = []
@@ -510,16 +509,16 @@ def _behind(
     columns: Sequence[ArrayColumn],
     item_type: type | None,
 ) -> list[Array]:
-    """Return the waiting items with the new ones behind them."""
+    """Return the waiting items followed by the new ones."""
     if not waiting:
         return arrays
     before = to_arrays(waiting, columns, item_type)
-    if before is None:  # left by a batch that went through Python
+    if before is None:  # left by a batch that ran in Python
         raise GoneWrongError
     return [np.concatenate(pair) for pair in zip(before, arrays, strict=True)]
 
 
-_FEWEST = 4  # items: below, starting short kernels costs more than it gains
+_FEWEST = 4  # items: for fewer, starting short kernels costs more than it gains
 _LONG = 20  # lines
 
 _serial = itertools.count()
@@ -558,9 +557,9 @@ class Part:
     def run(
         self, items: list[Any], states: Mapping[str, Any], *, triggers: bool = True
     ) -> tuple[BatchFlow, ArrayStream]:
-        """Run a batch through the part; the states are as they were.
+        """Run a batch through the part, leaving the states unchanged.
 
-        Raises `GoneWrongError` if the batch must go through Python.
+        Raises `GoneWrongError` if the batch must run in Python.
         """
         arrays = to_arrays(items, self._columns, self._item_type)
         if arrays is None:
@@ -568,13 +567,13 @@ class Part:
         return self.run_arrays(arrays, states, triggers=triggers)
 
     def items_of(self, stream: ArrayStream) -> list[Any]:
-        """Return the items that a part has given."""
+        """Return a part's output as items."""
         return to_items(stream.arrays, self.gives_type)
 
     def run_arrays(
         self, arrays: list[Array], states: Mapping[str, Any], *, triggers: bool = True
     ) -> tuple[BatchFlow, ArrayStream]:
-        """Run a batch that is in arrays already through the part."""
+        """Run a batch of arrays through the part."""
         flow = BatchFlow(states)
         places = np.arange(len(arrays[0])) if triggers else None
         flow.streams[self.shape.source] = ArrayStream(arrays, places)
@@ -586,7 +585,7 @@ class Part:
 
 
 def _length(kernel: ArrayKernel) -> int:
-    """Return how long a kernel is; one with a loop counts as long."""
+    """Return the length of a kernel; one with a loop counts as long."""
     lines = kernel.source.splitlines()
     return 2 * _LONG if any("        for " in line for line in lines) else len(lines)
 
@@ -605,7 +604,7 @@ def _step(
 
 
 def _item_type(graph: Graph, operator: str) -> type | None:
-    """Return the NamedTuple that the items of an operator are, None for numbers."""
+    """Return the NamedTuple type of an operator's items; None for numbers."""
     op = graph[operator]
     if isinstance(op.kind, Deal | Collect):
         return _item_type(graph, op.inputs[0].operator)
@@ -614,14 +613,14 @@ def _item_type(graph: Graph, operator: str) -> type | None:
 
 
 def name_part(what: str, operators: Sequence[str]) -> str:
-    """Return the name of the file that the code of a part is said to be in."""
+    """Return the file name under which a part's code is reported."""
     return f"<anabranch {what} {'+'.join(operators)[:50]} {next(_serial)}>"
 
 
 def write_steps(
     steps: Sequence[Callable[[Any], None]], filename: str
 ) -> Callable[[Any], None]:
-    """Return a function that has each step work on a flow, on a line of its own."""
+    """Return a function that runs each step on a flow, one line per step."""
     lines = [f"    step{number}(flow)" for number in range(len(steps))]
     made: Callable[[Any], None] = _write("flow", lines, steps, filename)
     return made
@@ -630,7 +629,7 @@ def write_steps(
 def write_calls(
     steps: Sequence[Callable[..., Any]], filename: str
 ) -> Callable[..., Any]:
-    """Return a function that hands a batch from step to step, each on a line of its own."""
+    """Return a function that passes a batch from step to step, one line per step."""
     lines = [f"    batch = step{n}(batch, more)" for n in range(len(steps))]
     return _write("batch, more", [*lines, "    return batch"], steps, filename)
 

@@ -1,10 +1,10 @@
-"""Programs that begin in Python and go on compiled once that is worth it.
+"""Programs that start in Python and continue compiled once that pays off.
 
-Compiling takes a second, which most programs do not even run for. So an element runs as
-generated Python first. Once that has taken a while, its kernels are compiled by a thread
-of their own, and the next batch takes them: states are the same in both ways, so the two
-can follow each other at any batch. If the compiled way turns out to be slower (a part
-that does little with its numbers) the element goes back to Python for good.
+Compiling takes a second, longer than most programs run. So an element first runs as
+generated Python. After a while, a background thread compiles its kernels, and the next
+batch uses them: states are the same either way, so the two can alternate at any batch.
+If the compiled code turns out to be slower (a part that does little with its numbers),
+the element returns to Python for good.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ When: TypeAlias = Literal["hot", "at once", "never"]
 WHEN_VARIABLE = "ANABRANCH_COMPILE"
 _HOT_S = 0.5  # in Python, before compiling is worth a second
 _TRIAL_BATCHES = 8
-_TELLING = 64  # items in a batch; with fewer, other things cost more than they do
-_PATIENCE = 5  # batches in a row that had to go through Python after all
+_TELLING = 64  # items in a batch; for fewer, other costs dominate
+_PATIENCE = 5  # consecutive batches that had to run in Python after all
 
 
 @dataclass
 class ColumnTally:
-    """How many items ran in columns, and how many in Python that could have.
+    """The number of items run in columns, and in Python although columns were possible.
 
-    Each program has a place of its own, so that threads need not wait for each other.
+    Each program has its own counter, so that threads need no lock.
     """
 
     counts: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class ColumnTally:
             self.counts[program, name] = columns + done, python + other
 
     def share(self) -> dict[str, float]:
-        """Return by operator the share of items in columns.
+        """Return, by operator, the share of items run in columns.
 
         >>> tally = ColumnTally()
         >>> tally.note(1, ["a"], 3, 0)
@@ -90,13 +90,16 @@ class ColumnTally:
 
 @dataclass(frozen=True)
 class CompileChoice:
-    """What may be compiled, and when; `effects` are operators whose order shows."""
+    """What may be compiled, and when; `effects` are operators whose order is
+    visible.
+    """
 
     kernels: Mapping[str, ArrayKernel] = field(default_factory=dict)
     effects: frozenset[str] = frozenset()
     when: When = "hot"
     threads: int = 1  # that may share the firings of one operator
-    repeatable: frozenset[str] | None = None  # operators that may run again on an item
+    # operators that may be repeated on an item
+    repeatable: frozenset[str] | None = None
     columns: Mapping[str, ColumnKernel] = field(default_factory=dict)
     together: tuple[tuple[str, ...], ...] = ()  # operators that share something
     tally: ColumnTally = field(default_factory=ColumnTally, compare=False)
@@ -137,7 +140,7 @@ def make_program(
     on_error: OnError = stop,
     describe: Callable[[int | None], str] = describe_position,
 ) -> Program:
-    """Return the program of an element, which compiles what the choice allows."""
+    """Return the program of an element, compiling what the choice allows."""
     inside = tuple(operators)
     shape: PartShape | tuple[ElementSegment, ...] | None
     shape = find_segments(graph, inside, choice)
@@ -171,7 +174,7 @@ def make_program(
 def find_segments(
     graph: Graph, inside: Sequence[str], choice: CompileChoice
 ) -> tuple[ElementSegment, ...] | None:
-    """Return the segments of an element in which streams part or meet, or have signs."""
+    """Return the segments of an element whose streams fork, merge or carry signs."""
     inner = [
         name
         for name in inside
@@ -179,7 +182,7 @@ def find_segments(
     ]
     columns = choice.columns.keys() & {*inner}
     if choice.when == "never" or len(columns) <= len(choice.kernels.keys() & {*inner}):
-        return None  # arrays of numbers alone are quicker
+        return None  # plain arrays of numbers are faster
     marked = find_punctuated_operators(graph)
     bare = marked.isdisjoint([*inner, *graph.producers(inner[0])])
     if bare and is_line(graph, inner):
@@ -195,7 +198,7 @@ def _choose_shape(
     entries: Sequence[Entry],
     choice: CompileChoice,
 ) -> tuple[PartShape | None, CompileChoice]:
-    """Return the longest part that runs compiled, and the choice with its kernels only."""
+    """Return the longest compiled part, and the choice restricted to its kernels."""
     found: list[tuple[PartShape, CompileChoice]] = []
     marked: frozenset[str] | None = None
     for kernels, one in (
@@ -215,7 +218,7 @@ def _choose_shape(
 
 
 def _shows(shape: PartShape, choice: CompileChoice) -> bool:
-    """Tell whether somebody could see that stages take turns by the batch."""
+    """Tell whether running stages batch by batch would be visible."""
     return any(
         not {*group}.isdisjoint(shape.before) and not {*group}.isdisjoint(shape.behind)
         for group in (choice.effects, *choice.together)
@@ -265,7 +268,7 @@ class TieredProgram(Program):
 
     @property
     def compiled(self) -> bool:
-        """Whether the next batch goes through compiled code."""
+        """Whether the next batch runs compiled."""
         return self._staged is not None
 
     @property
@@ -346,14 +349,14 @@ class TieredProgram(Program):
             self._choice.tally.note(id(self), names, done, other)
 
     def _is_known(self) -> bool:
-        """Tell whether compiling takes no time, since it has been done before."""
+        """Tell whether compiling takes no time because it has been done before."""
         names, choice = self._compiled_operators, self._choice
         if self._in_columns:
             return all(has_compiled_columns(choice.columns[name]) for name in names)
         return all(is_compiled(choice.kernels[name]) for name in names)
 
     def _judge(self, staged: Staged | ProgramSegments) -> None:
-        """Go back to Python if that was faster, or is what happens anyway."""
+        """Return to Python if it was faster, or is used anyway."""
         if isinstance(staged, ProgramSegments):
             gives_up = staged.why_not is not None
         else:
@@ -405,7 +408,7 @@ class TieredProgram(Program):
         positions: Positions,
         describe: Callable[[int | None], str],
     ) -> Program:
-        """Return the program of a segment, on the states of the whole element."""
+        """Return the program of a segment, sharing the element's states."""
         return Program(
             self.graph,
             operators,
@@ -422,7 +425,7 @@ class TieredProgram(Program):
         return Part(graph, shape, choice.kernels, choice.threads)
 
     def _is_repeatable(self, operators: tuple[str, ...]) -> bool:
-        """Tell whether nobody sees it if some operators run once more on an item."""
+        """Tell whether repeating some operators on an item is invisible."""
         if not operators or not self.states.keys().isdisjoint(operators):
             return False
         repeatable = self._choice.repeatable
@@ -440,9 +443,9 @@ class TieredProgram(Program):
         *,
         again: bool = False,
     ) -> Program:
-        """Return the program of a stage, on the states of the whole element.
+        """Return the program of a stage, sharing the element's states.
 
-        A stage that runs once more reports no item: it has been reported.
+        A stage that repeats items does not report them again.
         """
         behind = entry is not None and entry == shape.last
         return make_program(
@@ -462,7 +465,7 @@ def _ignore(_: Failure) -> None:
 
 
 class PartView:
-    """The compiled part of a program, as the profiler sees it."""
+    """The compiled part of a program, for the profiler."""
 
     def __init__(self, program: Program, part: CompiledPart | ColumnSegment) -> None:
         self._program = program
@@ -470,7 +473,7 @@ class PartView:
         self.filename = part.filename
 
     def path_of(self, lines: Sequence[int]) -> tuple[str, ...]:
-        """Return the operators that lead to the one whose step is at work."""
+        """Return the operators that lead to the one whose step is running."""
         operator = self._part.line_table.get(lines[0])
         return () if operator is None else self._program.path_to(operator)
 
@@ -485,7 +488,7 @@ class PartView:
 
 @dataclass
 class _Cost:
-    """What batches have taken so far, as far as they are large enough to tell."""
+    """The time taken by batches that are large enough to measure."""
 
     batches: int = 0
     items: int = 0

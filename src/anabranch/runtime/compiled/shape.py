@@ -1,8 +1,8 @@
-"""Finds the part of an element that runs compiled, and what comes before and behind.
+"""Finds the part of an element that runs compiled, and the operators around it.
 
-The part has one way in and one way out: a chain of operators that have kernels, with
-split-joins among them whose branches are such chains. What comes before it and what
-follows it runs in generated Python, on the same batch.
+The part has one entry and one exit: a chain of operators with kernels, including
+split-joins whose branches are such chains. The operators before and behind it run in
+generated Python, on the same batch.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from anabranch.runtime.codegen import Entry
 
 @dataclass(frozen=True)
 class PartShape:
-    """A compiled part: `source` is the stream that goes in, `last` who gives the result.
+    """A compiled part: `source` is its input stream, `last` its last operator.
 
     `before` and `behind` are the other operators of the element.
     """
 
     source: Output
-    entry: Entry  # where items come in, for a program of the part alone
+    entry: Entry  # the entry, for a program of the part alone
     operators: tuple[str, ...]
     last: str
     before: tuple[str, ...]
@@ -60,7 +60,7 @@ def find_shape(
 
 
 class _Start(NamedTuple):
-    """A stream at which a part may begin, with the entry that it then has."""
+    """A stream at which a part may begin, with its entry."""
 
     source: Output
     edges: tuple[Edge, ...]
@@ -79,10 +79,10 @@ def _starts(
 
 
 def _longest(graph: Graph, start: _Start, usable: set[str]) -> list[str]:
-    """Return the most operators that stand between a stream and one of themselves.
+    """Return the longest chain of operators that starts at a stream.
 
-    Nothing else leads in, nothing leads out but from the last, and all that the stream
-    goes to is among them.
+    No other stream leads in, only the last operator leads out, and all consumers of the
+    stream are among them.
     """
     reached: set[str] = set()
     waiting = [edge.consumer.operator for edge in start.edges]
@@ -117,7 +117,9 @@ def _divide(
     start: _Start,
     found: list[str],
 ) -> PartShape | None:
-    """Return the part with what comes before and behind, if these can be told apart."""
+    """Return the part with the operators before and behind it, if these can be
+    separated.
+    """
     source, entry = start.source, start.entry
     part = set(found)
     last = found[-1]

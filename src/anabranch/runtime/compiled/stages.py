@@ -1,7 +1,7 @@
 """An element in up to three stages: Python, a compiled part, and Python again.
 
-Each stage takes the whole batch of the one before. The streams that leave are the same,
-item by item, as if every item had gone through alone; so is the first error.
+Each stage takes the whole batch of the one before. The outputs are the same, item by
+item, as if every item had gone through alone; so is the first error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CompiledPart(Protocol):
 
     @property
     def fewest(self) -> int:
-        """How many items a batch needs to be worth it."""
+        """The smallest batch that is worth compiled code."""
 
     def run(
         self, items: list[Any], states: StatesOf, *, triggers: bool = True
@@ -45,15 +45,15 @@ class CompiledPart(Protocol):
         """Return the new states and the output of the part; nothing has changed yet."""
 
     def items_of(self, stream: Any) -> list[Any]:
-        """Return the items that the part has given."""
+        """Return the part's output as items."""
 
 
 @dataclass(frozen=True)
 class Stages:
     """The programs around a compiled part.
 
-    `whole` stands in for the part and what follows it, for batches that must go
-    through Python. `again` does what `before` does, where it can be done twice.
+    `whole` replaces the part and what follows it for batches that must run in Python.
+    `again` is a repeatable copy of `before`, if there is one.
     """
 
     before: Program | None
@@ -112,7 +112,7 @@ class Staged:
         entries: Sequence[int] | None,
         exits: Mapping[Edge, Exit],
     ) -> None:
-        """Send a batch through, and put what leaves into `exits`."""
+        """Run a batch and put its outputs into `exits`."""
         before = self.stages.before
         self._given = given = note_batch(items, positions, entries)
         if before is None:
@@ -136,14 +136,14 @@ class Staged:
 
     @property
     def takes_tables(self) -> bool:
-        """Whether the part has the batch to itself, and takes tables."""
+        """Whether the part has the whole batch, and accepts tables."""
         alone = self.stages.before is None and self.stages.behind is None
         return alone and isinstance(self.stages.part, ColumnPart)
 
     def run_table(
         self, table: Any, positions: Columns | None, exits: Mapping[Edge, Exit]
     ) -> bool:
-        """Send a table through; False: nothing has happened, and Python must."""
+        """Run a table; False: nothing has happened, and Python must run it."""
         part = self.stages.part
         assert isinstance(part, ColumnPart)  # noqa: S101 - it takes tables
         try:
@@ -168,7 +168,7 @@ class Staged:
         return True
 
     def _take(self, before: Program) -> tuple[list[Any], Columns | None]:
-        """Take what goes on to the part; a fan-out gives it once for each branch."""
+        """Take the input of the part; a fan-out gives it once per branch."""
         first = before.exits[self._cuts[0]]
         made = first.items[:]
         columns = None
@@ -218,7 +218,7 @@ class Staged:
         _run_into(exits, self.stages.behind, left, columns)
 
     def _wants_triggers(self, positions: Columns | None) -> bool:
-        """Tell whether somebody will ask which item is behind an output."""
+        """Tell whether the item behind each output will be needed."""
         if self.stages.behind is not None:
             return True
         return self._positions is not None and positions is not None
@@ -237,13 +237,13 @@ class Staged:
                 column.extend(numbers)
 
     def _describe_before(self, place: int | None) -> str:
-        """Return the place of an item in the first stage."""
+        """Return the location of an item in the first stage."""
         if self._before is not None:
             self._given.point_at(self._before.index)
         return self._describe(place)
 
     def _describe_behind(self, place: int | None) -> str:
-        """Return the place of an item in the part or behind it."""
+        """Return the location of an item in the part or behind it."""
         index = self._find_origin(place)
         if index is not None:
             self._given.point_at(index)
@@ -252,7 +252,7 @@ class Staged:
         return _or_before(self._describe(place))
 
     def _find_origin(self, place: int | None) -> int | None:
-        """Return which item of the batch is behind the one at work."""
+        """Return the index of the batch item behind the current one."""
         found = self._given.find(place)
         if found is not None or self._at_work is None:
             return found
@@ -273,7 +273,7 @@ def _or_before(described: str) -> str:
 def _run_into(
     exits: Mapping[Edge, Exit], program: Program, items: Any, columns: Columns | None
 ) -> None:
-    """Run a stage; what has left it counts even if it fails later on."""
+    """Run a stage; its outputs count even if it fails later on."""
     try:
         program.run(items, columns)
     finally:
@@ -281,7 +281,7 @@ def _run_into(
 
 
 def _move(program: Program, exits: Mapping[Edge, Exit]) -> None:
-    """Move what has left a stage to where the whole element leaves it."""
+    """Move the outputs of a stage to those of the whole element."""
     for edge, left in program.exits.items():
         if edge in exits:
             exits[edge].items.extend(left.items)
@@ -295,10 +295,10 @@ def _move(program: Program, exits: Mapping[Edge, Exit]) -> None:
 def columns_of(
     stream: ArrayStream | ColumnStream, positions: Columns, width: int
 ) -> Columns:
-    """Return the positions of what a part has given.
+    """Return the positions of a part's outputs.
 
-    An output has the position of its trigger. Where positions get longer inside the
-    part, the outputs of one trigger are counted by the last number.
+    An output has the position of its trigger. If positions grow inside the part, the
+    last number counts the outputs of one trigger.
 
     >>> stream = ArrayStream([], np.array([0, 0, 2]))
     >>> columns_of(stream, [[7, 8, 9]], 2)

@@ -1,1 +1,3 @@
-"""How several streams become one in the order of the sequential run: one way per file."""
+"""Merging several streams into one in the order of the sequential run: one way per
+file.
+"""

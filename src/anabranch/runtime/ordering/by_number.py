@@ -1,25 +1,26 @@
-"""Merges by sequence number: round robin, in a row, with gaps and pulses.
+"""Merges by sequence number: round robin, contiguous, and with gaps and pulses.
 
-Round robin (4.3.1): replicas are taken in turn, as the splitter dealt to them. It is safe
-where every item gives exactly one output. A punctuation goes to all replicas, so when one
-is due the next full round consists of its copies, of which one goes on (5.4). Where some
-replicas are suspended or woken, the splitter tells from which item on it deals to how many.
+Round robin (4.3.1): replicas are taken in turn, as the splitter dealt to them. It is
+safe if every item gives exactly one output. A punctuation goes to all replicas, so when
+one is due the next full round consists of its copies, of which one goes on (5.4). When
+replicas are suspended or woken, the splitter records from which item it deals to how
+many.
 
-Sequence numbers (4.3.2): an item goes on when its number is the next one. It is safe where
-every number comes exactly once. When every replica has shown a number of at least n, all
-numbers up to n are here and are put in their places without comparisons; beyond that, the
-front of a replica goes when its number is the next.
+Sequence numbers (4.3.2): an item goes on when its number is the next one. It is safe if
+every number comes exactly once. When every replica has shown a number of at least n,
+all numbers up to n have arrived and are put in their places without comparisons; beyond
+that, the front of a replica goes when its number is the next.
 
-Sequence numbers and pulses (4.3.3, 4.3.4): numbers may be missing, or repeat. Everything up
-to the lowest of the highest numbers that the replicas have shown may go on: no replica can
-come back to it (`dropped` in the paper). Beyond that an item goes if it is next in order.
-With strict numbers that is the number after the last one; with relaxed ones it is also the
-last number itself, and the one after it as soon as the replica of the last one has shown a
-higher number (`noDups`).
+Sequence numbers and pulses (4.3.3, 4.3.4): numbers may be missing, or repeat.
+Everything up to the minimum of the replicas' highest numbers may go on: no replica can
+fall behind it (`dropped` in the paper). Beyond that an item goes if it is next in
+order. With strict numbers that is the number after the last one; with relaxed ones it
+is also the last number itself, and the one after it as soon as the replica of the last
+one has shown a higher number (`noDups`).
 
-Comparing is slow. Numbers are dense: where each comes at most once, an item is put into
-the place that its number names, and where a replica has every n-th number, all its items
-are put into their places at once.
+Comparisons are slow. Numbers are dense: if each comes at most once, an item is put at
+the index its number gives, and if a replica has every n-th number, all its items are
+placed at once.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from anabranch.runtime.ordering.merge import Dealt, QueueMerge
 
 
 class NumberedQueue:
-    """What came from one replica and waits, and how far the replica has come.
+    """The waiting items of one replica, and its progress.
 
-    `back` is the highest number that was seen, on an item or a pulse; `done` is the
-    number up to which nothing more can come.
+    `back` is the highest number seen, on an item or a pulse; nothing more can come up
+    to `done`.
     """
 
     def __init__(self, first: int) -> None:
@@ -51,7 +52,7 @@ class NumberedQueue:
         self.held = 0
 
     def put(self, batch: Batch, *, repeats: bool) -> None:
-        """Take a batch; `repeats` tells that a number may come more than once."""
+        """Add a batch; `repeats` if a number may come more than once."""
         if batch.items:
             self._batches.append(batch)
             self.held += len(batch.items)
@@ -66,12 +67,12 @@ class NumberedQueue:
 
     @property
     def front(self) -> float:
-        """The lowest number that waits; infinity if there is none."""
+        """The lowest waiting number; infinity if there is none."""
         return numbers_of(self._batches[0])[0] if self._batches else math.inf
 
     @property
     def highest(self) -> float:
-        """The highest number that waits; minus infinity if there is none."""
+        """The highest waiting number; minus infinity if there is none."""
         return numbers_of(self._batches[-1])[-1] if self._batches else -math.inf
 
     def take(self, top: float) -> list[Batch]:
@@ -92,7 +93,7 @@ class NumberedQueue:
         return taken
 
     def drop_copies(self, last: float) -> None:
-        """Drop the copies of punctuations that went on already (5.4)."""
+        """Drop the copies of punctuations that have already gone on (5.4)."""
         while self._batches and numbers_of(self._batches[0])[0] <= last:
             batch = self._batches[0]
             if not is_sign(batch.items[0]):
@@ -105,7 +106,7 @@ class NumberedQueue:
 
 
 def numbers_of(batch: Batch) -> Any:
-    """Return the sequence numbers of a batch: a range, or a list in order."""
+    """Return the sequence numbers of a batch: a range, or a sorted list."""
     assert batch.columns is not None  # noqa: S101 - the splitter numbers every item
     return batch.columns[0]
 
@@ -116,7 +117,7 @@ def _part(batch: Batch, start: int, end: int) -> Batch:
 
 
 class RoundRobinMerge(QueueMerge):
-    """Takes one item of each replica in turn, of those that the splitter dealt to."""
+    """Takes one item of each replica in turn, as the splitter dealt them."""
 
     def __init__(
         self, queues: int, *, punctuated: bool = False, dealt: Dealt | None = None
@@ -124,11 +125,11 @@ class RoundRobinMerge(QueueMerge):
         super().__init__(queues)
         self._punctuated = punctuated
         self._dealt = Dealt(queues) if dealt is None else dealt
-        self._change = 0  # the place of the change that holds by now
+        self._change = 0  # the index of the change in effect
         self._turn = 0
         self._taken = 0  # items without punctuations, as the splitter counts them
         self._queues: list[list[Any]] = [[] for _ in range(queues)]
-        # Of each queue: origins, each with the number of items that came up to its end.
+        # Per queue: origins, each with the number of items up to its end.
         self._origins: list[deque[tuple[int, Origin]]] = [
             deque() for _ in range(queues)
         ]
@@ -173,7 +174,7 @@ class RoundRobinMerge(QueueMerge):
         return Batch(items, origin=origin, known=[numbers], ledger=self.ledger)
 
     def _pass_origins(self) -> Origin:
-        """Return the origin of what has just left the queues, and of nothing else."""
+        """Return the origin of exactly the items that have just left the queues."""
         origin = NOWHERE
         for queue, origins in enumerate(self._origins):
             gone = self._came[queue] - len(self._queues[queue])
@@ -186,7 +187,7 @@ class RoundRobinMerge(QueueMerge):
         return origin
 
     def _rounds(self, n: int, most: float) -> list[Any]:
-        """Take all full rounds at once, then what the next round has up to a gap."""
+        """Take all full rounds at once, then the next round up to a gap."""
         turn = self._turn
         rounds = min(map(len, self._queues[:n]))
         if rounds * n > most:
@@ -230,7 +231,7 @@ _MISSING = object()
 
 
 class SeqnoMerge(QueueMerge):
-    """Releases numbers without gaps, from `first` on."""
+    """Releases consecutive numbers, starting at `first`."""
 
     def __init__(
         self, queues: int, *, first: int = 0, punctuated: bool = False
@@ -242,7 +243,7 @@ class SeqnoMerge(QueueMerge):
 
     @property
     def last_seqno(self) -> int:
-        """The number that went on last."""
+        """The number released last."""
         return self._next - 1
 
     def put(self, queue: int, batch: Batch) -> None:
@@ -272,7 +273,7 @@ class SeqnoMerge(QueueMerge):
         return Batch(items, [numbers], mark, origin, ledger=self.ledger)
 
     def _all_up_to(self, top: int) -> tuple[list[Any], Origin]:
-        """Put everything up to `top` in its place; copies of punctuations fall together."""
+        """Put everything up to `top` in its place; copies of punctuations coincide."""
         first = self._next
         items: list[Any] = [_MISSING] * (top + 1 - first)
         origin, placed = NOWHERE, 0
@@ -289,7 +290,7 @@ class SeqnoMerge(QueueMerge):
         return items, origin
 
     def _next_run(self) -> Batch | None:
-        """Take the item with the next number, if it is here."""
+        """Take the item with the next number, if it has arrived."""
         self._drop_copies()
         for queue in self._queues:
             if queue.front == self._next:
@@ -312,11 +313,11 @@ class SeqnoMerge(QueueMerge):
 
 
 class PulseMerge(QueueMerge):
-    """What strict and relaxed numbers have in common.
+    """The common part of strict and relaxed merges.
 
-    A `numbered` one stands in a shuffle: it keeps the numbers and says how far it has
-    come. However many copies of a pulse come in, that mark moves on once (4.4). Any
-    other is the end of the region, and strips off both.
+    A `numbered` one belongs to a shuffle: it keeps the numbers and sends marks. However
+    many copies of a pulse arrive, its mark advances once (4.4). Any other is the end of
+    the region, and strips both.
     """
 
     repeats: ClassVar[bool]
@@ -364,7 +365,7 @@ class PulseMerge(QueueMerge):
         return made
 
     def _pass_pulse(self) -> None:
-        """Take a pulse that has come from all replicas for the last number."""
+        """Pass on a pulse that all replicas have sent for the last number."""
         done = min(queue.done for queue in self._queues)
         if done >= self.last_seqno:
             self.last_seqno, self._last_queue = done, None
@@ -388,10 +389,10 @@ class PulseMerge(QueueMerge):
 
     @abstractmethod
     def _ready(self, number: float) -> bool:
-        """Tell whether the lowest number that waits comes next in order."""
+        """Tell whether the lowest waiting number is next in order."""
 
     def _up_to(self, top: float) -> Run:
-        """Take everything up to `top` in the order of the numbers."""
+        """Take everything up to `top` in numerical order."""
         taken: list[Batch] = []
         for queue in self._queues:
             batches = queue.take(top)
@@ -403,7 +404,7 @@ class PulseMerge(QueueMerge):
 
 
 class StrictMerge(PulseMerge):
-    """For at most one output for each item."""
+    """For at most one output per item."""
 
     repeats = False
 
@@ -422,11 +423,11 @@ class RelaxedMerge(PulseMerge):
         return number == self.last_seqno + 1 and self._no_duplicates()
 
     def _no_duplicates(self) -> bool:
-        """Tell whether nothing more can come with the number that went on last."""
+        """Tell whether nothing more can come with the number released last."""
         return self._last_queue is None or self.last_seqno < self._last_queue.back
 
 
-_SPARSE = 8  # more places than this for an item, and comparing is cheaper
+_SPARSE = 8  # places per item; beyond this, comparing is cheaper
 _ABSENT = object()
 
 
@@ -438,7 +439,7 @@ class Run(NamedTuple):
     origin: Origin = NOWHERE
 
     def then(self, other: Run) -> Run:
-        """Return this run and the one behind it."""
+        """Return this run followed by another."""
         if not self.items:
             return other
         return Run(
@@ -451,10 +452,10 @@ class Run(NamedTuple):
 def in_order(
     batches: Sequence[Batch], *, repeats: bool, punctuated: bool = False
 ) -> Run:
-    """Return the items of all batches in order; those of one number stay as they were.
+    """Return the items of all batches in order; stable within one number.
 
-    `repeats` tells that numbers may repeat within a replica; with `punctuated`, that
-    several replicas may have copies of a punctuation, of which one is kept.
+    `repeats` if numbers may repeat within a replica; `punctuated` if several replicas
+    may have copies of a punctuation, of which one is kept.
 
     >>> odd, even = Batch(["b", "d"], [range(1, 5, 2)]), Batch(["a", "c"], [[0, 2]])
     >>> in_order([odd, even], repeats=False).items
@@ -485,7 +486,7 @@ def in_order(
 
 
 def place(batch: Batch, places: list[Any], first: int) -> None:
-    """Put the items of a batch where their numbers say, counted from `first`."""
+    """Put a batch's items at the indices their numbers give, counted from `first`."""
     numbers = numbers_of(batch)
     if isinstance(numbers, range):
         start, end = numbers[0] - first, numbers[-1] - first + 1
@@ -510,7 +511,7 @@ def _sort(batches: Sequence[Batch], origin: Origin, *, punctuated: bool) -> Run:
 def without_copies(
     order: list[int], items: Sequence[Any], places: Sequence[Any]
 ) -> list[int]:
-    """Leave out the copies of a punctuation: each replica has the same place for it."""
+    """Drop the copies of a punctuation: each replica has the same place for it."""
     kept: list[int] = []
     for i in order:
         if is_sign(items[i]) and kept:

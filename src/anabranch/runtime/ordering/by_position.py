@@ -1,8 +1,8 @@
-"""Merge by position: for streams that part and meet again, in any shape.
+"""Merge by position: for streams that fork and meet again, in any shape.
 
-Positions order everything that the program does (see `anabranch.runtime.positions`).
-What lies at or before the lowest mark of all queues can go on, in the order of the
-positions; nothing else can be known about streams that parted at different places.
+Positions order everything in the program (see `anabranch.runtime.positions`). Items at
+or before the lowest mark of all queues can go on, in the order of their positions;
+nothing else is known about streams that forked at different places.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anabranch.runtime.ordering.merge import QueueMerge
 from anabranch.runtime.positions import turn_of
 
 Position: TypeAlias = tuple[int, ...]
-BEHIND_ALL = b"\xff" * 8  # of a mark, in the place of a turn: no rank begins like that
+BEHIND_ALL = b"\xff" * 8  # of a mark, in place of a turn: no rank begins like that
 
 
 class _Waiting(NamedTuple):
@@ -31,10 +31,10 @@ class _Waiting(NamedTuple):
 class PositionMerge(QueueMerge):
     """Merges streams whose items carry positions.
 
-    `entries[q]` is the stream that queue q belongs to: what comes out tells of each
-    item by which stream it came, if there are several. `width` is that of the widest
-    positions; the others are filled up with zeros. At the places `turns` there are turns
-    in some streams, and numbers in others: these are bytes, too, as in columns.
+    `entries[q]` is the stream of queue q: with several streams, the output has the
+    stream of each item. `width` is that of the widest positions; the others are padded
+    with zeros. At the indices `turns` some streams have turns and others numbers: these
+    are bytes too, as in columns.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PositionMerge(QueueMerge):
             self._evened[queue] = self._even_out(batch.mark)
 
     def _even_out(self, mark: Mark) -> Mark:
-        """Return a mark as it is compared with positions."""
+        """Return a mark in the form that is compared with positions."""
         evened: list[Any] = [*mark]
         for place in self._turns:
             if place < len(mark):
@@ -154,7 +154,7 @@ class PositionMerge(QueueMerge):
 
 
 def in_order_of_positions(batches: Sequence[Batch]) -> Batch:
-    """Return batches of one stream, from several replicas, as one in order.
+    """Merge batches of one stream, from several replicas, in order.
 
     >>> one, two = Batch(["a", "c"], [[1, 3]]), Batch(["b"], [[2]])
     >>> in_order_of_positions([one, two]).items

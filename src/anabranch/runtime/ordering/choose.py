@@ -1,4 +1,4 @@
-"""Choose the way in which the streams of several threads become one."""
+"""Chooses how the streams of several threads are merged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_merge(
 ) -> QueueMerge:
     """Return the merge of a strategy; `entries[q]` is the stream of queue q.
 
-    `dealt` tells a merge in turn how the splitter deals.
+    `dealt` tells a round robin merge how the splitter deals.
 
     >>> make_merge("seqno", [0, 0]).queues
     2

@@ -1,8 +1,8 @@
-"""What every way of merging offers, and merging by arrival.
+"""The interface of all merges, and merging by arrival.
 
-A merge has one queue for each thread that feeds it. In each queue everything is in
-order already, so merging means to tell when the front of a queue may go on: when
-nothing that belongs before it can still come in another queue.
+A merge has one queue per thread that feeds it. Each queue is already in order, so
+merging means deciding when the front of a queue may go on: when nothing that precedes
+it can still arrive in another queue.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from anabranch.runtime.batch import Batch, Ledger
 
 
 class Dealt:
-    """To how many replicas a splitter deals in turn, from which of its items on.
+    """The number of replicas that a splitter deals to, and from which item on.
 
-    Only the thread of the splitter changes it, before it sends items on; so whoever
-    has got an item knows of all changes before it.
+    Only the splitter's thread changes it, before it sends items; so the receiver of an
+    item knows of all changes before it.
 
     >>> dealt = Dealt(4)
     >>> dealt.change(at=10, width=2)
@@ -29,39 +29,39 @@ class Dealt:
         self.changes = [(0, width)]
 
     def change(self, at: int, width: int) -> None:
-        """Go on with so many replicas, and with the first one, from an item on."""
+        """Continue with so many replicas, starting with the first, from an item on."""
         self.changes.append((at, width))
 
 
 class QueueMerge(ABC):
-    """Brings queues together; not thread-safe, the inlet that owns it holds a lock."""
+    """Merges queues; not thread-safe, the inlet that owns it holds a lock."""
 
     def __init__(self, queues: int) -> None:
         self.queues = queues
-        self.ledger: Ledger | None = None  # of what comes in: the same in all queues
+        self.ledger: Ledger | None = None  # of the input: the same in all queues
 
     @abstractmethod
     def put(self, queue: int, batch: Batch) -> None:
-        """Take a batch that came in a queue."""
+        """Add a batch to a queue."""
 
     @abstractmethod
     def close(self, queue: int) -> None:
-        """Take note that nothing more comes in a queue."""
+        """Record that a queue has ended."""
 
     @abstractmethod
     def release(self) -> Batch | None:
         """Return the items that may go on now, in order; None if nothing new."""
 
     def take_pending(self, queue: int) -> Batch | None:
-        """Take out what waits in a queue for what has not been read yet, if anything.
+        """Take out the items of a queue that wait for unread input, if any.
 
-        Nothing does where all queues go back to the same source.
+        There are none if all queues go back to the same source.
         """
         return None
 
     @abstractmethod
     def count_waiting(self, queue: int) -> int:
-        """Return how many items of a queue wait for their turn."""
+        """Return the number of waiting items of a queue."""
 
 
 class SingleQueue(QueueMerge):
@@ -74,7 +74,7 @@ class SingleQueue(QueueMerge):
 
     def put(self, queue: int, batch: Batch) -> None:
         if not batch.items and self._waiting:
-            # A pulse never takes room: it only moves the mark of what stands before it.
+            # A pulse never takes room: it only moves the mark of the batch before it.
             self._waiting[-1].mark = batch.mark
             return
         self._waiting.append(batch)

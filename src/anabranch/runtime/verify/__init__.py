@@ -1,1 +1,1 @@
-"""Verdicts of the analysis, checked while the program runs."""
+"""Checks of the analysis's verdicts while the program runs."""

@@ -1,13 +1,13 @@
-"""A fingerprint of what a function can reach: its cells, globals and attributes.
+"""Fingerprints of what a function can reach: its cells, globals and attributes.
 
-A fingerprint is the list of all plain values that are found on a walk from the function,
-in the order of the walk. Two fingerprints of one function differ if something that it can
-reach has changed meanwhile, and the first difference tells what.
+A fingerprint is the list of all plain values found on a walk from the function, in walk
+order. Two fingerprints of a function differ if something it can reach has changed in
+between, and the first difference tells what.
 
-The walk follows what the code names: globals by their name, attributes if code on the
-walk uses that name. So a counter beside a setting does not look like a change of the
-setting. No code of the user's runs: attributes are read from dictionaries and slots, and
-of the objects of libraries only those are looked into that are known to change visibly.
+The walk follows what the code names: globals by name, attributes if code on the walk
+uses their name. So a counter beside a setting does not look like a change of the
+setting. No user code runs: attributes are read from dictionaries and slots, and of
+library objects only those are inspected that are known to change visibly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ import numpy as np
 from anabranch.graph.code_names import names_of
 from anabranch.graph.site import is_users_file, is_users_module
 
-Path: TypeAlias = tuple[Any, str]  # the path to what holds it, and the name there
+Path: TypeAlias = tuple[Any, str]  # the path to its owner, and the name there
 
 _ROOT: Path = ((), "")
 _EXACT = frozenset({int, bool, str, bytes, type(None)})
@@ -48,11 +48,11 @@ _LOOKED_INTO: tuple[Any, ...] = (
     *(np.ndarray, GeneratorType),
 )
 _COLLECTIONS = (dict, list, tuple, collections.deque, set, frozenset)
-_LONG = 1 << 12  # of a text that is kept as a checksum
+_LONG = 1 << 12  # of a text kept as a checksum
 _DEEPEST = 60
 _ITERATED: tuple[Any, ...] = ([], (), {}, {}.values(), {}.items(), set(), range(0))
 _ITERATORS = frozenset({*(type(iter(one)) for one in _ITERATED), type(reversed([]))})
-# Methods that make or show a whole object: they name attributes that nobody uses.
+# Methods that build or show a whole object: they name attributes that nothing uses.
 _SHOWING = frozenset(
     [
         "__init__",
@@ -65,7 +65,7 @@ _SHOWING = frozenset(
     ]
 )
 _MAKING = frozenset(["__init__", "__new__", "__post_init__", "__setattr__"])
-# Names by which code makes an item of the class of another, without naming the class.
+# Names by which code creates an item of another's class without naming the class.
 _REMAKING = frozenset(
     ["replace", "_replace", "_make", "type", "__class__", "copy", "deepcopy"]
 )
@@ -73,7 +73,7 @@ _OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__annotations__", "__modul
 
 
 class Limits(NamedTuple):
-    """How much is looked at: elements of a container, and values in all."""
+    """Limits of the walk: elements of a container, and values in all."""
 
     elements: int
     values: int
@@ -84,7 +84,7 @@ EVERYTHING = Limits(10**9, 10**9)
 
 
 class ReachChange(NamedTuple):
-    """Something that a function can reach, before and after it has changed."""
+    """Something that a function can reach, before and after a change."""
 
     what: str
     before: str
@@ -92,14 +92,14 @@ class ReachChange(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """The plain values on a walk, and the path to each."""
+    """The plain values on a walk, with their paths."""
 
     values: list[Any]
     paths: list[Path]
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all that was found."""
+        """The names of everything found."""
         return frozenset(map(_name, self.paths))
 
     def change_to(self, later: Fingerprint) -> ReachChange | None:
@@ -126,10 +126,10 @@ class Fingerprint(NamedTuple):
 
 
 class Reach:
-    """What some functions, classes and values lead to.
+    """Everything that some functions, classes and values lead to.
 
-    `types` are those of items that come from elsewhere: somebody else has called their
-    constructors. A class that the code itself names is one of the roots' own.
+    `types` are those of items from elsewhere: other code has called their constructors.
+    A class that the code itself names belongs to the roots.
     """
 
     def __init__(
@@ -146,18 +146,18 @@ class Reach:
         self._learn()
 
     def look(self) -> Fingerprint:
-        """Return the fingerprint of what is reached now."""
+        """Return the current fingerprint."""
         walk = self._walk()
         return Fingerprint(walk.values, walk.paths)
 
     @property
     def objects(self) -> frozenset[int]:
-        """The identities of the objects that can change on the way."""
+        """The identities of the mutable objects on the walk."""
         return frozenset(self._walk().seen)
 
     @property
     def found(self) -> list[Any]:
-        """The objects that can change on the way, and the code."""
+        """The mutable objects on the walk, and the code."""
         return list(self._walk().seen.values())
 
     @property
@@ -166,7 +166,7 @@ class Reach:
         return frozenset(self._walk().modules)
 
     def _learn(self) -> None:
-        """Find the attributes that code on the walk names; more code may come with them."""
+        """Find the attributes named by code on the walk; they may lead to more code."""
         while self._attributes is not None:
             walk = self._walk()
             if walk.computed:
@@ -196,7 +196,7 @@ class _ReachWalk:
         self.modules: set[str] = set()
         self.used: set[str] = set()  # globals and attributes that code names
         self._attributes = attributes
-        self._without: frozenset[str] = frozenset()  # members of classes to pass over
+        self._without: frozenset[str] = frozenset()  # class members to skip
         self._limits = limits
 
     def _leaf(self, value: Any, path: Path) -> None:
@@ -218,11 +218,12 @@ class _ReachWalk:
         if depth > _DEEPEST:
             self._leaf((kind,), path)
             return
-        self.seen[id(value)] = value  # alive as long as its identity is in use
+        # keeps the object alive while its identity is in use
+        self.seen[id(value)] = value
         self._visit_object(value, path, depth + 1)
 
     def visit_type(self, cls: type, *, with_constructor: bool) -> None:
-        """Visit the type of items that come from elsewhere."""
+        """Visit the type of items from elsewhere."""
         self._without = frozenset() if with_constructor else _MAKING
         self.visit(cls, _ROOT, 0)
         self._without = frozenset()
@@ -376,7 +377,7 @@ _SUMMARIES: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {
 
 
 def _summary(kind: type, value: Any) -> tuple[Any, ...]:
-    """Return a summary by which foreign objects are told apart."""
+    """Return a summary that distinguishes foreign objects."""
     if issubclass(kind, np.generic):
         return (value.tobytes(),)
     summarise = _SUMMARIES.get(kind)
@@ -386,13 +387,13 @@ def _summary(kind: type, value: Any) -> tuple[Any, ...]:
 def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # nothing is in it yet
+    except ValueError:  # still empty
         return None
 
 
 @functools.lru_cache(maxsize=4096)
 def is_users(cls: Any) -> bool:
-    """Tell whether a class is the user's own: one of its methods is, or its module."""
+    """Tell whether a class is the user's: one of its methods is, or its module."""
     if cls.__module__ == "builtins":
         return False
     members = (getattr(one, "__func__", one) for one in vars(cls).values())
@@ -403,7 +404,7 @@ def is_users(cls: Any) -> bool:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object without asking it."""
+    """Return the attributes of an object without running its code."""
     found: dict[str, Any] = {}
     for base in type(value).__mro__:
         for name, slot in vars(base).items():
@@ -420,13 +421,13 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 
 def _is_cached(value: Any, name: str) -> bool:
-    """Tell whether an attribute holds what a `cached_property` has computed."""
+    """Tell whether an attribute holds the value of a `cached_property`."""
     members = (vars(base).get(name) for base in type(value).__mro__)
     return any(isinstance(one, functools.cached_property) for one in members)
 
 
 def _name(path: Path) -> str:
-    """Return a path in words, from the last global, variable or class on.
+    """Return a path in words, starting at the last global, variable or class.
 
     >>> _name((((_ROOT, "global CONFIG"), ".limits"), "[0]"))
     'global CONFIG.limits[0]'

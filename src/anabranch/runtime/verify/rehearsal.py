@@ -1,9 +1,9 @@
-"""Computes a few items again, in another order, and compares what comes out.
+"""Repeats a few items in another order and compares the results.
 
-A function without state gives the same for the same item, whenever it is asked. It
-leaves the item as it was, and what it has given before. Some of the items that went
-through a program go through its operators once more, one after the other: forwards, then
-backwards. Only items that can be looked into are taken, so that nothing is used up.
+A function without state gives the same result for the same item at any time. It leaves
+the item unchanged, and its earlier outputs. Some of the items that passed a program go
+through its operators again, one after the other: forwards, then backwards. Only items
+that can be inspected are used, so that nothing is consumed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.verify.fingerprint import Reach, attributes_of, is_users
 
 Entry: TypeAlias = Edge | str
-Outcome: TypeAlias = tuple[Any, ...]  # what was given for an item, in plain values
+Outcome: TypeAlias = tuple[Any, ...]  # the outputs for an item, as plain values
 
 _EXACT: frozenset[type] = frozenset(
     [
@@ -46,17 +46,17 @@ _USED_UP = (
     Iterator,
     BaseException,
 )  # or with more than one order
-_MOST_PARTS = 300  # of an item; one with more is not taken
+_MOST_PARTS = 300  # parts of an item; larger ones are skipped
 _DEEPEST = 20
-_LOGGING = "logging"  # what is logged twice would be read twice
+_LOGGING = "logging"  # a repeated log entry would be seen twice
 
 
 class OpaqueError(Exception):
-    """Raised for an object that cannot be looked into without using it."""
+    """Raised for an object that cannot be inspected without consuming it."""
 
 
 class Difference(NamedTuple):
-    """Something of an operator that was to stay as it was."""
+    """Something that an operator should have left unchanged."""
 
     operator: str
     what: str
@@ -65,7 +65,7 @@ class Difference(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """An item that an operator was given, and what it gave, for another process."""
+    """An operator's input item and its outputs, for another process."""
 
     operator: str
     item: Any
@@ -73,7 +73,7 @@ class Sample(NamedTuple):
 
 
 def describe_value(value: Any) -> Outcome:
-    """Return an object in plain values, without running code of the user's.
+    """Return an object as plain values, without running user code.
 
     >>> describe_value({"a": [1.0]}) == describe_value({"a": [1]})
     False
@@ -123,19 +123,19 @@ def _describe_array(value: Any) -> Outcome:
 
 
 class Rehearsal:
-    """The operators of a process that can be asked again."""
+    """The operators of a process that can be repeated."""
 
     def __init__(self, graph: Graph, operators: Iterable[str]) -> None:
         self._graph = graph
         self._operators = frozenset(operators)
         self._kernels: dict[str, Kernel | None] = {}
-        self.samples: dict[str, Sample] = {}  # by operator, that nobody has taken yet
+        self.samples: dict[str, Sample] = {}  # by operator, not yet taken
         self._sampled: set[str] = set()
 
     def find(
         self, entry: Entry, operators: Collection[str], items: Sequence[Any]
     ) -> Difference | None:
-        """Return the first difference on the way of some items that came in."""
+        """Return the first difference on the path of some input items."""
         if isinstance(entry, Edge):
             first: tuple[str, ...] = (entry.consumer.operator,)
         else:
@@ -153,7 +153,7 @@ class Rehearsal:
         return None
 
     def repeat(self, sample: Sample) -> Difference | None:
-        """Return how an item that another process was given differs in this one."""
+        """Return how another process's result for an item differs from this one's."""
         kernel = self._kernel(sample.operator)
         if kernel is None:
             return None
@@ -169,7 +169,7 @@ class Rehearsal:
         )
 
     def _kernel(self, name: str) -> Kernel | None:
-        """Return the kernel of an operator, if it may be asked more than once."""
+        """Return the kernel of an operator, if it may be called more than once."""
         if name not in self._kernels:
             op = self._graph[name]
             plain = isinstance(op.kind, Map | Filter | FlatMap) and op.timing is None
@@ -213,7 +213,7 @@ _RAISED = "raised"
 
 
 def _ask(kernel: Kernel, item: Any) -> tuple[Outcome, list[Any]]:
-    """Return an operator's outputs for an item, described, and as they are."""
+    """Return an operator's outputs for an item, described and as objects."""
     try:
         outputs = list(kernel.process(None, item, 0))
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything
@@ -226,7 +226,9 @@ def _outcome_of(outputs: Sequence[Any]) -> Outcome:
 
 
 def _may_be_repeated(kind: Any) -> bool:
-    """Tell whether code may run once more: nothing in it is believed, or is seen."""
+    """Tell whether code may be repeated: none of it is declared, and no effect is
+    visible.
+    """
     reach = Reach([code.function for code in kind.user_code])
     if _LOGGING in reach.modules or any(map(is_trusted, reach.modules)):
         return False

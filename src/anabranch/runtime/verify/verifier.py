@@ -1,9 +1,10 @@
-"""Checks in one process that operators are as free of state as the analysis says.
+"""Checks in one process that operators are as stateless as the analysis says.
 
 A verdict of the analysis is a hypothesis about Python code, and Python can always do
-more than an analysis sees. So while a program runs, the fingerprint of what each of its
-parallel operators can reach is taken at the start, and compared at the ends of batches;
-and some items are computed twice, in another order. What the author has declared is believed, as everywhere.
+more than an analysis sees. So while a program runs, the fingerprint of everything its
+parallel operators can reach is taken at the start and compared at the end of batches;
+and some items are computed twice, in another order. Declarations are trusted, as
+everywhere.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from anabranch.runtime.verify.rehearsal import Difference, Entry, Rehearsal, Sam
 
 Verify: TypeAlias = Literal["sample", "all", "off"]
 
-SHARE = 0.004  # of the time that a job runs, for fingerprints and repeated items
-_FREE_S = 0.003  # in any case, so that short jobs are looked at too
-_TRIES = 3  # at a walk on which something changes
-_MOST_ITEMS = 16  # of a batch that are computed again
-_LEAST_ITEMS = 2  # so that there is another order
+SHARE = 0.004  # share of the job's run time for fingerprints and repeated items
+_FREE_S = 0.003  # in any case, so that short jobs are checked too
+_TRIES = 3  # attempts at a walk during which something changes
+_MOST_ITEMS = 16  # items of a batch that are repeated
+_LEAST_ITEMS = 2  # so that another order exists
 
 
 @dataclass(frozen=True)
 class Refutation:
-    """What showed that a verdict about an operator was wrong.
+    """Evidence that a verdict about an operator was wrong.
 
-    `what` is something that it can reach; `before` and `after` are the two values that
-    were to be alike.
+    `what` is something it can reach; `before` and `after` are the two values that
+    should be equal.
     """
 
     operator: str
@@ -62,12 +63,12 @@ class Refutation:
 
     @property
     def reason(self) -> Reason:
-        """What makes the operator sequential from now on."""
+        """Why the operator is sequential from now on."""
         text = f"{self.what} changed while it ran: {self.before}, then {self.after}"
         return Reason("state", text, self.site.file, self.site.line)
 
     def error(self) -> RefutedError:
-        """Return the error of a job that cannot go on with it."""
+        """Return the error of a job that cannot continue."""
         return RefutedError(
             f"what runs in parallel must not depend on its order; {self}; keep the "
             f"state in a scan or an Operator, or say @ab.declare(state='global') for the "
@@ -75,13 +76,13 @@ class Refutation:
         )
 
 
-Verdicts: TypeAlias = Mapping[str, str]  # operator -> what the analysis says it is
+Verdicts: TypeAlias = Mapping[str, str]  # operator -> the verdict
 
 
 def find_verdicts(graph: Graph, plan: Plan, *, regions: bool = True) -> Verdicts:
     """Return the verdicts of the analysis that a run relies on.
 
-    Where one process runs the whole program, these are about operators in `regions`.
+    If one process runs the whole program, these concern the operators in `regions`.
     """
     inside = {name for region in plan.regions for name in region.operators}
     return {
@@ -101,9 +102,9 @@ def _is_declared(op: Op) -> bool:
 
 
 class Verifier:
-    """Knows what operators of a program can reach, and whether that has changed.
+    """Knows what a program's operators can reach, and whether that has changed.
 
-    One for each process of a run; any thread may ask it.
+    One per process of a run; thread-safe.
     """
 
     def __init__(self, graph: Graph, verdicts: Verdicts, verify: Verify) -> None:
@@ -125,10 +126,9 @@ class Verifier:
         at: Sequence[int] | None,
         seconds: float,
     ) -> None:
-        """Compute some items of a batch again, if there is time; keep what differs.
+        """Repeat some items of a batch, if there is time; record differences.
 
-        `at[i]` tells by which of the entries item i came in, `seconds` how long they
-        all took.
+        `at[i]` is the entry of item i, `seconds` the time that all items took.
         """
         if not items or self._is_late() or not self._lock.acquire(blocking=False):
             return
@@ -160,7 +160,7 @@ class Verifier:
         return tuple(samples.pop(name) for name in operators if name in samples)
 
     def repeat(self, samples: Iterable[Sample]) -> tuple[Refutation, ...]:
-        """Return the differences between this process and another one's results."""
+        """Return the differences between this process's results and another's."""
         found = (self._rehearsal.repeat(one) for one in samples)
         return tuple(self._refute(one) for one in found if one is not None)
 
@@ -169,7 +169,7 @@ class Verifier:
         return Refutation(name, self._graph[name].site, self._verdicts[name], *values)
 
     def _is_late(self) -> bool:
-        """Tell whether a sample has taken its share of the time so far."""
+        """Tell whether sampling has used up its share of the time so far."""
         if self._verify != "sample":
             return not self._verdicts
         return self._spent_s > self._allow_s(perf_counter())
@@ -183,7 +183,7 @@ class Verifier:
         return frozenset(self._verdicts)
 
     def watch(self, operators: Iterable[str] | None = None) -> None:
-        """Take the fingerprints of some operators, of all by default, as they begin."""
+        """Take the initial fingerprints of some operators, all by default."""
         limits = EVERYTHING if self._verify == "all" else SAMPLE
         for name in self._verdicts if operators is None else operators:
             verdict = self._verdicts.get(name)
@@ -192,9 +192,9 @@ class Verifier:
                 self._watches[name] = _OperatorWatch(self._graph, op, verdict, limits)
 
     def check_some(self, operators: Iterable[str]) -> None:
-        """Look at operators if there is time for that; raise what refutes a verdict.
+        """Check operators if there is time; raise on a refuted verdict.
 
-        Where another thread is looking, there is no need to wait for it.
+        If another thread is checking, this returns at once.
         """
         late = self._is_late() and not self._differences
         if not self._watches or late or not self._lock.acquire(blocking=False):
@@ -209,12 +209,12 @@ class Verifier:
             raise found[0].error()
 
     def find(self, operators: Iterable[str] | None = None) -> tuple[Refutation, ...]:
-        """Return what refutes the verdicts of some operators, of all by default."""
+        """Return refutations of the verdicts about some operators, all by default."""
         with self._lock:
             return self._find(self._watches if operators is None else operators)
 
     def check(self) -> None:
-        """Look at all operators once more; raise what refutes a verdict."""
+        """Check all operators once more; raise on a refuted verdict."""
         for found in self.find():
             raise found.error()
 
@@ -232,13 +232,13 @@ class Verifier:
         return changed or self._find_differences(operators)
 
     def _find_differences(self, operators: Iterable[str]) -> tuple[Refutation, ...]:
-        """Return the differences found by computing items again."""
+        """Return the differences found by repeating items."""
         named = (self._differences.get(name) for name in operators)
         return tuple(self._refute(one) for one in named if one is not None)
 
 
 class _OperatorWatch:
-    """What one operator can reach, as it was at the start."""
+    """Everything one operator can reach, as it was at the start."""
 
     def __init__(self, graph: Graph, op: Op, verdict: str, limits: Any) -> None:
         self._op = op
@@ -249,7 +249,7 @@ class _OperatorWatch:
         self._before = _look(self._reach)
 
     def find(self) -> Refutation | None:
-        """Return what has changed since the start, if anything has."""
+        """Return what has changed since the start, if anything."""
         if self._before is None:
             return None
         now = _look(self._reach)
@@ -275,17 +275,19 @@ class _OperatorWatch:
 
 
 def _look(reach: Reach) -> Fingerprint | None:
-    """Return the fingerprint, or None if what is looked at does not hold still."""
+    """Return the fingerprint; None if it changes during the walk."""
     for _ in range(_TRIES):
         try:
             return reach.look()
-        except RuntimeError:  # a dictionary or a set that somebody changes meanwhile
+        except RuntimeError:  # a dictionary or set changed meanwhile by another thread
             continue
     return None
 
 
 def roots_of(op: Op) -> list[Any]:
-    """Return from where on an operator is looked at: its code, values and outputs."""
+    """Return the starting points of an operator's walk: its code, values and
+    outputs.
+    """
     roots: list[Any] = [code.function for code in op.kind.user_code]
     roots += op.key_functions
     match op.kind:
@@ -297,6 +299,6 @@ def roots_of(op: Op) -> list[Any]:
 
 
 def types_of(graph: Graph, op: Op) -> list[type]:
-    """Return the types of the items that come to an operator."""
+    """Return the types of an operator's input items."""
     types = [graph[each.operator].type for each in op.inputs]
     return [one for one in types if isinstance(one, type)]
