@@ -1,9 +1,10 @@
-"""Clocks over ranges of a stream: each replica begins with the clock of those before it.
+"""Clocks over ranges of a stream: each replica starts with the clock of those before
+it.
 
-The clock of a stream is a maximum, so a range of it is summed up by the few items that
-decide it (`Kernel.find_deciding`). Whoever sends items to replicas that have ranges also
-sends each of them what decides the ranges before its own: a prefix maximum. The replica
-takes these items first, and throws away what they give.
+The clock of a stream is a maximum, so a range is summarized by the few items that
+decide it (`Kernel.find_deciding`). The sender also sends each replica the deciding
+items of the ranges before its own: a prefix maximum. The replica processes these first,
+and discards their outputs.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from anabranch.operators.clock import Advance
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, State
 
-_DECIDING = b"d"  # what a blob of such items begins with
+_DECIDING = b"d"  # prefix of a blob of such items
 
 
 def find_deciding_before(
     batch: WireBatch, task: EpochTask, unit: int, kernel: Kernel, pickler: Pickler
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the replicas of a unit with what of a batch decides the ranges before theirs."""
+    """Yield the replicas of a unit with a batch's deciding items for earlier ranges."""
     ends = ends_of(batch, task, unit)
     before: WireBatch | None = None
     for channel, (start, end) in enumerate(pairwise(ends[:-1]), 1):
@@ -46,7 +47,7 @@ def find_deciding_before(
 
 
 def _find_deciding(batch: WireBatch, kernel: Kernel) -> WireBatch:
-    if batch.marked is not None and kernel.decides_on is None:  # it is decided by signs
+    if batch.marked is not None and kernel.decides_on is None:  # signs decide it
         found = kernel.find_deciding(batch.marked.signs)
         return batch.take(batch.marked.places[found])
     indices = _indices_of_highest(batch, kernel.decides_on)
@@ -56,7 +57,7 @@ def _find_deciding(batch: WireBatch, kernel: Kernel) -> WireBatch:
 
 
 def _indices_of_highest(batch: WireBatch, on: str | None) -> list[int] | None:
-    """Return the first item and the first of the highest, where they are plain ints."""
+    """Return the first item and the first maximum, if they are plain ints."""
     if batch.table is None or on not in batch.table.column_names:
         return None
     column = batch.table.column(on)
@@ -82,7 +83,7 @@ def _values(batch: WireBatch, on: str | None) -> Iterator[Any]:
 def take_deciding(
     received: Sequence[list[pa.Buffer | Parcel]],
 ) -> tuple[list[list[pa.Buffer | Parcel]], list[list[pa.Buffer]]]:
-    """Return the blobs of each entry: those of items, and what decides earlier ranges."""
+    """Return the blobs of each entry: items, and deciding items of earlier ranges."""
     items: list[list[pa.Buffer | Parcel]] = []
     deciding: list[list[pa.Buffer]] = []
     for blobs in received:
@@ -97,8 +98,8 @@ def take_deciding(
 
 
 def pass_over(kernel: Kernel, state: State, item: Any, port: int) -> None:
-    """Bring a state to where an item of an earlier range has left it."""
-    with suppress(Exception):  # the replica that has the item tells of it
+    """Bring a state to where an item of an earlier range left it."""
+    with suppress(Exception):  # the replica that has the item reports it
         if type(item) is Advance:
             deque(kernel.advance(state, item, port), maxlen=0)
         else:

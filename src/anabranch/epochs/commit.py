@@ -1,8 +1,8 @@
-"""The books of a job: what each epoch has done, entered in an order that survives kills.
+"""Commits epochs: what each has done, recorded in an order that survives kills.
 
-An epoch that has run is committed (one record, then it has happened), its parts are
-published, and then the sinks in the driver get their items. A run that finds the books
-of a killed one first does what was left to do of the last epoch.
+A finished epoch is committed (one record, and it has happened), its parts are
+published, and then the driver sinks get their items. A run that finds the records of a
+killed one first completes its last epoch.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MANY = 1024  # files of state in a record
 
 @dataclass(frozen=True)
 class Done:
-    """An epoch that has run: what its tasks report, and items for sinks in the driver.
+    """A finished epoch: its tasks' reports, and items for driver sinks.
 
-    `finished` is the operator whose last words it carried, if any, and `ended` the
-    number that the next such words begin with. `begun` are the groups, by unit, that
-    it leaves incomplete, and `buckets` the number of those that it had. `shared` is what
-    all replicas of an operator see alike, pickled.
+    `finished` is the operator whose last outputs it carried, if any, and `ended` the
+    number for the next such outputs. `begun` are the incomplete groups, by unit, and
+    `buckets` the number of buckets. `shared` is what all replicas of an operator see
+    alike, pickled.
     """
 
     stamp: Stamp
@@ -55,9 +55,9 @@ class Done:
 
 
 class Books:
-    """Commits, publishes and delivers; without a checkpoint there is less to do.
+    """Commits, publishes and delivers epochs; without a checkpoint there is less to do.
 
-    `positions` tells where each source stands behind the epoch that runs.
+    `positions` has each source's position behind the current epoch.
     """
 
     def __init__(
@@ -75,28 +75,28 @@ class Books:
         self._pickler = Pickler(graph, PickledNames(own=True), lasting=True)
         self.read = {op.name: 0 for op in graph.sources}
         self.positions: dict[str, Any] = {}
-        self.not_read: list[Failure] = []  # by sources, in the epoch that runs
+        self.not_read: list[Failure] = []  # unreadable rows in the current epoch
 
     def could_not_read(self, failure: Failure) -> None:
-        """Take note of a row that the driver could not read."""
+        """Record a row that the driver could not read."""
         if self._on_error is stop:
             stop(failure)
         self.not_read.append(failure)
 
     def tell_the_rest(self) -> None:
-        """Report the rows behind the last epoch that the driver could not read."""
+        """Report the unreadable rows behind the last epoch."""
         failures, self.not_read = self.not_read, []
         for failure in failures:
             self._on_error(failure)
 
     def begin(self, stamp: Stamp) -> str:
-        """Get ready for a try of an epoch; return the stage where its parts go."""
+        """Prepare a try of an epoch; return the stage where its parts go."""
         stage = stage_of(stamp)
         self._outputs.begin(stage)
         return stage
 
     def took(self, done: Done) -> frozenset[Place]:
-        """Take over an epoch that has run; return the buckets to write whole next."""
+        """Commit a finished epoch; return the buckets to snapshot next."""
         for report in done.reports:
             for source, count in report.read.items():
                 self.read[source] += count
@@ -134,9 +134,9 @@ class Books:
         return due
 
     def deliver_before_failure(self, epoch: int, sunk: dict[str, list[Any]]) -> None:
-        """Hand over what a failed epoch has for sinks in the driver, up to its failure.
+        """Deliver a failed epoch's items to driver sinks, up to its failure.
 
-        Not with a checkpoint: the next run goes on with the whole epoch.
+        Not with a checkpoint: the next run repeats the whole epoch.
         """
         if self._checkpoint is None:
             self._outputs.deliver(epoch, sunk)
@@ -152,7 +152,7 @@ class Books:
             self._checkpoint.forget_delivery()
 
     def _record(self, done: Done) -> Record:
-        """Return the record of an epoch: that of the one before, and what is new."""
+        """Return the record of an epoch: the previous one, updated."""
         assert self._checkpoint is not None  # noqa: S101
         last = self._checkpoint.last or Record()
         parts = parts_of(done.reports)
@@ -193,14 +193,14 @@ class Books:
         if record.snapshots == last.snapshots:
             return record
         self._untidy += len(logs)
-        # To look at all logs costs; where there are many, they may wait for each other.
+        # Scanning all logs is expensive; if there are many, tidying may wait.
         if max(len(record.logs), len(record.snapshots)) > max(_MANY, 2 * self._untidy):
             return record
         self._untidy = 0
         return tidy(record)
 
     def resume(self) -> Record | None:
-        """Do what was left to do of the last epoch, and return its record."""
+        """Complete the last epoch of an earlier run, and return its record."""
         if self._checkpoint is None:
             return None
         record, seal = self._checkpoint.last, self._checkpoint.seal
@@ -242,7 +242,7 @@ class Books:
         return failures, sunk
 
     def finish(self, stamp: Stamp) -> None:
-        """Enter the end of the job."""
+        """Record the end of the job."""
         if self._checkpoint is None:
             return
         last = self._checkpoint.last or Record()
@@ -256,7 +256,7 @@ class Books:
 
 
 def find_reached(reports: Iterable[Report]) -> dict[str, dict[str, Reached]]:
-    """Return how far workers have read the partitions of each source."""
+    """Return the progress of workers in the partitions of each source."""
     found: dict[str, list[tuple[str, Reached]]] = {}
     for report in reports:
         for source, reached in report.reached.items():

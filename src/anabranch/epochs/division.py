@@ -1,18 +1,15 @@
-"""How an epoch is divided: the replicas of units, and the levels that share a stage.
+"""Division of an epoch: the replicas of units, and the levels that share a stage.
 
-Between two stages Spark starts tasks and moves rows. Where units hand items to nobody
-but each other, nothing is gained by that: one task runs them one after the other. It
-can even be quicker to give a unit one replica than to begin a stage for several.
+Between two stages Spark starts tasks and moves rows. If units send items only to each
+other, that gains nothing: one task runs them one after the other. It can even be faster
+to give a unit one replica than to start a stage for several.
 
-How many replicas each unit has in an epoch.
+A level with many units keeps all cores busy without replicas, and every task has a
+start-up cost. So unless the user sets the degree, a level gets only a few tasks per
+core, and a unit only as many replicas as have enough work.
 
-A level with many units keeps all cores busy without any replica, and every task costs
-something to start. So where nobody has said how many replicas there should be, a level
-gets no more than a few tasks for each core, and a unit no more replicas than have
-enough to do.
-
-Which replica of a unit owns which bucket of keys: where the load of a replica stands out,
-some of its buckets go to others for the next epoch.
+It also assigns buckets of keys to replicas: if one replica's load stands out, some of
+its buckets move to others for the next epoch.
 """
 
 from __future__ import annotations
@@ -36,16 +33,16 @@ from anabranch.runtime.balance import (
     rebalance,
 )
 
-UNKNOWN_S = 1.0  # work of a unit that has not run yet
+UNKNOWN_S = 1.0  # assumed work of a unit that has not run yet
 MOST = 16  # levels of a stage
 
 
 @dataclass(frozen=True)
 class StageCosts:
-    """What a stage costs until its tasks run and have their rows, in seconds.
+    """The cost of a stage until its tasks run and have their rows, in seconds.
 
-    These are those of a Spark job; what they are in tasks that stay is measured when
-    they are begun.
+    The defaults are those of a Spark job; for resident tasks they are measured at the
+    start.
     """
 
     stage_s: float = 0.03
@@ -53,7 +50,7 @@ class StageCosts:
 
     @property
     def worth_s(self) -> float:
-        """The work that a replica should have; with half of it nothing is gained."""
+        """The work a replica should have; at half of it, nothing is gained."""
         return 2 * self.task_s
 
 
@@ -69,7 +66,7 @@ class Division:
 
 
 def as_told(layout: SparkLayout, channels: Sequence[int]) -> Division:
-    """Return the division with just these replicas: each level has a stage."""
+    """Return the division with exactly these replicas: one stage per level."""
     stages = (range(level, level + 1) for level in range(len(layout.levels)))
     return Division(tuple(channels), tuple(stages))
 
@@ -83,17 +80,17 @@ def divide(
     *,
     costs: StageCosts = OF_JOBS,
 ) -> Division:
-    """Return the quickest division with these replicas for units, or one.
+    """Return the fastest division with these replicas for units, or one.
 
-    It goes by the `work` of units, in seconds. Of all ways to a level, only the
-    quickest can be part of it. Units in `apart` have a stage for their level.
+    It uses the `work` of units, in seconds. Dynamic programming: only the fastest way
+    to a level is extended. Units in `apart` get a stage for their level.
     """
     ways = [_Way(), *(_Way(math.inf) for _ in layout.levels)]
     for start in range(len(layout.levels)):
         for stage in _stages_from(layout, start, apart):
             tasks = _list_tasks(layout, stage, channels, work)
             started_s = costs.stage_s + costs.task_s * (len(tasks) - 1)
-            # Not less than the longest task takes, or all cores.
+            # At least the longest task, or the work of all cores.
             took_s = started_s + max(*tasks, sum(tasks) / cores)
             way = ways[start].then(stage, took_s)
             ways[stage.stop] = min(ways[stage.stop], way, key=attrgetter("seconds"))
@@ -111,7 +108,7 @@ def divide(
 
 @dataclass(frozen=True)
 class _Way:
-    """A way through the first levels."""
+    """A division of the first levels."""
 
     seconds: float = 0.0
     stages: tuple[range, ...] = ()
@@ -123,7 +120,7 @@ class _Way:
 def _stages_from(
     layout: SparkLayout, start: int, apart: Collection[int]
 ) -> Iterator[range]:
-    """Return the stages that may begin at a level."""
+    """Yield the stages that may begin at a level."""
     yield range(start, start + 1)
     for level in range(start, min(len(layout.levels), start + MOST)):
         if any(unit.in_driver or unit.number in apart for unit in layout.levels[level]):
@@ -138,7 +135,7 @@ def _list_tasks(
     channels: Sequence[int],
     work: Mapping[int, float],
 ) -> list[float]:
-    """Return how long the tasks of a stage take."""
+    """Return the durations of a stage's tasks."""
     tasks: list[float] = []
     for units in layout.together(stage):
         width = channels[units[0].number] if len(stage) == 1 else 1
@@ -147,14 +144,10 @@ def _list_tasks(
     return tasks
 
 
-TASKS = 3  # of a level for each core, so that a slow one does not hold up the rest
-SHARED = (
-    10  # times the work of a replica where the units of a level keep all cores busy
-)
+TASKS = 3  # tasks per core of a level, so that a slow one does not delay the rest
+SHARED = 10  # times a replica's work if the units of a level keep all cores busy
 
-Work = Mapping[
-    int, float
-]  # by unit, seconds in an epoch; units not in it are not known
+Work = Mapping[int, float]  # unit -> seconds in an epoch; others are unknown
 NOT_KNOWN: Work = {}
 
 
@@ -168,8 +161,8 @@ def widths(
 ) -> tuple[int, ...]:
     """Return the number of replicas of each unit: `degree`, or fewer unless `exactly`.
 
-    Where there are as many units beside each other as cores, further replicas can only
-    make up for unequal ones, so that more work is wanted for each.
+    If a level has as many units as there are cores, more replicas only even out their
+    differences, so each needs more work.
     """
     found = []
     for unit in layout.units:
@@ -187,7 +180,7 @@ def widths(
 
 
 def work_of(reports: Iterable[Report]) -> Work:
-    """Return the work of each unit, all its replicas together.
+    """Return the work of each unit, over all its replicas.
 
     >>> work_of([Report(0, 0, seconds=0.25), Report(0, 1, seconds=0.5)])
     {0: 0.75}
@@ -199,7 +192,7 @@ def work_of(reports: Iterable[Report]) -> Work:
 
 
 def times(factor: float, work: Work) -> Work:
-    """Return the work of so many times as many rows.
+    """Return the work scaled to `factor` times as many rows.
 
     >>> times(0.5, {0: 3.0, 1: 1.0})
     {0: 1.5, 1: 0.5}
@@ -207,20 +200,19 @@ def times(factor: float, work: Work) -> Work:
     return {unit: factor * seconds for unit, seconds in work.items()}
 
 
-LEAST_ITEMS = 500  # sent to a unit, until its load is looked at
-FADING = 0.5  # of a load that was looked at that still counts
-LASTING = 3  # epochs in a row that a replica is slow, until that is not an accident
-FINEST = 1 << 10  # buckets; more would cost more than they could bring
+LEAST_ITEMS = 500  # items sent to a unit before its load is examined
+FADING = 0.5  # weight of earlier loads
+LASTING = 3  # consecutive epochs until a slow replica is no outlier
+FINEST = 1 << 10  # buckets; more would cost more than they gain
 
 
 @dataclass
 class _KeyLoad:
-    """What is known of a unit with a key: the load of its buckets, and its table.
+    """The load of a keyed unit's buckets, and its table.
 
-    `counts` are the items of each bucket, `loads` the seconds that they took. Seconds
-    also tell of whatever else the machine did, so a replica counts as slow only when it
-    has been slow for some epochs (`slow`); from then on its items are told apart
-    (`by_seconds`).
+    `counts` are the items of each bucket, `loads` the seconds they took. Seconds also
+    include whatever else the machine did, so a replica counts as slow only after some
+    slow epochs (`slow`); from then on its items are weighted (`by_seconds`).
     """
 
     counts: list[float]
@@ -229,19 +221,19 @@ class _KeyLoad:
     slow: int = 0
     by_seconds: bool = False
     table: tuple[int, ...] = ()
-    named: set[Any] = field(default_factory=set)  # hot keys that the user knows of
+    named: set[Any] = field(default_factory=set)  # hot keys already reported
 
 
 @dataclass(frozen=True)
 class Uneven:
-    """What was found about a unit: a better table, or a key that is too hot."""
+    """An imbalance of a unit: a better table, or a hot key."""
 
     unit: Unit
     found: Rebalance | HotKey
     replicas: int
 
     def describe(self) -> tuple[str, str, str]:
-        """Say what is done about it, why, and what it should bring."""
+        """Return what is done about it, why, and the expected gain."""
         region = self.unit.region or self.unit.name
         if isinstance(self.found, Rebalance):
             return self.found.describe(region)
@@ -249,11 +241,10 @@ class Uneven:
 
 
 class KeyTables:
-    """Which replica owns which bucket of keys, from epoch to epoch, by measured load.
+    """The assignment of key buckets to replicas, from epoch to epoch, by measured load.
 
-    Buckets that are too coarse for that are divided: `buckets` is the number that is
-    wanted. Where even that would not help, keys are counted: those of the units in
-    `watched`.
+    Buckets that are too coarse are split: `buckets` is the number wanted. If even that
+    would not help, keys are counted: those of the units in `watched`.
     """
 
     def __init__(self, layout: SparkLayout) -> None:
@@ -264,12 +255,12 @@ class KeyTables:
         self.watched: frozenset[int] = frozenset()
 
     def has_looked(self, channels: Sequence[int]) -> bool:
-        """Tell whether an epoch has been looked at, where there is something to see."""
+        """Tell whether an epoch has been examined, if there is anything to examine."""
         several = any(channels[unit.number] > 1 for unit in self._units)
         return self._looks > 0 or not several
 
     def of(self, channels: Sequence[int], buckets: int) -> dict[int, tuple[int, ...]]:
-        """Return the tables of the units whose buckets are not dealt out evenly."""
+        """Return the tables of the units whose buckets are not dealt evenly."""
         tables = {}
         for number, known in self._known.items():
             self._divide(known, buckets)
@@ -281,7 +272,7 @@ class KeyTables:
     def note(
         self, channels: Sequence[int], buckets: int, reports: Collection[Report]
     ) -> list[Uneven]:
-        """Take note of what the tasks of an epoch sent; return what is uneven in it."""
+        """Record what an epoch's tasks sent; return the imbalances found."""
         found: list[Uneven] = []
         watched: set[int] = set()
         self._looks += 1
@@ -315,7 +306,7 @@ class KeyTables:
         return found
 
     def find_hot_keys(self) -> dict[str, tuple[str, ...]]:
-        """Return the keys, by region, that were found to be too much for a replica."""
+        """Return the hot keys found, by region."""
         return {
             unit.region or unit.name: tuple(sorted(map(reprlib.repr, known.named)))
             for unit in self._units
@@ -325,9 +316,9 @@ class KeyTables:
     def _add(
         self, number: int, buckets: int, replicas: int, reports: Collection[Report]
     ) -> tuple[int, Counter[Any]]:
-        """Add the load of an epoch to what is known of a unit; return its items, by key.
+        """Add the load of an epoch to that of a unit; return its items, by key.
 
-        An item of a replica that was slow counts for more.
+        An item of a slow replica counts for more.
         """
         items: Counter[int] = Counter()
         keys: Counter[Any] = Counter()
@@ -362,7 +353,7 @@ class KeyTables:
         return items.total(), keys
 
     def _divide(self, known: _KeyLoad, buckets: int) -> None:
-        """Have what is known of a unit fit a larger number of buckets."""
+        """Convert a unit's loads to a larger number of buckets."""
         while len(known.loads) < buckets:
             known.counts = [count / 2 for count in known.counts] * 2
             known.loads = [load / 2 for load in known.loads] * 2
@@ -372,10 +363,10 @@ class KeyTables:
 def _judge(
     known: _KeyLoad, table: Sequence[int], replicas: int
 ) -> Sequence[float] | None:
-    """Return the loads of buckets by which a table is uneven; None if it is not.
+    """Return the bucket loads by which a table is uneven; None if it is not.
 
-    Items tell at once. Seconds tell when a replica has been slow for some epochs: to move
-    keys has all epochs that run come to their end first, which an accident is not worth.
+    Item counts decide at once. Seconds decide after some slow epochs: moving keys
+    drains all running epochs, which an outlier is not worth.
 
     >>> known = _KeyLoad(counts=[9.0, 1.0], loads=[0.9, 0.1])
     >>> _judge(known, (0, 1), 2)

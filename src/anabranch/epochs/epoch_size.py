@@ -1,11 +1,10 @@
-"""How many items an epoch takes when nobody has said.
+"""The size of an epoch when the user sets none.
 
-Every epoch has a cost that does not depend on what it takes; a long one keeps whoever
-stops the job, watches it or tunes it waiting. Nobody knows beforehand what an item costs,
-a microsecond or a second. So the first epoch takes a few items, whose results come at
-once, and shows what an item and what an epoch costs. From then on epochs are as long as
-is worth their fixed cost, within bounds. Their sizes double and halve, in order that most
-epochs have the same size and can be compared with each other.
+Every epoch has a fixed cost; a long one delays stopping, monitoring and tuning. The
+cost of an item is not known beforehand: a microsecond or a second. So the first epoch
+takes a few items, gives results at once, and shows the cost of an item and of an epoch.
+From then on epochs are as long as their fixed cost justifies, within bounds. Sizes
+double and halve, so that most epochs have the same size and are comparable.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from collections import deque
 FIRST_ITEMS = 16
 MOST_ITEMS = 1 << 20  # tasks hold them in memory
 LEAST_ITEMS = 4
-GROWTH = 256  # a few items tell little about many
-SHORT_S, LONG_S = 1.25, 2.5  # bounds of how long epochs may take at least to grow
-WORTH = 16  # as long as so many times their fixed cost
-_SAFE = 0.5  # of the limit; items differ
-_FILLED = 0.75  # of what an epoch was to take; less says little about its size
+GROWTH = 256  # a few items say little about many
+SHORT_S, LONG_S = 1.25, 2.5  # bounds of the duration below which epochs grow
+WORTH = 16  # target duration, times their fixed cost
+_SAFE = 0.5  # share of the limit; items differ
+_FILLED = 0.75  # share of the intended size; fewer items say little
 
 
 class EpochSize:
-    """The size of the next epoch, from what the ones before took.
+    """The size of the next epoch, from the measured earlier ones.
 
     >>> size = EpochSize()
     >>> size.items
@@ -40,11 +39,11 @@ class EpochSize:
 
     def __init__(self, items: int = FIRST_ITEMS) -> None:
         self.items = items
-        self.settled = False  # whether the last epoch has left it as it was
+        self.settled = False  # whether the last epoch left it unchanged
         self._fixed_s = math.inf
 
     def note(self, taken: int, seconds: float, work_s: float) -> None:
-        """Take note of an epoch: its items, and how long its tasks worked of its time."""
+        """Record an epoch: its items, its duration and the work of its tasks."""
         if taken < _FILLED * self.items:
             return
         before = self.items
@@ -67,10 +66,10 @@ class EpochSize:
 
 
 class ResultLimit:
-    """How many items an epoch may take so that its results fit into the driver.
+    """The items an epoch may take so that its results fit into the driver.
 
-    Spark fails a job whose results are larger than `spark.driver.maxResultSize`. What an
-    item of the last epochs has brought tells how many the next one may take.
+    Spark fails a job whose results exceed `spark.driver.maxResultSize`. The result
+    bytes per item of the last epochs limit the next one.
 
     >>> limit = ResultLimit(1_000_000)
     >>> limit.items
@@ -86,7 +85,7 @@ class ResultLimit:
         self._recent: deque[float] = deque(maxlen=2)  # bytes of an item
 
     def note(self, taken: int, result_bytes: int) -> None:
-        """Take note of an epoch: its items, and the bytes that the driver got."""
+        """Record an epoch: its items, and the bytes that the driver received."""
         if taken:
             self._recent.append(result_bytes / taken)
             largest = max(self._recent)
@@ -98,7 +97,7 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def read_size(text: str) -> float:
-    """Return the bytes that a size of Spark's says; 0 says that there is no limit.
+    """Return the bytes of a Spark size; 0 means no limit.
 
     >>> read_size("1g") == read_size("1024MB") == 1 << 30, read_size("0")
     (True, inf)

@@ -1,8 +1,8 @@
-"""Places where a test can have a process killed, as if the machine had failed there.
+"""Fault injection: places where a test can have a process killed.
 
-`ANABRANCH_FAULTS` names a directory; a file `committed:3` in it asks for a kill at the
-place `committed` of epoch 3 (`*`: of any). The process that comes there first takes the file away
-and kills itself. Without the variable nothing of this costs anything.
+`ANABRANCH_FAULTS` names a directory; a file `committed:3` in it requests a kill at the
+place `committed` of epoch 3 (`*`: any). The first process to get there removes the file
+and kills itself. Without the variable this costs nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 _DIRECTORY = os.environ.get("ANABRANCH_FAULTS")
 
-watchers: list[Callable[[str, int], None]] = []  # told each place and epoch, by tests
+# called by tests with each place and epoch
+watchers: list[Callable[[str, int], None]] = []
 
 IN_WORKERS = (
     "begun",
@@ -41,7 +42,7 @@ IN_DRIVER = (
 
 
 def reach(place: str, epoch: int) -> None:
-    """Be killed here, if that is asked for."""
+    """Kill this process if a test requests it here."""
     for watch in watchers:
         watch(place, epoch)
     if _DIRECTORY is None:

@@ -1,14 +1,14 @@
 """Groups: a unit with blocks gets items in groups in which all blocks are complete.
 
-Producers cut their items into ranges of positions, as for any unit without state, and
-do not know what the other producers have. So each replica also gets the first items
-behind its range, and from every producer how many items went to which range. A group
-belongs to the replica whose range it begins in: that replica goes on behind its range
-until the group is complete, and the next one leaves the same items out.
+Producers cut their items into ranges of positions, as for any stateless unit, and do
+not know the items of other producers. So each replica also gets the first items after
+its range, and from every producer the item counts of all ranges. A group belongs to the
+replica in whose range it begins: that replica continues past its range until the group
+is complete, and the next one skips these items.
 
-The group that an epoch leaves incomplete is kept by the driver: how many items of it
-have come, and what waits in front of its blocks. The first replica of the next epoch
-goes on with it.
+The driver keeps the group that an epoch leaves incomplete: the number of its items so
+far, and what waits in front of its blocks. The first replica of the next epoch
+continues it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from anabranch.epochs.wire import Parcel, WireBatch
 from anabranch.graph.graph import Graph
 from anabranch.runtime.interpreter import kernel_of
 
-_COUNTS = b"n"  # what a blob of counts begins with
+_COUNTS = b"n"  # prefix of a blob of counts
 
 
 def in_groups(
     batch: WireBatch, task: EpochTask, unit: Unit
 ) -> tuple[bytes, Iterator[tuple[int, WireBatch]]]:
-    """Divide by range, with what may be needed of the next ranges; and count.
+    """Divide by range, adding what may be needed of the next ranges; and count.
 
     The counts are for every replica.
     """
@@ -42,7 +42,7 @@ def in_groups(
     counts = _COUNTS + np.diff(ends).astype(np.int64).tobytes()
 
     def parts() -> Iterator[tuple[int, WireBatch]]:
-        batch.as_table()  # once for the whole, not once for each part
+        batch.as_table()  # once for the whole, not once per part
         for channel in range(len(ends) - 1):
             start = ends[channel]
             end = min(ends[channel + 1] + unit.period - 1, len(batch))
@@ -55,7 +55,7 @@ def in_groups(
 def without_counts(
     blobs: Sequence[pa.Buffer], channels: int
 ) -> tuple[list[pa.Buffer], list[int]]:
-    """Return the blobs of items, and how many items went to each range in all."""
+    """Return the blobs of items, and the total items of each range."""
     counts = np.zeros(channels, np.int64)
     items = []
     for blob in blobs:
@@ -67,9 +67,9 @@ def without_counts(
 
 
 class Portion(NamedTuple):
-    """Which of the items that came to a replica it runs.
+    """The items of a replica's input that it runs.
 
-    `entered` items of its last group have come then; 0 if the group is complete.
+    `entered` counts the items of its last group so far; 0 if the group is complete.
     """
 
     start: int
@@ -80,9 +80,9 @@ class Portion(NamedTuple):
 def portion(
     counts: Sequence[int], channel: int, period: int, begun: int, received: int
 ) -> Portion:
-    """Return a replica's portion of the `received` items of its range and behind it.
+    """Return a replica's portion of the `received` items of its range and after it.
 
-    `counts` has the items of all ranges; `begun` items of the first group came before.
+    `counts` has the items of all ranges; `begun` items of the first group came earlier.
 
     >>> portion([5, 5], 0, period=3, begun=0, received=7)
     Portion(start=0, end=6, entered=0)
@@ -100,7 +100,9 @@ def portion(
 
 
 class UnitGroups:
-    """The groups of a unit in a task; `states` are what waits in front of its blocks."""
+    """The groups of a unit in a task; `states` has what waits in front of its
+    blocks.
+    """
 
     def __init__(
         self, unit: Unit, graph: Graph, states: Mapping[str, dict[Any, Any]]
@@ -109,7 +111,8 @@ class UnitGroups:
         self._kernels = {name: kernel_of(graph[name]) for name in states}
         self._states = states
         self._entered = 0
-        self._held = b""  # what waited when the epoch began, pickled; nothing if empty
+        # waiting items at the start of the epoch, pickled; empty if none
+        self._held = b""
         self._taken = WireBatch([], None, None, [])
 
     def begin(
@@ -130,7 +133,9 @@ class UnitGroups:
         return self.again(pickler)
 
     def again(self, pickler: Pickler) -> WireBatch:
-        """Go back to where the epoch began; return the items that this replica runs."""
+        """Return to the beginning of the epoch; return the items that this replica
+        runs.
+        """
         held = {name: kernel.open() for name, kernel in self._kernels.items()}
         if self._held:
             held = pickler.loads(self._held)
@@ -140,7 +145,7 @@ class UnitGroups:
         return self._taken
 
     def find_incomplete(self, pickler: Pickler) -> Begun | None:
-        """Return the group that this replica leaves incomplete, if it does."""
+        """Return the group that this replica leaves incomplete, if any."""
         if not self._entered:
             return None
         held = {name: states[()] for name, states in self._states.items()}

@@ -1,25 +1,24 @@
-"""From the plan to what runs where in an epoch: units, their levels, and their cuts.
-
-From the plan to what runs where on Spark.
+"""From the plan to an epoch: units, their levels, and their cuts.
 
 A *unit* is an element without its sinks: one fused program, run by one task or by
-several. Units stand on *levels*; an epoch goes through the levels one after another,
-and between two levels rows move to the partition of the unit that they are for. So
-any graph becomes one straight chain of stages, and nothing is computed twice.
+several. Units are arranged in *levels*; an epoch goes through the levels one after
+another, and between two levels rows move to the partition of their unit. So any graph
+becomes one straight chain of stages, and nothing is computed twice.
 
-A unit whose code has effects that only this process can keep (a counter in a closure,
-a file that it writes) runs in the driver, between two Spark jobs.
+A unit whose effects are confined to this process (a counter in a closure, a file that
+it writes) runs in the driver, between two Spark jobs.
 
-Replicas of a region without a key have contiguous ranges of the stream; what comes out of
-those of a keyed one is sorted by position. A plan that asks for another order is refused.
+Replicas of a region without a key have contiguous ranges of the stream; the outputs of
+a keyed region are sorted by position. A plan that asks for another ordering is refused.
 
-Cuts: a unit run by two Python workers of one task, one behind the other.
+Cuts: several Python workers of one task run a unit, one behind the other.
 
 A threaded port of the paper is, on Spark, a cut between two chained `mapInArrow`: the
-first worker runs the operators before it and hands each chunk on at once, so that the
-two overlap. Behind the cut are an operator and all that it leads to; where several
-streams lead there, what a chunk gave on them is put in order by position. Only the second one saves states: it gets the changes of the first with
-the last row, and writes both in one transaction, as if there had been no cut.
+first worker runs the operators before it and passes each chunk on at once, so that the
+two overlap. Behind the cut are an operator and all that it leads to; if several streams
+lead there, a chunk's items on them are ordered by position. Only the last worker saves
+states: it gets the changes of the others with the last row, and writes them in one
+transaction, as if there had been no cut.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ How = Literal["key", "range", "group", "one", "write", "driver"]
 
 @dataclass(frozen=True)
 class Unit:
-    """A fused program and where it runs; `writes` are the file sinks that it fills.
+    """A fused program and where it runs; `writes` are its file sinks.
 
-    A unit of a region has replicas, whose outputs are put in order by `ordering`. One
-    with blocks gets its items `period` at a time.
+    A unit of a region has replicas, whose outputs are ordered by `ordering`. One with
+    blocks gets its items `period` at a time.
     """
 
     name: str
@@ -78,11 +77,11 @@ class Unit:
 
 @dataclass(frozen=True)
 class UnitRoute:
-    """Where a stream that leaves a unit goes, and how it is divided on the way.
+    """The destination of a unit's output stream, and how it is divided.
 
     By `key` to the replica that has the key's state; by `range` of positions, or by
-    range but in whole groups; to the `one` task of a unit; to files that are written on
-    the spot; or to the `driver`.
+    range but in whole groups; to the `one` task of a unit; to files written locally; or
+    to the `driver`.
     """
 
     how: How
@@ -98,7 +97,7 @@ class SparkLayout:
     positions: Positions
     units: tuple[Unit, ...]
     routes: Mapping[Edge, UnitRoute]
-    one_to_one: frozenset[str]  # operators with exactly one output for each item
+    one_to_one: frozenset[str]  # operators with exactly one output per item
     choice: CompileChoice = NOTHING
 
     @cached_property
@@ -112,7 +111,7 @@ class SparkLayout:
 
     @cached_property
     def feeding(self) -> Mapping[int, frozenset[int]]:
-        """The units that each unit takes items from."""
+        """The producing units of each unit."""
         found: dict[int, set[int]] = {unit.number: set() for unit in self.units}
         for edge, route in self.routes.items():
             if route.unit in found:
@@ -120,7 +119,7 @@ class SparkLayout:
         return {number: frozenset(units) for number, units in found.items()}
 
     def together(self, levels: range) -> list[list[Unit]]:
-        """Return the units of some levels, those together that hand each other items."""
+        """Return the units of some levels, grouped by those that exchange items."""
         if levels not in self._together:
             self._together[levels] = self._group(levels)
         return self._together[levels]
@@ -142,7 +141,7 @@ class SparkLayout:
 
     @cached_property
     def orders(self) -> Mapping[str, Order]:
-        """How the order of each region is kept."""
+        """The ordering of each region."""
         return {
             unit.region: Order(unit.ordering, self._first(unit), self._last(unit))
             for unit in self.units
@@ -183,14 +182,14 @@ class SparkLayout:
 
     @cached_property
     def unit_of(self) -> Mapping[str, Unit]:
-        """The unit of each operator that is not a sink."""
+        """The unit of each operator, sinks excluded."""
         return {name: unit for unit in self.units for name in unit.operators}
 
 
 def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> SparkLayout:
     """Return the layout of a plan; refuse one that asks for something else.
 
-    `resilient` programs go on after errors, so that items may be missing anywhere.
+    `resilient` programs continue after errors, so that items may be missing anywhere.
     """
     check(graph, plan)
     graph = merge_parts(lift_states(graph, plan), plan)
@@ -226,13 +225,13 @@ def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> SparkLayout
     }
     made = _connect(graph, drafts, region_of, positions_of(graph, prolific), one_to_one)
     check_orders(plan, made.orders, "spark")
-    # What fails runs again from the states that the epoch began with, so whatever a
-    # program has given by then is of no use.
+    # A failed epoch is repeated from its initial states, so the outputs before the
+    # failure are of no use.
     return replace(made, choice=replace(choice_of(plan), repeatable=None))
 
 
 def _refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
-    """Raise `PlanError` for a region that cannot run here the way the plan says."""
+    """Raise `PlanError` for a region that cannot run as planned here."""
     marked = find_punctuated_operators(graph)
     for region in plan.regions:
         why = _why_not_run(region, resilient=resilient)
@@ -249,7 +248,7 @@ def _refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
 
 
 def _why_not_run(region: Region, *, resilient: bool) -> str | None:
-    """Return why a region cannot run here the way the plan says, or None."""
+    """Return why a region cannot run as planned here, or None."""
     if resilient and region.period > 1:
         return "an item that fails would shift the groups of all others"
     if region.key and region.first_joint == "parallel_source":
@@ -262,10 +261,10 @@ def _why_not_run(region: Region, *, resilient: bool) -> str | None:
 
 
 def _runs_here(graph: Graph, name: str) -> bool:
-    """Tell whether the effects of an operator are the driver's to run.
+    """Tell whether an operator's effects require the driver.
 
-    A list or a generator is read by its intake; a row becomes an item, by a constructor
-    of the user's, in the unit of its source.
+    A list or a generator is read by its intake; a row becomes an item, by a user's
+    constructor, in the unit of its source.
     """
     return not isinstance(graph[name].kind, FromIterable | Generate)
 
@@ -284,10 +283,10 @@ class _Draft:
 
 
 def _find_one_to_one(graph: Graph, plan: Plan) -> frozenset[str]:
-    """Return the operators that give exactly one item for each that comes to them.
+    """Return the operators with exactly one output per input item.
 
-    The rates of a plan count firings. A block that looks ahead does not fire for the first
-    items, and what does not pass signs on gives nothing for those among its items.
+    The rates of a plan count firings. A block that peeks does not fire for the first
+    items, and an operator that does not pass signs on gives nothing for them.
     """
     marked = find_punctuated_operators(graph)
     return frozenset(
@@ -372,11 +371,11 @@ def _to_unit(consumer: _Draft) -> How:
 def _to_sink(
     graph: Graph, edge: Edge, producer: _Draft, region_of: Mapping[str, str]
 ) -> tuple[How, _Draft | None]:
-    """Return how items reach a sink, with a new unit if that takes one.
+    """Return how items reach a sink, with a new unit if necessary.
 
-    Tasks that hold a contiguous range of the stream write it where they are; what
-    comes out of a keyed unit is first put in order, range by range, unless the sink is
-    in its region: then it takes items in any order.
+    Tasks with a contiguous range of the stream write it locally; the outputs of a keyed
+    unit are first ordered, range by range, unless the sink is in its region: then it
+    takes items in any order.
     """
     sink = edge.consumer.operator
     if not isinstance(graph[sink].kind, WriteFiles):
@@ -394,7 +393,7 @@ def _to_sink(
 
 
 def _end_in_files(graph: Graph, sink: str) -> LastJoint:
-    """Return how files end a region: a single one is put together from parts."""
+    """Return how files end a region: a single one is assembled from parts."""
     kind = graph[sink].kind
     single = isinstance(kind, WriteFiles) and kind.single
     return "merge" if single else "parallel_sink"
@@ -405,7 +404,9 @@ def _set_levels(
     hows: Mapping[Edge, tuple[How, _Draft | None]],
     owner: Mapping[str, _Draft],
 ) -> list[_Draft]:
-    """Put each unit behind what it reads; a level is all workers or all driver."""
+    """Assign levels: each unit after its inputs; a level is all workers or all
+    driver.
+    """
     before: dict[int, list[_Draft]] = {id(draft): [] for draft in drafts}
     for edge, (_, consumer) in hows.items():
         if consumer is not None:
@@ -445,10 +446,10 @@ def sink_edge(graph: Graph, sink: str) -> Edge:
 
 @dataclass(frozen=True)
 class CutPart:
-    """The operators between two cuts of a unit: one worker of a task runs them.
+    """The operators between two cuts of a unit, run by one worker of a task.
 
     `received` are the streams that cross the cut before it and `sent` those that cross
-    the cut behind it; some of them only pass by.
+    the cut after it; some only pass through.
     """
 
     operators: tuple[str, ...]
@@ -457,7 +458,7 @@ class CutPart:
 
     @property
     def entries(self) -> tuple[Edge, ...]:
-        """The streams from other parts that operators of this one read."""
+        """The streams from other parts that its operators read."""
         inside = self.operators
         return tuple(e for e in self.received if e.consumer.operator in inside)
 
@@ -465,9 +466,9 @@ class CutPart:
 def parts_of(
     layout: SparkLayout, unit: Unit, cuts: Collection[str]
 ) -> tuple[CutPart, ...]:
-    """Return the parts of a unit that is cut before some operators, first to last.
+    """Return the parts of a unit cut before some operators, first to last.
 
-    What is behind a cut is in a later part, so that every stream goes forwards.
+    Operators behind a cut are in a later part, so that every stream goes forwards.
     """
     graph = layout.graph
     number = dict.fromkeys(unit.operators, 0)
@@ -501,11 +502,11 @@ def parts_of(
     )
 
 
-MOST_UNDER_WAY = 8  # epochs that overlap; tasks hold them in memory
+MOST_UNDER_WAY = 8  # overlapping epochs; tasks hold them in memory
 
 
 def why_not_overlap(layout: SparkLayout) -> str | None:
-    """Return why no epoch can begin before the one before it is over, or None."""
+    """Return why epochs cannot overlap, or None."""
     if any(unit.in_driver for unit in layout.units):
         return "what the driver runs of an epoch cannot be taken back"
     if any(unit.period > 1 for unit in layout.units):

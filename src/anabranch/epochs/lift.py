@@ -1,7 +1,7 @@
-"""The graph as workers run it.
+"""The graph as workers run it: lifted states and windows in two steps.
 
-States that the plan lifts are states of operators, and windows that it computes in two steps
-take what has been added up.
+Lifted states become states of operators, and windows computed in two steps take partial
+aggregates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anabranch.plan.plan import Plan
 
 
 def lift_states(graph: Graph, plan: Plan) -> Graph:
-    """Return the graph with the states that the plan lifts, as they are now."""
+    """Return the graph with the plan's lifted states, as they are now."""
     lifted = {
         op.name: tuple(StatePlace(scope, name) for scope, name in op.lifted)
         for op in plan.operators
@@ -33,7 +33,7 @@ def lift_states(graph: Graph, plan: Plan) -> Graph:
 
 
 def merge_parts(graph: Graph, plan: Plan) -> Graph:
-    """Return the graph in which windows in two steps take parts of them, too."""
+    """Return the graph in which two-step windows accept partial aggregates."""
     in_parts = {op.name for op in plan.operators if op.in_parts}
     if not in_parts:
         return graph

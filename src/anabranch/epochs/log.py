@@ -1,11 +1,11 @@
-"""The log of epochs: their items, the arrival of their rows, and the time of their levels.
+"""The log of epochs: their items, the arrival of their rows, and the time of their
+levels.
 
-A row of a source that can be read at any time is under way from when the epoch takes it.
-One that arrived by itself has waited since the epoch before, unless its source knows
-better.
+The latency of a row from a source that can be read at any time starts when the epoch
+takes it. A live row has waited since the epoch before, unless its source knows better.
 
-The tasks of a level run side by side: it ends with its longest task, and not before all
-cores together have done the work. Every stage costs something to start.
+The tasks of a level run concurrently: it takes as long as its longest task, and at
+least as long as the work of all cores. Every stage has a start-up cost.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ MOST_EPOCHS = 1000  # whose times are kept
 
 
 class Arrivals:
-    """Written by the thread that runs epochs; any may look."""
+    """Arrival counts, written by the thread that runs epochs; any may read."""
 
     def __init__(self) -> None:
         self.latencies = Latencies()  # from birth
         self.from_reading = Latencies()
         self.epochs: deque[Epoch] = deque(maxlen=MOST_EPOCHS)
         self.ran = 0  # epochs so far
-        self.degree: int | None = None  # of the epoch that runs, or ran last
+        self.degree: int | None = None  # of the current or last epoch
         self.taken_items = 0
         self._epoch_items = 0
         self._began_s = 0.0
         self._intakes: Mapping[str, Intake] = {}
         self._before: dict[str, int] = {}  # rows taken of each source
-        self._left: dict[str, int] = {}  # rows that waited when some were last taken
+        self._left: dict[str, int] = {}  # backlog when rows were last taken
         self._asked_s: dict[str, float] = {}
-        self._born: dict[str, tuple[float, int]] = {}  # when, and how many rows
+        self._born: dict[str, tuple[float, int]] = {}  # time, and rows
         self._each: list[npt.NDArray[np.float64]] = []
 
     def count_arrivals(self) -> int:
-        """Return how many items have arrived: what was taken, and what waits if known."""
+        """Return the number of arrived items: those taken, and the backlog if known."""
         intakes = dict(self._intakes)
         known = {name: intake.count_arrivals() for name, intake in intakes.items()}
         return sum(
@@ -71,7 +71,7 @@ class Arrivals:
         )
 
     def count_backlog(self) -> int:
-        """Return how many items have arrived and were not taken."""
+        """Return the backlog: items that have arrived and were not taken."""
         return max(0, self.count_arrivals() - self.taken_items)
 
     def note_intake(
@@ -81,7 +81,7 @@ class Arrivals:
         degree: int,
         at_s: float | None = None,
     ) -> None:
-        """Take note of what an epoch takes in, now or at another time."""
+        """Record the input of an epoch, now or at another time."""
         now_s = self._began_s = time.perf_counter() if at_s is None else at_s
         self.degree, self._intakes, self._epoch_items = degree, intakes, 0
         self._born, self._each = {}, []
@@ -106,9 +106,9 @@ class Arrivals:
         tasks: TaskTimes,
         births: Mapping[str, Births] | None = None,
     ) -> None:
-        """Take note that all of the epoch has come out, and of what its tasks did.
+        """Record that the epoch's output is complete, and its tasks' times.
 
-        `births` are those that the tasks found, since 1970.
+        `births` are those that the tasks found, in seconds since 1970.
         """
         now_s = time.perf_counter()
         for name, (born_s, rows) in self._born.items():
@@ -136,20 +136,20 @@ class Arrivals:
         self.ran += 1
 
     def epochs_since(self, ran: int) -> tuple[Epoch, ...]:
-        """Return the epochs behind so many, as far as they are kept."""
+        """Return the epochs after the first `ran`, as far as they are kept."""
         epochs = tuple(self.epochs)
         new = self.ran - ran
         return epochs[-new:] if new > 0 else ()
 
     @property
     def live(self) -> bool:
-        """Whether rows arrive by themselves at some source."""
+        """Whether some source is live."""
         return any(intake.live for intake in dict(self._intakes).values())
 
 
 @dataclass(frozen=True)
 class TaskTimes:
-    """What all replicas did, how long the longest tasks of all levels took, and whose."""
+    """The work of all replicas, the longest tasks of all levels, and their units."""
 
     work_s: float = 0.0
     longest_s: float = 0.0
@@ -157,7 +157,7 @@ class TaskTimes:
 
 
 def tasks_of(layout: SparkLayout, reports: Sequence[Report]) -> TaskTimes:
-    """Return how long the tasks of an epoch took."""
+    """Return the durations of an epoch's tasks."""
     work_s, longest_s = 0.0, dict.fromkeys(range(len(layout.levels)), 0.0)
     for report in reports:
         unit = layout.units[report.unit]
@@ -170,7 +170,7 @@ def tasks_of(layout: SparkLayout, reports: Sequence[Report]) -> TaskTimes:
 
 
 def births_in(reports: Iterable[Report]) -> dict[str, Births]:
-    """Return the births of each source's items that tasks have found, since 1970."""
+    """Return the births of each source's items found by tasks, since 1970."""
     found: dict[str, Births] = {}
     for report in reports:
         for name, births in report.births.items():
@@ -182,19 +182,19 @@ KEPT = 16  # epochs that a slow reader can still get
 
 
 class Reporting(Protocol):
-    """What runs epochs."""
+    """The interface of an epoch loop."""
 
     profiled: bool  # whether the last epoch was
-    commit_s: float  # that the commit of the last epoch took
+    commit_s: float  # duration of the last commit
 
     @property
     def reports(self) -> Sequence[Report]:
-        """What the tasks of the last epoch have to say."""
+        """The reports of the last epoch's tasks."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """An epoch that has run; `started` is how often one had begun until then."""
+    """A finished epoch; `started` counts the epochs begun until then."""
 
     started: int
     seconds: float
@@ -203,16 +203,16 @@ class Seen:
 
     @property
     def items(self) -> int:
-        """How many items all sources gave."""
+        """The number of items of all sources."""
         return sum(self.read().values())
 
     @property
     def speed(self) -> float:
-        """How many of them a second."""
+        """Items per second."""
         return self.items / self.seconds
 
     def read(self) -> Mapping[str, int]:
-        """Return how many items each source gave."""
+        """Return the number of items of each source."""
         counts: dict[str, int] = {}
         for report in self.reports:
             for source, count in report.read.items():
@@ -221,24 +221,24 @@ class Seen:
 
 
 class EpochLog:
-    """Written by the thread that runs epochs, waited for by the controller."""
+    """Written by the thread that runs epochs, awaited by the controller."""
 
     def __init__(self, told: OnEpoch = ignore) -> None:
         self.seconds: deque[float] = deque(maxlen=MOST_EPOCHS)
         self.items: deque[int] = deque(maxlen=MOST_EPOCHS)
         self.ran = 0  # epochs so far
         self.started = 0
-        self.profiling = False  # asks for a profile of the epochs that begin
+        self.profiling = False  # requests a profile of the next epochs
         self._told = told
         self._began_s = time.time()
         self._news = threading.Condition()
         self._recent: deque[Seen] = deque(maxlen=KEPT)
 
     def begin(self) -> int:
-        """Note that an epoch begins; what it is to be like is looked up only then.
+        """Record that an epoch begins, before its configuration is read.
 
-        So whoever changes that and then waits for epochs that begin gets none of before.
-        Returns the number of it.
+        So a controller that changes the configuration and then waits for new epochs
+        gets none with the old one. Returns the epoch's number.
         """
         with self._news:
             self.started += 1
@@ -249,9 +249,9 @@ class EpochLog:
     def epoch(
         self, epochs: Reporting, number: int | None = None, *, usual: bool = True
     ) -> Iterator[None]:
-        """Note what runs in the block: the epoch with that number, or the last that began.
+        """Record the block as the epoch with that number, or the last one begun.
 
-        One that is not of the `usual` size is nothing to compare others with.
+        An epoch not of the `usual` size is not used for comparisons.
         """
         started = self.started if number is None else number
         began_s, read_s = time.monotonic(), time.time() - self._began_s
@@ -271,7 +271,7 @@ class EpochLog:
             self._news.notify_all()
 
     def _tell(self, epoch: EpochTrace) -> None:
-        """Say that an epoch is over. A job does not fail because nobody can be told."""
+        """Log the end of an epoch. A job does not fail because a listener does."""
         fields = {"epoch": epoch.number, "items": epoch.items}
         log(_LOGGER, logging.DEBUG, "epoch", **fields, **dict(epoch.phases))
         try:
@@ -282,9 +282,9 @@ class EpochLog:
     def next(
         self, count: int, over: threading.Event, after: int | None = None
     ) -> list[Seen] | None:
-        """Wait for so many epochs; None if it is over before.
+        """Wait for so many epochs; None if the job ends first.
 
-        Those that begin from now on, or after a number of `started`.
+        Only those that begin from now on, or after number `after`, count.
         """
         with self._news:
             since = self.started if after is None else after
@@ -294,7 +294,7 @@ class EpochLog:
                     return found[:count]
                 if over.is_set():
                     return None
-                self._news.wait(0.1)  # nobody tells when it is over
+                self._news.wait(0.1)  # not told when it is over
 
 
 class UnitLoads:
@@ -321,7 +321,7 @@ waiting=0, full=0.0, keys=None, state_bytes=None)
     def of(
         self, unit: int, element: str, replicas: int, state_bytes: int | None = None
     ) -> OperatorLoad:
-        """Return the load of a unit, which is that of its operators."""
+        """Return the load of a unit, attributed to its operators."""
         work = self._work_s.get(unit, {})
         seconds = [work.get(channel, 0.0) for channel in range(replicas)]
         return OperatorLoad(
@@ -335,7 +335,7 @@ waiting=0, full=0.0, keys=None, state_bytes=None)
 
 
 class LevelTimes:
-    """The levels of profiled epochs, from what their workers have seen."""
+    """The levels of profiled epochs, from their workers' samples."""
 
     def __init__(
         self,
@@ -348,7 +348,7 @@ class LevelTimes:
         self._cores = cores
         self._costs = costs
         self._took: dict[int, float] = {}  # unit -> its longest task
-        self._work: dict[int, float] = {}  # unit -> what all its tasks did
+        self._work: dict[int, float] = {}  # unit -> work of all its tasks
         for report in reports:
             for seen in report.samples:
                 unit = report.unit
@@ -357,22 +357,22 @@ class LevelTimes:
 
     @property
     def slowest(self) -> int:
-        """The level that took longest."""
+        """The longest level."""
         times = self._times(self._took)
         return max(times, key=lambda level: times[level], default=0)
 
     @property
     def longest_s(self) -> float:
-        """How long that level took."""
+        """The duration of that level."""
         return max(self._times(self._took).values(), default=0.0)
 
     @property
     def now_s(self) -> float:
-        """How long all levels took."""
+        """The duration of all levels."""
         return sum(self._times(self._took).values())
 
     def with_degree(self, degree: int) -> float:
-        """Return how long all levels would take with so many replicas for regions."""
+        """Return the duration of all levels with another degree."""
         width = self._divide(degree).channels
         took = {
             unit: self._work[unit] / width[unit]
@@ -383,14 +383,16 @@ class LevelTimes:
         return sum(self._times(took).values())
 
     def longer_s(self, degree: int, other: int) -> float:
-        """Return how much longer an epoch would take with another degree than this."""
+        """Return how much longer an epoch would take with another degree."""
         stages, now = (len(self._divide(d).stages) for d in (other, degree))
         return (
             self.with_degree(other) - self.now_s + self._costs.stage_s * (stages - now)
         )
 
     def differ(self, degree: int, other: int) -> bool:
-        """Return whether it makes a difference: units with little to do get one replica."""
+        """Tell whether the degrees differ in effect: units with little work get one
+        replica.
+        """
         return self._divide(degree) != self._divide(other)
 
     def _divide(self, degree: int) -> Division:
@@ -399,7 +401,7 @@ class LevelTimes:
         return divide(layout, width, work, self._cores, costs=costs)
 
     def _times(self, took: dict[int, float]) -> dict[int, float]:
-        """Return how long each level takes, from how long its units do."""
+        """Return the duration of each level, given those of its units."""
         found: dict[int, float] = {}
         work: dict[int, float] = {}
         for unit, took_s in took.items():

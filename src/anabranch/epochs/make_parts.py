@@ -1,6 +1,6 @@
-"""Adds up items on their way to a window without a key, where that changes no bit.
+"""Partial aggregation before an unkeyed window, where it changes no bit.
 
-See `operators/window_parts.py` for what becomes of them.
+See `operators/window_parts.py` for how parts are combined.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from anabranch.operators.getters import attribute_getter
 from anabranch.operators.window_parts import WindowPart, find_span
 from anabranch.operators.windows import Aggregate, Column
 
-WORTH = 2  # items in a part, at least, for parts to be made
-_ORDERED = ({int}, {float}, {str})  # types whose values have a least and a greatest
+WORTH = 2  # items per part, at least, for parts to be made
+_ORDERED = ({int}, {float}, {str})  # types with a total order
 _COUNTED = {int, str, bool, bytes, type(None)}
 
 Bounds: TypeAlias = Sequence[tuple[int, int]]
 ListValues: TypeAlias = Callable[[str], list[Any]]  # an attribute of all items
-Take: TypeAlias = Callable[[list[int]], list[Any]]  # the items at some places
+Take: TypeAlias = Callable[[list[int]], list[Any]]  # the items at some indices
 
 
 class NotExactError(Exception):
-    """Values cannot be added up so that no bit differs."""
+    """Values cannot be added without changing a bit of the result."""
 
 
 class PartMaker:
-    """Makes parts of the items that go to an aggregate."""
+    """Makes partial aggregates of the items that go to a window."""
 
     def __init__(self, kind: Aggregate) -> None:
         self._on: str = kind.window.on or ""
@@ -41,7 +41,9 @@ class PartMaker:
         self._columns = [column for _, column in kind.columns]
 
     def make(self, batch: WireBatch) -> WireBatch:
-        """Return a batch with parts in the place of its items, or as it is."""
+        """Return a batch with partial aggregates in place of its items, or
+        unchanged.
+        """
         table = batch.as_table()
 
         def list_values(name: str) -> list[Any]:
@@ -64,7 +66,7 @@ class PartMaker:
     def _make(
         self, list_values: ListValues, take: Take
     ) -> tuple[list[int], list[WindowPart]]:
-        """Return the places where parts begin, and the parts."""
+        """Return the indices where parts begin, and the parts."""
         times = list_values(self._on)
         _check(set(map(type, times)) == {int})
         spans = np.array(times, np.int64) // self._span
@@ -89,7 +91,7 @@ def _check(holds: bool) -> None:
 def _part_values(
     column: Column, list_values: ListValues, bounds: Bounds, take: Take
 ) -> list[Any]:
-    """Return a column's values of each part."""
+    """Return a column's value for each part."""
     if column.attribute is None:
         return [None] * len(bounds)
     values = list_values(column.attribute)
@@ -116,7 +118,7 @@ def _part_values(
 def _add_items(
     values: list[Any], bounds: Bounds, found: list[Any], take: Take
 ) -> list[Any]:
-    """Return the best value of each part, with the items that have it."""
+    """Return the extreme value of each part, with the items that have it."""
     places = [
         [at for at in range(a, b) if values[at] == best]
         for (a, b), best in zip(bounds, found, strict=True)

@@ -1,7 +1,7 @@
-"""Modules whose code is sent to the workers, since workers cannot import them.
+"""Modules sent to workers by value, because workers cannot import them.
 
-A program that was loaded from a file exists under its name in this process only. An
-engine with other processes sends such code by value.
+A program loaded from a file exists under its name in this process only. An engine with
+other processes sends such code by value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _modules: dict[str, ModuleType] = {}
 
 
 def send_by_value(*modules: ModuleType) -> None:
-    """Have the code of modules sent along with every program from now on.
+    """Send the code of modules with every program from now on.
 
     >>> import sys, types
     >>> my_job = sys.modules["my_job"] = types.ModuleType("my_job")
@@ -36,7 +36,7 @@ def send_by_value(*modules: ModuleType) -> None:
 
 
 def find_modules_by_value() -> tuple[ModuleType, ...]:
-    """Return the modules whose code is sent along, as far as they are still loaded."""
+    """Return the loaded modules whose code is sent along."""
     return tuple(
         module for name, module in _modules.items() if sys.modules.get(name) is module
     )
@@ -45,8 +45,8 @@ def find_modules_by_value() -> tuple[ModuleType, ...]:
 def not_importable() -> tuple[ModuleType, ...]:
     """Return the loaded modules that another process would not find on this path.
 
-    They were loaded from a file by hand, or made of nothing. Installed modules are
-    taken to be importable, and so is what belongs to a package that is.
+    They were loaded from a file by hand, or created dynamically. Installed modules are
+    assumed to be importable, and so are the modules of importable packages.
 
     >>> import sys, types
     >>> made = sys.modules["made_up"] = types.ModuleType("made_up")
@@ -73,7 +73,7 @@ def _is_installed(name: str, module: ModuleType, sites: tuple[str, ...]) -> bool
     if top in sys.stdlib_module_names or top == _OURS:
         return True
     file = getattr(module, "__file__", None)
-    if file is None and top != name:  # made by the package that it is in
+    if file is None and top != name:  # created by its package
         package = sys.modules.get(top)
         return package is not None and _is_installed(top, package, sites)
     return file is not None and os.path.abspath(file).startswith(sites)  # noqa: PTH100
@@ -81,7 +81,7 @@ def _is_installed(name: str, module: ModuleType, sites: tuple[str, ...]) -> bool
 
 @lru_cache(maxsize=8)
 def _find_sites(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the folders that installed modules lie in, also those of other environments."""
+    """Return the folders of installed modules, also those of other environments."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders.update(site.getsitepackages())
@@ -91,14 +91,14 @@ def _find_sites(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _has_code(module: ModuleType) -> bool:
-    """Tell whether a module has code in Python; that of extensions is no text."""
+    """Tell whether a module has Python code; extensions have none."""
     mine = [v for v in vars(module).values() if _module_of(v) == module.__name__]
     inside = [part for v in mine if isinstance(v, type) for part in vars(v).values()]
     return any(isinstance(value, FunctionType) for value in (*mine, *inside))
 
 
 def _module_of(value: object) -> object:
-    if isinstance(value, ModuleType):  # its own `__getattr__` would be asked
+    if isinstance(value, ModuleType):  # its own `__getattr__` would run
         return None
     return getattr(value, "__module__", None)
 
@@ -106,7 +106,7 @@ def _module_of(value: object) -> object:
 def _is_found(name: str, module: ModuleType, found: dict[str, bool]) -> bool:
     """Tell whether an import in another process would find this very file.
 
-    `found` keeps the answers for all modules of a package.
+    `found` caches the answers for all modules of a package.
     """
     if name not in found:
         found[name] = _look_for(name, module, found)
@@ -125,7 +125,7 @@ def _look_for(name: str, module: ModuleType, found: dict[str, bool]) -> bool:
     spec = _spec(name, path)
     if spec is None:
         return False
-    if file is None:  # a package without a file of its own
+    if file is None:  # a namespace package
         return spec.submodule_search_locations is not None
     return spec.origin is not None and (
         spec.origin == file or os.path.realpath(spec.origin) == os.path.realpath(file)
@@ -135,7 +135,7 @@ def _look_for(name: str, module: ModuleType, found: dict[str, bool]) -> bool:
 def _spec(name: str, path: object) -> ModuleSpec | None:
     for finder in sys.meta_path:
         found = None
-        with contextlib.suppress(Exception):  # a finder of somebody else's
+        with contextlib.suppress(Exception):  # a third-party finder
             found = finder.find_spec(name, path)  # type: ignore[arg-type]
         if found is not None:
             return found

@@ -1,10 +1,12 @@
-"""The sinks of a program, as the driver sees them: files, functions, and systems outside.
+"""The sinks of a program, as the driver sees them: files, functions, and external
+systems.
 
-Tasks write parts to a *stage*, a hidden directory for each try of an epoch. When the epoch
-counts, the driver moves the parts that reports name to their place and removes the stage
-with all others. Without a checkpoint that place is hidden too, and the output appears whole
-when the job has ended well. With one, the parts of an epoch can be seen when it has been
-committed; if a process is killed on the way, the next run finishes the move.
+Tasks write parts to a *stage*, a hidden directory per try of an epoch. When the epoch
+is committed, the driver moves the parts named by reports to their place and removes the
+stage with all others. Without a checkpoint that place is hidden too, and the output
+appears when the job has succeeded. With one, the parts of an epoch become visible when
+it has been committed; if a process is killed in between, the next run completes the
+move.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class FileOutput(ABC):
     """The output of one file sink; tasks write to the stages in `directory`."""
 
     directory: Location
-    _parts: Location  # where the parts are that count
+    _parts: Location  # where the committed parts are
 
     def __init__(self, op: Op, item_type: Any, on_error: OnError) -> None:
         assert isinstance(op.kind, WriteFiles)  # noqa: S101
@@ -71,26 +73,26 @@ class FileOutput(ABC):
         self.kind = op.kind
         self._item_type = item_type
         self._on_error = on_error
-        self._begun: list[str] = []  # stages that are still there
+        self._begun: list[str] = []  # stages that still exist
         self._columns = PartColumns(self.kind, item_type)
 
     def begin(self, stage: str) -> None:
-        """Get ready for the parts of a try of an epoch."""
+        """Prepare for the parts of a try of an epoch."""
         with output_errors(locate(self.kind.path)):
             (self.directory / stage).mkdir(exist_ok=True)
         self._begun.append(stage)
 
     def compare(self, stage: str, parts: Sequence[str]) -> None:
-        """Refuse parts whose columns are not those of the parts before them."""
+        """Refuse parts whose columns differ from those of earlier parts."""
         with output_errors(locate(self.kind.path)):
             for part in sorted(parts, key=name_published_part):
                 self._columns.compare(self.directory / stage / part)
 
     def publish(self, stage: str, parts: Sequence[str]) -> None:
-        """Move the parts that reports name to their place; may be repeated.
+        """Move the parts named by reports to their place; idempotent.
 
-        Stages go, with the parts of attempts that do not count; an attempt that still
-        runs cannot write there any more.
+        Stages are removed with the parts of lost attempts; an attempt that still runs
+        can no longer write there.
         """
         with output_errors(locate(self.kind.path)):
             self._publish(stage, parts)
@@ -109,17 +111,17 @@ class FileOutput(ABC):
             remove_tree(self.directory / begun)
 
     def _end_stages(self, stage: str) -> list[str]:
-        """Return the stages up to that of an epoch that counts; later ones go on."""
+        """Return the stages up to that of a committed epoch; later ones stay."""
         begun, epoch = self._begun, epoch_of(stage)
         self._begun = [one for one in begun if epoch_of(one) > epoch]
         return [one for one in begun if epoch_of(one) <= epoch]
 
     @abstractmethod
     def _missing(self, part: Location) -> AnabranchError:
-        """Return the user's error for a part that was written and is not there."""
+        """Return the error for a part that was written and is missing."""
 
     def _remove(self) -> None:
-        """Remove the stages, under another name: tasks may still write to this one."""
+        """Remove the stages under another name: tasks may still write to this one."""
         if isinstance(self.directory, StorePath):
             remove_tree(self.directory)
             return
@@ -130,17 +132,17 @@ class FileOutput(ABC):
 
     @abstractmethod
     def complete(self) -> None:
-        """Round the output off at the end of the job; may be repeated."""
+        """Finalize the output at the end of the job; idempotent."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Leave nothing behind that the next run would stumble over."""
+        """Remove everything that would disturb the next run."""
 
     def parts_in(self, directory: Location) -> list[Location]:
-        """Return the parts in a directory, in order; one without items if none is."""
+        """Return the parts in a directory, in order; an empty one if there are none."""
         found: Iterable[Location] = directory.glob(f"part-*.{self.kind.format}")
         parts = sorted(found, key=lambda part: part.name)
-        if not parts:  # an empty output has its columns, if they are known
+        if not parts:  # an empty output has its columns, if known
             parts = [directory / f"part-000000-0000.{self.kind.format}"]
             empty = WireBatch([], None, None, [])
             write_part(self.op, self._item_type, empty, parts[0], self._on_error)
@@ -223,7 +225,7 @@ class RolledOutput(FileOutput):
                 self._failed = error
 
     def _roll(self) -> None:
-        """Make one part of all that waits, and show it."""
+        """Make one part of all waiting ones, and publish it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -251,7 +253,7 @@ class RolledOutput(FileOutput):
         self._remove()
 
     def abort(self) -> None:
-        """Drop what waits; parts that have appeared stay."""
+        """Drop what waits; published parts stay."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -262,18 +264,18 @@ class RolledOutput(FileOutput):
 class StoredOutput(FileOutput):
     """An output in a store that appears at the end of the job.
 
-    A store has no rename. So parts stay in their stages until the job has ended well;
+    A store has no rename. So parts stay in their stages until the job has succeeded;
     then they are copied to their place, within the store, and `_SUCCESS` comes last.
     """
 
     def __init__(self, op: Op, item_type: Any, on_error: OnError) -> None:
         super().__init__(op, item_type, on_error)
-        place = OutputPlace(self.kind)  # which must be free
+        place = OutputPlace(self.kind)  # which must not exist
         place.abort()
         self.path = place.path
         name = f".{self.path.name}.{uuid.uuid4().hex[:8]}.stages"
         self.directory = self.path.with_name(name)
-        self._counted: list[Location] = []  # parts that reports name
+        self._counted: list[Location] = []  # parts named by reports
 
     def _publish(self, stage: str, parts: Sequence[str]) -> None:
         self._counted += [self.directory / stage / part for part in parts]
@@ -313,10 +315,10 @@ class StoredOutput(FileOutput):
 
 
 class StagedOutput(FileOutput):
-    """An output that grows with every epoch that is committed.
+    """An output that grows with every committed epoch.
 
     `identity` is that of the checkpoint. A new job refuses a place that is taken; one
-    that goes on finds the `count` parts that it has left there.
+    that resumes expects the `count` parts it left there.
     """
 
     def __init__(
@@ -327,7 +329,7 @@ class StagedOutput(FileOutput):
         self.directory = self.path.with_name(f".{self.path.name}.{identity}.stages")
         self._parts = self.directory / "parts" if self.kind.single else self.path
         self._sums: dict[str, PartSum] = {}
-        self._count = 0  # of parts, when the run began
+        self._count = 0  # of parts, at the start of the run
         self._seal = Seal()
         if new and self.kind.mode == "overwrite":
             with output_errors(self.path):
@@ -355,23 +357,23 @@ class StagedOutput(FileOutput):
         return self._incomplete()
 
     def note(self, part: PartSum) -> None:
-        """Take note of what a part must be, from now on."""
+        """Record a part's size and digest for later checks."""
         self._sums[part.part] = part
 
     def take_back(self, epoch: int) -> None:
-        """Remove the parts of epochs after this one, which run again."""
+        """Remove the parts of later epochs, which run again."""
         for path in self._parts.glob(f"part-*.{self.kind.format}"):
             if int(path.name.split("-")[1]) > epoch:
                 path.unlink()
 
     def check(self, count: int, seal: Seal, first: Stamp) -> None:
-        """Refuse to go on with an output that is not as it was left.
+        """Refuse to resume with an output that has changed.
 
-        This run begins with the epoch and the turn `first`. Stages before both go:
-        nobody waits for them. Those of later turns are of a run that has taken over,
-        which this one does not know yet; those of later epochs may be of one that this
-        run takes over, and that does not know it yet: if it still records its epoch,
-        its parts count.
+        This run begins with the epoch and the turn `first`. Earlier stages are removed:
+        nobody needs them. Those of later turns belong to a run that has taken over,
+        which this one does not know yet; those of later epochs may belong to a run that
+        this one is taking over, and that does not know it yet: if it still commits its
+        epoch, its parts count.
         """
         self._seal, self._count = seal, count
         stages: Iterable[Location] = self.directory.glob("[0-9]*")
@@ -387,7 +389,7 @@ class StagedOutput(FileOutput):
         self._check_columns()
 
     def _check_columns(self) -> None:
-        """Refuse to go on with other columns than those of the parts that are there."""
+        """Refuse to resume with columns that differ from those of existing parts."""
         parts: Iterable[Location] = self._parts.glob(f"part-*.{self.kind.format}")
         try:
             with output_errors(self.path):
@@ -432,13 +434,13 @@ class StagedOutput(FileOutput):
     def _is_complete(self) -> bool:
         if not self.kind.single:
             return (self.path / SUCCESS).exists()
-        # Parts go all at once. A driver that was taken over and does not know it yet
-        # may have made their directory again.
+        # Parts are removed at once. A driver that was taken over and does not know it
+        # yet may have recreated their directory.
         gone = self._count > 0 and not any(self._parts.glob("part-*"))
         return self.path.exists() and (gone or not self.directory.exists())
 
     def _check_sizes(self) -> None:
-        """Refuse to call an output complete with a part that was cut off or lost."""
+        """Refuse to complete an output with a truncated or missing part."""
         for one in self._sums.values():
             path = self._parts / one.part
             if (why := self._why_other_size(path, one)) is not None:
@@ -474,11 +476,11 @@ class StagedOutput(FileOutput):
             else:
                 (self.path / SUCCESS).touch()
                 sync(self.path)
-            sync(self.path.parent)  # before the parts go
+            sync(self.path.parent)  # before the parts are removed
         self._remove()  # at once: half of the parts must not be found
 
     def abort(self) -> None:
-        pass  # what was committed stays; the next run goes on from it
+        pass  # committed parts stay; the next run continues from them
 
 
 def stage_of(stamp: Stamp) -> str:
@@ -500,7 +502,7 @@ def epoch_of(stage: str) -> int:
 
 
 def put_together(kind: WriteFiles, parts: Sequence[Location], whole: Location) -> None:
-    """Make one file of parts; only the first one's header stays."""
+    """Assemble one file from parts, keeping only the first header."""
     if kind.format == "parquet":
         schema = reduce(join_schemas, map(_read_schema, parts), pa.schema([]))
         with whole.open("wb") as target, pq.ParquetWriter(target, schema) as writer:
@@ -526,10 +528,10 @@ def _read_schema(part: Location) -> pa.Schema:
 
 
 class PartColumns:
-    """The columns that all parts of an output have, where the type does not tell them.
+    """The common columns of an output's parts, if the type does not define them.
 
-    Each task infers those of its part. What one writer of all items would refuse, the
-    driver refuses when it sees the parts, before they count.
+    Each task infers those of its part. The driver refuses what a single writer would
+    have refused, when it sees the parts, before they count.
     """
 
     def __init__(self, kind: WriteFiles, item_type: Any) -> None:
@@ -540,12 +542,12 @@ class PartColumns:
         self._schema = pa.schema([])
 
     def compare(self, part: Location) -> None:
-        """Refuse a part with other columns than those before."""
+        """Refuse a part with columns other than the earlier ones."""
         if not self._told:
             self._take(self._read(part))
 
     def resume(self, parts: Sequence[Location]) -> None:
-        """Refuse parts of earlier runs that have other columns than those to come."""
+        """Refuse parts of earlier runs whose columns differ from the new ones."""
         if self._kind.format == "jsonl":
             return
         for part in parts[:1] if self._told else parts:
@@ -555,7 +557,7 @@ class PartColumns:
             self._take(self._tell(names))
 
     def _tell(self, names: Sequence[str]) -> pa.Schema:
-        """Return the columns as the type of the items tells them; null: it does not."""
+        """Return the columns by the type of the items; null if it is unknown."""
         if self._kind.format == "csv":
             return pa.schema([(name, pa.string()) for name in names])
         types = arrow_types(self._type)
@@ -580,12 +582,14 @@ class PartColumns:
 
 
 def _skip_line(file: BinaryIO) -> None:
-    """Go to the second line of a file."""
+    """Move to the second line of a file."""
     file.seek(_find_line_end(file))
 
 
 def _find_line_end(file: BinaryIO) -> int:
-    """Return where the second line of a file begins; one of a store cannot read lines."""
+    """Return where the second line of a file begins; a store's file cannot read
+    lines.
+    """
     at = 0
     while block := file.read(_LINE_BYTES):
         end = block.find(b"\n")
@@ -600,7 +604,7 @@ MakeFrame = Callable[[pa.Table], Any]  # a DataFrame of the engine
 
 
 class Deliveries:
-    """The sinks outside; `job` is the same for all runs of one job, or `new`."""
+    """The external sinks; `job` identifies all runs of one job, `new` the first."""
 
     def __init__(
         self,
@@ -625,7 +629,7 @@ class Deliveries:
             raise
 
     def deliver(self, op: Op, epoch: int, items: Sequence[Any]) -> int:
-        """Hand over the items of an epoch; return how many were taken."""
+        """Deliver the items of an epoch; return how many were accepted."""
 
         def refuse(item: Any, error: Exception) -> None:
             where = f"an item of epoch {epoch}, sink {op.name}"
@@ -634,14 +638,14 @@ class Deliveries:
         return self._sinks[op.name].write(epoch, items, refuse) if items else 0
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Release connections."""
         with contextlib.ExitStack() as closing:  # all of them, whichever fails
             for sink in self._sinks.values():
                 closing.callback(sink.close)
 
 
 class FrameSink(External):
-    """Calls a function of the user's with a DataFrame for each epoch."""
+    """Calls a user's function with a DataFrame per epoch."""
 
     def __init__(self, op: Op, item_type: Any, make_frame: MakeFrame) -> None:
         assert isinstance(op.kind, ToSpark)  # noqa: S101
@@ -656,12 +660,12 @@ class FrameSink(External):
         try:
             self._function(frame, epoch)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            # An epoch cannot be left out, whatever is done about items.
+            # An epoch cannot be skipped, whatever happens to items.
             stop(failure_of(self._op, f"epoch {epoch}", f"epoch {epoch}", error))
         return len(table)
 
     def close(self) -> None:
-        """There is nothing to let go of: the session is the user's."""
+        """Do nothing: the session is the user's."""
 
     def _table(self, items: Sequence[Any], refuse: Refuse) -> pa.Table:
         form = None if self._type is None else form_of(self._type)
@@ -682,7 +686,9 @@ class FrameSink(External):
 def _open_output(
     op: Op, item_type: Any, on_error: OnError, identity: str | None, *, new: bool
 ) -> FileOutput:
-    """Return the output of a file sink; `identity` is that of the checkpoint, if any."""
+    """Return the output of a file sink; `identity` is that of the checkpoint, if
+    any.
+    """
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
     if identity is not None:
         return StagedOutput(op, item_type, on_error, identity, new=new)
@@ -694,9 +700,10 @@ def _open_output(
 
 
 class SparkOutputs:
-    """Delivers what comes to the driver, and makes written parts visible.
+    """Delivers items that reach the driver, and publishes written parts.
 
-    `identity` is that of the checkpoint, if there is one; `new` tells whether it is.
+    `identity` is that of the checkpoint, if there is one; `new` tells whether it is
+    new.
     """
 
     def __init__(
@@ -731,41 +738,41 @@ class SparkOutputs:
         return {name: str(file.directory) for name, file in self._files.items()}
 
     def begin(self, stage: str) -> None:
-        """Get ready for the parts of a try of an epoch."""
+        """Prepare for the parts of a try of an epoch."""
         for file in self._files.values():
             file.begin(stage)
 
     def compare(self, stage: str, parts: Mapping[str, Sequence[str]]) -> None:
-        """Refuse the parts of an epoch that do not fit those before; nothing counts yet."""
+        """Refuse parts of an epoch that do not fit earlier ones; nothing counts yet."""
         for name, file in self._files.items():
             file.compare(stage, parts.get(name, ()))
 
     def publish(self, stage: str, parts: Mapping[str, Sequence[str]]) -> None:
-        """Show the parts of an epoch that has been committed."""
+        """Publish the parts of a committed epoch."""
         for name, file in self._files.items():
             file.publish(stage, parts.get(name, ()))
 
     def note(self, parts: Iterable[PartSum]) -> None:
-        """Take note of what parts must be that are published, or will be."""
+        """Record the sizes and digests of parts that are, or will be, published."""
         for part in parts:
             file = self._files[part.sink]
             if isinstance(file, StagedOutput):
                 file.note(part)
 
     def take_back(self, epoch: int) -> None:
-        """Remove the parts of epochs after this one, which run again."""
+        """Remove the parts of later epochs, which run again."""
         for file in self._files.values():
             if isinstance(file, StagedOutput):
                 file.take_back(epoch)
 
     def check(self, part_counts: Mapping[str, int], seal: Seal, first: Stamp) -> None:
-        """Refuse to go on with outputs that are not as the last run left them."""
+        """Refuse to resume with outputs that have changed since the last run."""
         for name, file in self._files.items():
             if isinstance(file, StagedOutput):
                 file.check(part_counts.get(name, 0), seal, first)
 
     def count(self, reports: Iterable[Report]) -> None:
-        """Count what tasks have written."""
+        """Count the items that tasks have written."""
         for report in reports:
             for sink, count in report.written.items():
                 self.delivered[sink] += count
@@ -774,7 +781,7 @@ class SparkOutputs:
                     file.pending.items += count
 
     def deliver(self, epoch: int, sunk: Mapping[str, list[Any]]) -> None:
-        """Hand over what an epoch has for sinks in the driver.
+        """Deliver an epoch's items to driver sinks.
 
         After a kill an epoch may come again; its number tells.
         """
@@ -803,15 +810,15 @@ class SparkOutputs:
             self.delivered[op.name] += 1
 
     def complete(self) -> None:
-        """Round the files off at the end of the job."""
+        """Finalize the files at the end of the job."""
         for file in self._files.values():
             file.complete()
 
     def abort(self) -> None:
-        """Leave nothing behind that the next run would stumble over."""
+        """Remove everything that would disturb the next run."""
         for file in self._files.values():
             file.abort()
 
     def close(self) -> None:
-        """Let go of the sinks outside."""
+        """Close the external sinks."""
         self._outside.close()

@@ -1,8 +1,8 @@
-"""How values travel between processes: by name, by value, and back as the same objects.
+"""Pickling between processes: by name, by value, and back as the same objects.
 
-A class that the user wrote in a script does not exist under its name in a worker, so plain
-pickles of its instances would not load there. Everything that crosses between processes
-(items, states, reports, dead letters, the program itself) is pickled here:
+A class from the user's script does not exist under its name in a worker, so plain
+pickles of its instances would not load there. Everything sent between processes (items,
+states, reports, dead letters, the program itself) is pickled here:
 
 - A class that the program names as a type is pickled by its number in the program.
 - A class or function that was shipped with the program is pickled by its name, and found
@@ -60,7 +60,7 @@ from anabranch.operators.custom import Apply
 from anabranch.operators.iterate import Iterate
 from anabranch.runtime.state import PLAIN_TYPES, HeldColumn, HeldItems
 
-Token: TypeAlias = tuple[str, int]  # which driver it is from, and its number there
+Token: TypeAlias = tuple[str, int]  # driver, and number there
 
 
 class Originals:
@@ -89,7 +89,7 @@ class Originals:
 
     @classmethod
     def of_driver(cls) -> Originals:
-        """Return the objects of this process, of which none has left."""
+        """Return an empty table for the objects of this process."""
         return cls(uuid.uuid4().hex)
 
     def token_of(self, value: Any) -> Token | None:
@@ -106,17 +106,17 @@ class Originals:
         return token
 
     def is_changed(self, value: Any, digest: bytes) -> bool:
-        """Tell whether a copy is no longer what came in."""
+        """Tell whether a copy has changed since it arrived."""
         known = self._tokens.get(id(value))
         return known is None or known[2] != digest
 
     @property
     def are_here(self) -> bool:
-        """Whether this is the process of the objects, not one of copies."""
+        """Whether this process owns the objects, not copies."""
         return bool(self._owner)
 
     def take(self, value: Any, token: Token, digest: bytes | None) -> None:
-        """Note the token of an object, and what is in it, until it is gone."""
+        """Record the token of an object and a digest of its contents while it lives."""
         identity, tokens = id(value), self._tokens
 
         def forget(_: Any) -> None:
@@ -125,12 +125,14 @@ class Originals:
         tokens[identity] = weakref.ref(value, forget), token, digest
 
     def find(self, token: Token) -> Any | None:
-        """Return the object of a token; None if it is not of this process, or gone."""
+        """Return the object of a token; None if it belongs to another process, or is
+        gone.
+        """
         return self._objects.get(token)
 
 
 def is_identified(kind: type) -> bool:
-    """Tell whether objects of a class equal themselves alone, and can be followed.
+    """Tell whether objects of a class have only identity equality and can be tracked.
 
     >>> class City: ...
     >>> is_identified(City), is_identified(tuple), is_identified(object)
@@ -142,20 +144,20 @@ def is_identified(kind: type) -> bool:
 
 
 def _is_made_of_attributes(kind: type) -> bool:
-    """Tell whether a class is one of Python's own making, with nothing below it."""
+    """Tell whether a class is written in Python down to `object`."""
     return all(base is object or base.__flags__ & (1 << 9) for base in kind.__mro__)
 
 
 MAIN = "__main__"
-PROGRAM = "_program"  # ends the module name of a program file whose own name is taken
+PROGRAM = "_program"  # suffix of a program file's module name if the plain one is taken
 
 
 class PickledNames:
-    """Finds objects by name and names by object.
+    """Maps names to objects and objects to names.
 
     `named` are known from the start; `load_more` reads the rest when one is missing.
-    With `own`, every object of a script of this process has a name; it is meant for
-    pickles that only the driver reads. `main` is the name of the driver's `__main__`.
+    With `own`, every object of a script of this process has a name, for pickles that
+    only the driver reads. `main` is the name of the driver's `__main__`.
 
     >>> class City: ...
     >>> names = PickledNames({"job:City": City})
@@ -184,14 +186,16 @@ class PickledNames:
         self._names.update({id(value): name for name, value in named.items()})
 
     def name_of(self, value: Any) -> str | None:
-        """Return the name under which all processes know an object; None: they do not."""
+        """Return the name under which all processes know an object; None if they do
+        not.
+        """
         found = self._names.get(id(value))
         if found is None and self._own:
             return self.own_name(value)
         return found
 
     def own_name(self, value: Any) -> str | None:
-        """Return the name of an object that a script of this process has under it."""
+        """Return the name of an object that a script of this process defines."""
         module = getattr(value, "__module__", None)
         for script in self._scripts:
             if script.__name__ == module:
@@ -204,7 +208,7 @@ class PickledNames:
         return None
 
     def name_in_full(self, value: Any) -> str | None:
-        """Return how a class or a function is named; None if it has no name."""
+        """Return the full name of a class or function; None if it has no name."""
         module = getattr(value, "__module__", None)
         qualified = getattr(value, "__qualname__", None)
         if not isinstance(module, str) or not isinstance(qualified, str):
@@ -233,7 +237,7 @@ class PickledNames:
         return scripts()
 
     def spell(self, module: str, qualified: str) -> str:
-        """Return how an object of a module is named.
+        """Return the full name of an object of a module.
 
         A program file is named after its file, whatever its module had to be called.
 
@@ -247,15 +251,15 @@ class PickledNames:
 
 
 def name_of_main() -> str:
-    """Return the name of the script of this process: that of its file, if it has one."""
+    """Return the name of this process's script: that of its file, if it has one."""
     file = getattr(sys.modules.get(MAIN), "__file__", None)
     return MAIN if file is None else Path(file).stem
 
 
 def scripts() -> tuple[ModuleType, ...]:
-    """Return the modules that exist in this process only, if they are loaded.
+    """Return the loaded modules that exist in this process only.
 
-    Of two program files of one name, the one that was loaded last counts.
+    Of two program files with one name, the one loaded last counts.
     """
     main = sys.modules.get(MAIN)
     loaded = (
@@ -279,7 +283,7 @@ Reduce: TypeAlias = Callable[[Any], Any]  # from an object to what `__reduce__` 
 _CLOUDPICKLE = internals.__name__
 _CACHED: type = type(functools.lru_cache(len))
 _CODE = (type, FunctionType, _CACHED, typing.NewType)
-_READERS = {  # methods of `ValueUnpickler` in place of functions that only name something
+_READERS = {  # methods of `ValueUnpickler` that replace naming functions
     "type": "_find_numbered",
     "named": "_find_named",
     "original": "_find_original",
@@ -314,18 +318,18 @@ class Pickler:
         self._heads: dict[type, bytes] = {}
 
     def dumps(self, value: Any) -> bytes:
-        """Return a value as bytes; the same value may have other bytes elsewhere."""
+        """Return a value as bytes, which may differ between processes."""
         return self._dump(value, ValuePickler)
 
     def dumps_state(self, value: Any) -> bytes:
-        """Return a state as bytes that later releases can read, if it is to last."""
+        """Return a state as bytes; if lasting, readable by later releases."""
         return self._dump(value, LastingPickler if self._lasting else ValuePickler)
 
     def dumps_entry(self, key: Any, state: Any) -> bytes:
         """Return a key and its state, as `dumps_state` does.
 
-        A list of tuples of one type, such as a window holds, is kept by attributes: that
-        takes a fraction of the time.
+        A list of tuples of one type, such as a window's contents, is stored by
+        attribute: that takes a fraction of the time.
         """
         if isinstance(state, HeldItems):
             some = state.columns and state.columns[0].length and has_rows(state.type)
@@ -338,10 +342,10 @@ class Pickler:
         return self.dumps_state((key, state))
 
     def _dump_held(self, key: Any, held: HeldItems) -> bytes:
-        """Return an entry of plain values, put together of what plain `pickle` writes.
+        """Return an entry of plain values, assembled from plain `pickle` output.
 
-        Only the values themselves have entries in its memo, which are numbered: neither
-        the key nor what stands for the type moves them.
+        Only the values themselves have numbered memo entries: neither the key nor the
+        type shifts them.
         """
         head = self._heads.get(held.type)
         if head is None:
@@ -355,7 +359,7 @@ class Pickler:
         return b"".join((*parts, pickle.TUPLE2, pickle.STOP))
 
     def _dump_head(self, kind: type) -> bytes:
-        """Return what puts the function that makes held items of a type, and the type."""
+        """Return the opcodes that load the function for held items, and the type."""
         writer = LastingPickler if self._lasting else ValuePickler
         whole = self._dump(_Held(kind), writer, fast=True)
         tail = pickle.EMPTY_TUPLE + _CALL + pickle.STOP
@@ -385,7 +389,7 @@ class Pickler:
         return buffer.getvalue()
 
     def takes(self, value: Any) -> bool:
-        """Tell whether a value can be pickled and read again."""
+        """Tell whether a value can be pickled and unpickled."""
         try:
             self.loads(self.dumps(value))
         except EngineError:
@@ -421,7 +425,7 @@ class Pickler:
         return None if changed else token
 
     def _digest(self, value: Any) -> bytes:
-        """Return bytes that change when something in an object does."""
+        """Return bytes that change when an object's contents do."""
         buffer = io.BytesIO()
         ValuePickler(buffer, self.names, self._numbers, self._reducers).dump(
             value.__reduce_ex__(5)[1:3]
@@ -436,7 +440,7 @@ _CALL = pickle.TUPLE2 + pickle.REDUCE  # of a function with two arguments
 
 
 class _Rows:
-    """Stands for a list of tuples of one type; it is read back as the list."""
+    """Stands for a list of tuples of one type; it is unpickled as the list."""
 
     def __init__(self, kind: type, columns: tuple[tuple[Any, ...], ...]) -> None:
         self._given = kind, columns
@@ -451,7 +455,7 @@ def _is_plain(key: Any) -> bool:
 
 
 class _Held:
-    """Stands for items of a type that are given by held columns."""
+    """Stands for items of a type given by held columns."""
 
     def __init__(self, kind: type) -> None:
         self._kind = kind
@@ -461,7 +465,7 @@ class _Held:
 
 
 def is_rows(state: Any) -> bool:
-    """Tell whether a state is a list of tuples of one type with nothing but attributes.
+    """Tell whether a state is a list of tuples of one type with only attributes.
 
     >>> from typing import NamedTuple
     >>> class Point(NamedTuple):
@@ -481,7 +485,7 @@ def is_rows(state: Any) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def has_rows(kind: type) -> bool:
-    """Tell whether the instances of a type are tuples with nothing but attributes."""
+    """Tell whether instances of a type are tuples with only attributes."""
     return (
         issubclass(kind, tuple)
         and not kind.__dictoffset__
@@ -491,7 +495,7 @@ def has_rows(kind: type) -> bool:
 
 
 class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles one value; sends by value what the other side does not know by name."""
+    """Pickles one value; sends by value what the receiver does not know by name."""
 
     def __init__(
         self,
@@ -524,7 +528,7 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
         return reduce(value)
 
     def _reduce_original(self, value: Any) -> Any:
-        """Return how an object is pickled that is to come back as itself."""
+        """Return the reduction of an object that is to come back as itself."""
         token = self._token_of(value)
         if token is None:
             return NotImplemented
@@ -532,7 +536,7 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
         return _original, (token, make, arguments), state, None, None, _fill_original
 
     def reduce_code(self, value: Any) -> Any:
-        """Return how a class or a function is pickled."""
+        """Return the reduction of a class or function."""
         if id(value) in self._numbers:
             return _class_numbered, (self._numbers[id(value)],)
         if getattr(value, "__module__", None) == MODULE:
@@ -549,7 +553,7 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class LastingPickler(ValuePickler):
-    """Pickles for a checkpoint; refuses what only this release would find again."""
+    """Pickles for a checkpoint; refuses what only this release could load."""
 
     def reduce_code(self, value: Any) -> Any:
         reduced = super().reduce_code(value)
@@ -564,7 +568,7 @@ class LastingPickler(ValuePickler):
 
 
 class ValueUnpickler(pickle.Unpickler):
-    """Reads one value; finds classes by number and by name."""
+    """Unpickles one value; finds classes by number and by name."""
 
     def __init__(
         self,
@@ -592,7 +596,7 @@ class ValueUnpickler(pickle.Unpickler):
                 return functools.partial(self._find_class, getattr(internals, name))
             if name == "_class_setstate":
                 return self._fill_class
-        elif module == "__main__":  # by something that reduces itself to a name
+        elif module == "__main__":  # by a stand-in that reduces itself to a name
             return self._names.find(self._names.spell(module, name))
         return super().find_class(module, name)
 
@@ -613,13 +617,13 @@ class ValueUnpickler(pickle.Unpickler):
         return made
 
     def _fill_original(self, made: Any, state: Any) -> Any:
-        """Give a copy its attributes; the object itself has them."""
+        """Set the attributes of a copy; the original already has them."""
         if id(made) not in self._complete:
             fill_object(made, state)
         return made
 
     def _find_class(self, make: Callable[..., type], *described: Any) -> type:
-        """Return a class that came by value; the one that is here already, if any."""
+        """Return a class sent by value; an existing one, if there is one."""
         tracked = internals._DYNAMIC_CLASS_TRACKER_BY_ID.get(described[-2])  # noqa: SLF001
         if tracked is None:
             return make(*described)
@@ -627,14 +631,14 @@ class ValueUnpickler(pickle.Unpickler):
         return tracked  # type: ignore[no-any-return]
 
     def _fill_class(self, cls: type, state: Any) -> type:
-        """Give a new class its attributes; one that was here keeps its own."""
+        """Set the attributes of a new class; an existing one keeps its own."""
         if id(cls) not in self._complete:
             internals._class_setstate(cls, state)  # noqa: SLF001
         return cls
 
 
 def _reducer_of(kind: type) -> Reduce | None:  # noqa: PLR0911 - one case per kind
-    """Return how instances of a type are pickled; None: as they would anyway."""
+    """Return the reducer for instances of a type; None for the default."""
     if issubclass(kind, _CODE):
         return _reduce_code
     if kind is typing.ForwardRef:
@@ -662,14 +666,14 @@ def _reduce_original(value: Any) -> Any:
 
 
 def _reduce_code(value: Any) -> Any:
-    """Mark classes and functions; `ValuePickler` knows how they are pickled."""
+    """Mark classes and functions; `ValuePickler` knows how to pickle them."""
     raise AssertionError(value)
 
 
 def _reduce_annotation(value: typing.ForwardRef) -> Any:
-    """Return how an annotation in quotes is pickled: by its text.
+    """Return the reduction of an annotation in quotes: its text.
 
-    What it was found to mean may be the class that it stands in, which is not there yet.
+    Its resolved value may be the class it belongs to, which does not exist yet.
     """
     return typing.ForwardRef, (value.__forward_arg__,)
 
@@ -683,7 +687,9 @@ def _reduce_object(item: Any) -> Any:
 
 
 def _reduce_member(member: Any) -> Any:
-    """Pickle a member by name: its value may be equal only here, as a function is."""
+    """Reduce an enum member to its name: its value may be equal only here, as a
+    function is.
+    """
     name = member._name_  # `name` may be a member
     if name in type(member).__members__:
         return _member_of, (type(member), name)
@@ -691,13 +697,13 @@ def _reduce_member(member: Any) -> Any:
 
 
 def _reduce_exception(error: Any) -> Any:
-    """Pickle an exception whose constructor may take other arguments than `args`."""
+    """Reduce an exception whose constructor may take arguments other than `args`."""
     kind, arguments, *attributes = error.__reduce__()
     return _exception_of, (kind, arguments), *attributes
 
 
 def _is_dispatcher(value: Any) -> bool:
-    """Tell whether a function is one that `functools.singledispatch` has made."""
+    """Tell whether a function was made by `functools.singledispatch`."""
     return isinstance(value, FunctionType) and all(
         hasattr(value, name) for name in ("registry", "dispatch", "_clear_cache")
     )
@@ -706,14 +712,14 @@ def _is_dispatcher(value: Any) -> bool:
 def _reduce_wrapper(value: Any) -> Any:
     if isinstance(value, typing.NewType):
         return typing.NewType, (value.__name__, value.__supertype__)
-    if isinstance(value, FunctionType):  # those that it calls may call it in turn
+    if isinstance(value, FunctionType):  # functions it calls may call it in turn
         called = tuple(value.registry.items())  # type: ignore[attr-defined]
         return _dispatcher_of, (), called, None, None, _fill_dispatcher
     return _cached_of, (value.__wrapped__, value.cache_parameters())
 
 
 def _has_slots(value: Any) -> bool:
-    """Tell whether a class has attributes in slots of its own."""
+    """Tell whether a class has slots of its own."""
     entries = vars(value) if isinstance(value, type) else {}
     return "__slots__" in entries and any(
         isinstance(entry, MemberDescriptorType) for entry in entries.values()
@@ -721,9 +727,9 @@ def _has_slots(value: Any) -> bool:
 
 
 def _with_slots(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return how a class that goes by value is pickled, with its slots.
+    """Return the reduction of a class sent by value, with its slots.
 
-    They must be known when it is made: otherwise its instances have a dictionary.
+    They must be known when it is created: otherwise its instances have a dictionary.
     """
     make, (meta, name, bases, entries, *others), (attributes, more), *rest = reduced
     inside = {
@@ -736,7 +742,7 @@ def _with_slots(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _is_importable(value: Any) -> bool:
-    """Tell whether an object is found by its name wherever its module is imported."""
+    """Tell whether an object can be imported by name from its module."""
     found = internals._lookup_module_and_qualname(value)  # noqa: SLF001
     return found is not None and not internals._is_registered_pickle_by_value(found[0])  # noqa: SLF001
 
@@ -749,7 +755,7 @@ def _keeps_reduce(kind: type[BaseException]) -> bool:
 
 
 def _needs_own_new(kind: type) -> bool:
-    """Tell whether instances are their attributes, but `__new__` wants arguments."""
+    """Tell whether instances are their attributes, but `__new__` needs arguments."""
     if not isinstance(kind.__new__, FunctionType):
         return False
     if any("__slots__" in vars(base) for base in kind.__mro__) or any(
@@ -758,7 +764,7 @@ def _needs_own_new(kind: type) -> bool:
         return False
     try:
         object.__new__(kind)
-    except TypeError:  # it is made of more than attributes
+    except TypeError:  # it has more than attributes
         return False
     return True
 
@@ -788,7 +794,7 @@ def _fill_original(made: Any, _: Any) -> Any:
 
 
 def fill_object(made: Any, state: Any) -> None:
-    """Give an object its attributes, as `pickle` does; those of slots come second."""
+    """Set an object's attributes, as `pickle` does; those of slots come second."""
     attributes, slots = state if isinstance(state, tuple) else (state, None)
     if attributes:
         vars(made).update(attributes)
@@ -798,7 +804,7 @@ def fill_object(made: Any, state: Any) -> None:
 
 @name_function("tuple")
 def _tuple_of(cls: Any, values: tuple[Any, ...]) -> Any:
-    if len(values) < len(cls._fields):  # of a checkpoint that was migrated
+    if len(values) < len(cls._fields):  # of a migrated checkpoint
         values += _later_values(cls, cls._fields[len(values) :])
     return tuple.__new__(cls, values)
 
@@ -818,7 +824,7 @@ def _restore_items(cls: Any, columns: tuple[tuple[str, Any, int], ...]) -> list[
 
 
 def _later_values(cls: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the defaults of attributes that a class did not have when it was saved."""
+    """Return the defaults of attributes added since an object was saved."""
     defaults = getattr(cls, "_field_defaults", {})
     return tuple(defaults[name] for name in names if name in defaults)
 
@@ -838,7 +844,7 @@ def _member_of(cls: Any, name: str) -> Any:
 
 @name_function("exception")
 def _exception_of(kind: type[BaseException], arguments: tuple[Any, ...]) -> Any:
-    """Make an exception without the constructor that the user wrote."""
+    """Create an exception without running the user's constructor."""
     made = kind.__new__(kind, *arguments)
     inits = (vars(base).get("__init__") for base in kind.__mro__)
     for init in inits:
@@ -866,7 +872,7 @@ def _fill_dispatcher(made: Any, called: tuple[tuple[type, Any], ...]) -> None:
 
 
 def _classes_of(graph: Graph) -> Iterable[type]:
-    """Return the classes that a program names, in an order that depends on it alone."""
+    """Yield the classes that a program names, in an order that depends on it alone."""
     found: dict[type, None] = {}
     for op in graph:
         if isinstance(op.type, type) and fields_of(op.type) is not None:
@@ -879,6 +885,6 @@ def _classes_of(graph: Graph) -> Iterable[type]:
 
 
 def _plain(cls: type) -> bool:
-    """Tell whether instances are nothing but their attributes."""
+    """Tell whether instances consist of their attributes only."""
     inherited = all(getattr(cls, s, None) is getattr(object, s, None) for s in _SPECIAL)
     return inherited and not any("__slots__" in vars(base) for base in cls.__mro__)

@@ -1,9 +1,9 @@
 """Ships a job to the workers: its specification, and where its modules are found.
 
-A module of the user's that lies beside the script can be imported by the driver, since
-Python put the script's directory on the path. Workers get the same path first. What
-only the driver runs (a sink that calls a function of the user's, an operator with
-effects, the items of a list) stays here: it may hold on to open files and connections.
+The driver can import a user's module beside the script because Python put the script's
+directory on the path. Workers get the same path first. What only the driver runs (a
+sink that calls a user's function, an operator with effects, the items of a list) stays
+here: it may refer to open files and connections.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from anabranch.graph.types import fields_of, members_of, remember_fields
 from anabranch.operators.sinks import ToList
 from anabranch.operators.sources import FromIterable, Generate, ReadSource
 
-_LIGHT_BYTES = 1 << 20  # of a class, with all that its methods refer to
+_LIGHT_BYTES = 1 << 20  # of a class, with everything its methods refer to
 
 
 def pack(spec: Spec) -> tuple[bytes, PickledNames]:
@@ -48,7 +48,7 @@ def pack(spec: Spec) -> tuple[bytes, PickledNames]:
     buffer = io.BytesIO()
     writer = _Recorder(buffer, PickledNames())
     try:
-        # Saved in this order: the names are complete when all else has been saved.
+        # Saved in this order: the names are complete after all else has been saved.
         writer.dump((bare, _Fields(writer), _Table(writer)))
     except Exception as error:
         raise _cannot_travel(layout, error) from error
@@ -61,11 +61,11 @@ def pack(spec: Spec) -> tuple[bytes, PickledNames]:
 
 
 def unpack(data: bytes) -> tuple[Spec, PickledNames]:
-    """Make this process find what the driver finds; return the specification."""
+    """Set up this process's paths as in the driver; return the specification."""
     path, directory, (shipped, more, main, packed_filters) = cloudpickle.loads(data)
     sys.path += [entry for entry in path if entry not in sys.path]
-    with contextlib.suppress(OSError):  # another host need not have it
-        os.chdir(directory)  # relative paths are meant from there
+    with contextlib.suppress(OSError):  # another host may not have it
+        os.chdir(directory)  # relative paths start there
     spec, _, named = _read(shipped, PickledNames())
 
     def load_more() -> dict[str, Any]:
@@ -75,7 +75,7 @@ def unpack(data: bytes) -> tuple[Spec, PickledNames]:
     names = PickledNames(named, load_more, main=main)
     filters = []
     for one in packed_filters:
-        with contextlib.suppress(Exception):  # a kind of warning that is not known here
+        with contextlib.suppress(Exception):  # a warning category unknown here
             filters.append(_read(one, names))
     settings = replace(spec.settings, warning_filters=tuple(filters))
     return replace(spec, settings=settings), names
@@ -106,7 +106,7 @@ def _read(data: bytes, names: PickledNames) -> Any:
 
 
 class _Recorder(ValuePickler):
-    """Takes note of the classes and functions that it sends by value."""
+    """Records the classes and functions that it sends by value."""
 
     def __init__(self, file: Any, names: PickledNames) -> None:
         super().__init__(file, names)
@@ -125,12 +125,12 @@ class _Recorder(ValuePickler):
 
     @property
     def named(self) -> dict[str, Any]:
-        """What was sent by value so far and is the only one of its name."""
+        """What was sent by value so far and has a unique name."""
         return {name: same[0] for name, same in self._sent.items() if len(same) == 1}
 
 
 class _Table:
-    """Stands for what a recorder has noted by the time that it is pickled."""
+    """Stands for a recorder's table at the time it is pickled."""
 
     def __init__(self, recorder: _Recorder) -> None:
         self._recorder = recorder
@@ -140,9 +140,9 @@ class _Table:
 
 
 class _Fields(_Table):
-    """Stands for the attributes of the classes that a recorder has noted.
+    """Stands for the attributes of the classes that a recorder has recorded.
 
-    Annotations may be text, to be looked up in a module that a worker does not have.
+    Annotations may be text that refers to a module a worker does not have.
     """
 
     def __reduce__(self) -> Any:
@@ -175,10 +175,11 @@ def _classes_in(annotation: Any) -> Iterator[Any]:
 
 
 def _pack_others(named: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-    """Pack the classes of scripts that the program does not mention; items may be theirs.
+    """Pack the classes of scripts that the program does not mention; items may be
+    theirs.
 
-    Workers read them when the first one is asked for. One that cannot travel, or that
-    takes much else along, is left out; its instances are then sent with their class.
+    Workers read them on first use. One that cannot be pickled, or is too large, is left
+    out; its instances are then sent with their class.
     """
     names = PickledNames(named)
     known = {id(value) for value in named.values()}
@@ -206,7 +207,7 @@ def _is_light(value: type, names: PickledNames) -> bool:
 
 
 class _Limited(io.RawIOBase):
-    """A file that takes no more than `_LIGHT_BYTES`."""
+    """A file that accepts no more than `_LIGHT_BYTES`."""
 
     def __init__(self) -> None:
         self._written = 0
@@ -220,7 +221,7 @@ class _Limited(io.RawIOBase):
 
 
 def _for_workers(layout: SparkLayout) -> SparkLayout:
-    """Return the layout without what no worker ever calls or reads."""
+    """Return the layout without what no worker calls or reads."""
     ops = []
     for op in layout.graph:
         unit = layout.unit_of.get(op.name)
@@ -259,7 +260,7 @@ def _stays_in_driver(*_: Any) -> Any:
 
 
 def _cannot_travel(layout: SparkLayout, error: Exception) -> EngineError:
-    """Return the error that names the operator which holds on to something."""
+    """Return the error that names the operator which cannot be pickled."""
     for op in layout.graph:
         try:
             ValuePickler(io.BytesIO(), PickledNames()).dump(op.kind)

@@ -1,4 +1,4 @@
-"""Divides what leaves a unit among the replicas of the next one."""
+"""Divides the outputs of a unit among the replicas of the next one."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from anabranch.epochs.wire import Numbers, Parcel, WireBatch, blob_of, pack
 from anabranch.operators.clock import is_sign
 from anabranch.operators.getters import key_getter
 
-_BLOB_ITEMS = 200_000  # keeps a blob at some MiB
-_FEW = 8  # replicas: so many times through the items is quicker than to sort them
-_MOST_KEYS = 1 << 17  # whose buckets are remembered
+_BLOB_ITEMS = 200_000  # keeps a blob at a few MiB
+_FEW = 8  # replicas; up to this, repeated scans are faster than sorting
+_MOST_KEYS = 1 << 17  # whose buckets are cached
 _SMALL_BYTES = 1 << 16  # such payloads share a batch
-_FREQUENT = 8  # keys that a task tells the driver about
+_FREQUENT = 8  # keys that a task reports to the driver
 
 
 Row = tuple[int, int, int, Any]  # unit, channel, entry, payload
 
 
 class TaskRows:
-    """The rows that a task gives out."""
+    """The output rows of a task."""
 
     schema = ROW_ARROW
 
@@ -52,13 +52,13 @@ class TaskRows:
             self.add(unit, channel, entry, pack(part, pickler))
 
     def add_rows(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of another task; their payloads are not copied."""
+        """Add the rows of another task, without copying their payloads."""
         numbers = (batch.column(name) for name in ("unit", "channel", "entry"))
         payloads = [one.as_buffer() for one in batch.column("payload")]
         self._rows += zip(*(n.to_pylist() for n in numbers), payloads, strict=True)
 
     def take_unit(self, unit: Unit) -> list[list[pa.Buffer | Parcel]]:
-        """Take out what is for a unit: the blobs of each of its entries."""
+        """Take out the rows of a unit: the blobs of each of its entries."""
         blobs: list[list[pa.Buffer | Parcel]] = [[] for _ in unit.entries]
         for target, _, entry, payload in self._rows:
             if target == unit.number:
@@ -68,15 +68,15 @@ class TaskRows:
         return blobs
 
     def list_rows(self) -> list[Row]:
-        """Return the rows as they stand; what stays here need not become bytes."""
+        """Return the rows; payloads that stay here need not become bytes."""
         return list(self._rows)
 
     def list_blobs(self) -> list[Row]:
-        """Return the rows as they leave this process."""
+        """Return the rows as bytes, for another process."""
         return [(*row[:3], blob_of(row[3])) for row in self._rows]
 
     def batches(self, task: EpochTask, layout: SparkLayout) -> Iterator[pa.RecordBatch]:
-        """Return the rows, each with the partition of the next stage that takes it.
+        """Yield the rows, each with the partition of the next stage that takes it.
 
         Rows for a later stage, and for the driver, pass through all partitions alike.
         """
@@ -118,7 +118,7 @@ def _binary(payloads: Sequence[Any]) -> pa.Array:
 
 
 class SentKeys:
-    """Counts what a task sends to units with a key: by bucket, and by key if watched."""
+    """Counts the items sent to keyed units: by bucket, and by key if watched."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, Numbers] = {}
@@ -126,7 +126,7 @@ class SentKeys:
         self._found = _BucketOf(0)
 
     def find_buckets(self, count: int) -> _BucketOf:
-        """Return the buckets of keys, of so many; each key is hashed once."""
+        """Return the mapping of keys to `count` buckets; each key is hashed once."""
         if self._found.count != count or len(self._found) > _MOST_KEYS:
             self._found = _BucketOf(count)
         return self._found
@@ -142,7 +142,7 @@ class SentKeys:
         self._keys.setdefault(unit, Counter()).update(keys)
 
     def take(self) -> dict[int, KeyCounts]:
-        """Return the counts by unit, and begin anew."""
+        """Return and reset the counts by unit."""
         taken = {
             unit: KeyCounts(
                 {int(b): int(counts[b]) for b in np.flatnonzero(counts)},
@@ -168,7 +168,7 @@ def by_key(
 
 
 class _BucketOf(dict[Any, int]):
-    """The bucket of each key that has been seen."""
+    """The bucket of each key seen so far."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class _BucketOf(dict[Any, int]):
 def _by_channel(
     batch: WireBatch, key: tuple[str, ...], stage: TaskStage, unit: int, sent: SentKeys
 ) -> Iterator[tuple[int, Numbers]]:
-    """Return which items go where: the replicas, and for each the indices of items.
+    """Yield the replicas, each with the indices of its items.
 
     A punctuation goes to every replica; where their streams meet again, one is kept.
     """
@@ -216,8 +216,8 @@ def _channels(
 ) -> Numbers:
     """Return the replica of each item.
 
-    An item without a key, or with one that cannot be a key, goes to the first one:
-    there the operator that asks for its state fails on it.
+    An item without a valid key goes to the first one: there the operator that needs its
+    state fails on it.
     """
     found = sent.find_buckets(stage.buckets)
     watch = partial(sent.add_keys, unit) if unit in stage.watched else None
@@ -246,7 +246,7 @@ def _find_buckets(
     found: _BucketOf,
     watch: Callable[[Mapping[Any, int]], None] | None,
 ) -> Numbers:
-    """Return the bucket of each item; a `watch` is told how many items each key has."""
+    """Return the bucket of each item; a `watch` gets the items per key."""
     table = batch.table
     if table is not None and not set(key) <= set(table.column_names):
         table = None  # a property, or an attribute of an attribute
@@ -269,7 +269,7 @@ def _find_buckets(
 def _encode_keys(
     table: pa.Table, key: tuple[str, ...]
 ) -> tuple[list[Any], Numbers] | None:
-    """Return the distinct keys of a table, and which of them each row has.
+    """Return the distinct keys of a table, and the key index of each row.
 
     None if a column has no codes. Only distinct keys become objects.
     """
@@ -294,7 +294,7 @@ def by_range(
     batch: WireBatch, task: EpochTask, unit: int
 ) -> Iterator[tuple[int, WireBatch]]:
     """Divide by the first number of the position, into about equal ranges."""
-    batch.as_table()  # once for the whole, not once for each part
+    batch.as_table()  # once for the whole, not once per part
     ends = ends_of(batch, task, unit)
     for channel in range(task.stage.channels[unit]):
         if ends[channel + 1] > ends[channel]:
@@ -302,7 +302,7 @@ def by_range(
 
 
 def ends_of(batch: WireBatch, task: EpochTask, unit: int) -> list[int]:
-    """Return where the items of each range begin, and where those of the last end."""
+    """Return the boundaries of the ranges among the items."""
     count = task.stage.channels[unit]
     start, span = task.rows.start, task.rows.stop - task.rows.start
     bounds = [start + span * channel // count for channel in range(1, count)]

@@ -1,8 +1,8 @@
-"""The names of our own classes and functions in a checkpoint.
+"""Stable names of our own classes and functions in checkpoints.
 
 A checkpoint outlives the release that wrote it, and modules move between releases. So
-an object of ours is never pickled by its module: it has a name in the table of this
-file, and that name never changes. Classes of the user's keep the names they have.
+our objects are never pickled by module: they have names in the table of this file,
+which never change. The user's classes keep their own names.
 
 A function that rebuilds objects is a global of the module `MODULE`, which has no file;
 a class is `find(NAME)`, with `find` from that module. Formats 2 and 3 named modules;
@@ -75,7 +75,7 @@ OLD_NAMES = {
 
 
 def name_function(name: str) -> Callable[[_Function], _Function]:
-    """Give a function that rebuilds objects its stable name."""
+    """Register a function that rebuilds objects under its stable name."""
 
     def give(function: _Function) -> _Function:
         function.__module__ = MODULE
@@ -88,7 +88,7 @@ def name_function(name: str) -> Callable[[_Function], _Function]:
 
 @name_function("find")
 def find(name: str) -> Any:
-    """Return the object of ours that has a stable name.
+    """Return our object with a stable name.
 
     >>> find("Site")("job.py", 7)
     Site(file='job.py', line=7)
@@ -97,7 +97,7 @@ def find(name: str) -> Any:
 
 
 def find_function(name: str) -> Any:
-    """Return the function with a stable name that rebuilds objects.
+    """Return the rebuilding function with a stable name.
 
     >>> find_function("find") is find
     True
@@ -106,7 +106,7 @@ def find_function(name: str) -> Any:
 
 
 def name_of(value: Any) -> str | None:
-    """Return the stable name of a class or function of ours; None if it has none.
+    """Return the stable name of our class or function; None if it has none.
 
     >>> name_of(Site), name_of(Operator), name_of(int)
     ('Site', 'Operator', None)
@@ -115,7 +115,7 @@ def name_of(value: Any) -> str | None:
 
 
 def old_name(module: str, name: str) -> str | None:
-    """Return the stable name of what formats 2 and 3 named by its module.
+    """Return the stable name for a module name of formats 2 and 3.
 
     >>> old_name("anabranch.errors", "InputError"), old_name("json", "loads")
     ('InputError', None)
@@ -125,7 +125,7 @@ def old_name(module: str, name: str) -> str | None:
 
 
 def is_ours(value: Any) -> bool:
-    """Tell whether a class or function is defined in a module of this package.
+    """Tell whether a class or function is defined in this package.
 
     >>> is_ours(Site), is_ours(find), is_ours(int)
     (True, False, False)

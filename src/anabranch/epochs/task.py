@@ -1,4 +1,4 @@
-"""What workers know of a job, and what the tasks of an epoch are told and exchange."""
+"""The specification of a job for workers, and the messages of an epoch's tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from anabranch.runtime.verify.verifier import Refutation, Verdicts, Verify
 
 @dataclass(frozen=True)
 class Spec:
-    """What stays the same for a whole job: the layout and the directories."""
+    """What is constant for a whole job: the layout and the directories."""
 
     job: str
     layout: SparkLayout
@@ -47,7 +47,7 @@ class Spec:
     settings: AmbientSettings  # of the thread that started the program
     checkpoint: str | None = None
     identity: str = ""  # of the checkpoint
-    scratch: str = ""  # where the driver and workers of its host meet
+    scratch: str = ""  # where the driver and its host's workers meet
     verify: Verify = "off"
     verdicts: Verdicts = field(default_factory=dict)
     seal: Seal = NO_KEY
@@ -63,12 +63,12 @@ class Spec:
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """A job in a process: what was shipped, and what follows from it."""
+    """A job in a process: what was shipped, and what is derived from it."""
 
     spec: Spec
     pickler: Pickler
     marked: frozenset[str]  # operators whose outputs may carry punctuations
-    rehearse: Rehearse | None = None  # computes some items of a batch again
+    rehearse: Rehearse | None = None  # repeats some items of a batch
 
 
 ROW_ARROW = pa.schema(
@@ -84,21 +84,21 @@ ROW_ARROW = pa.schema(
 
 Place: TypeAlias = tuple[Unit, int]  # a unit and one of its replicas
 
-_MOST_KEY_COUNTS = 1 << 13  # of all replicas of a unit that send, together
-REPORT = -1  # instead of a unit: what a task has to say to the driver
-ALONG = -3  # instead of a unit: items on their way to the next part of a unit
-ALONG_CHUNK = -5  # the same: there is nothing more of this chunk on any stream
-ALONG_FILLER = -6  # the same: pushes what came before out of a buffer
-ALONG_END = -4  # the same, and the last: what the parts so far have changed and report
-TO_DRIVER = -2  # instead of a unit: items of a sink that the driver serves
+_MOST_KEY_COUNTS = 1 << 13  # of all sending replicas of a unit, together
+REPORT = -1  # instead of a unit: a message from a task to the driver
+ALONG = -3  # instead of a unit: items for the next part of a unit
+ALONG_CHUNK = -5  # the same: the end of this chunk on all streams
+ALONG_FILLER = -6  # the same: flushes a buffer
+ALONG_END = -4  # the same, and the last: the changes and reports of the parts so far
+TO_DRIVER = -2  # instead of a unit: items of a driver sink
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one replica of a unit takes in beside the rows from other tasks.
+    """The input of one replica of a unit, besides the rows from other tasks.
 
     `pieces` of sources; `blobs` that the driver passes on, by entry; `injected` items
-    that go in after an operator that has finished.
+    that enter after a finished operator.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -107,7 +107,7 @@ class Share:
 
 
 def deal_evenly(buckets: int, replicas: int) -> tuple[int, ...]:
-    """Return which replica owns each bucket where all have the same share.
+    """Return the replica of each bucket when all have equal shares.
 
     >>> deal_evenly(8, 3)
     (0, 0, 0, 1, 1, 1, 2, 2)
@@ -117,7 +117,7 @@ def deal_evenly(buckets: int, replicas: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class KeyCounts:
-    """The items that a task has sent to a unit: of each bucket, and of frequent keys."""
+    """The items that a task has sent to a unit: per bucket, and of frequent keys."""
 
     buckets: Mapping[int, int]
     keys: Mapping[Any, int] = field(default_factory=dict)  # where they are watched
@@ -125,13 +125,12 @@ class KeyCounts:
 
 @dataclass(frozen=True)
 class TaskStage:
-    """A stage of an epoch: which levels its tasks run, and which the next stage runs.
+    """A stage of an epoch: the levels its tasks run, and those of the next stage.
 
-    `channels` is the number of replicas of each unit; it is one where the stage has
+    `channels` is the number of replicas of each unit; it is one if the stage has
     several levels. `part` is the number of a worker of the task, where units are cut.
-    The states of a unit with a key have so many `buckets`; `tables` say which replica
-    owns which of them, where they are not dealt out evenly. Keys that go to a unit in
-    `watched` are counted.
+    The states of a keyed unit have `buckets` buckets; `tables` assign them to replicas,
+    unless they are dealt evenly. Keys sent to a unit in `watched` are counted.
     """
 
     levels: range
@@ -143,13 +142,13 @@ class TaskStage:
     watched: frozenset[int] = frozenset()
 
     def table_of(self, unit: int) -> tuple[int, ...]:
-        """Return which replica of a unit owns each bucket of keys."""
+        """Return the replica of each bucket of a unit."""
         if unit in self.tables:
             return self.tables[unit]
         return deal_evenly(self.buckets, self.channels[unit])
 
     def count_buckets(self, unit: Unit) -> int:
-        """Return how many buckets the states of a unit have."""
+        """Return the number of buckets of a unit's states."""
         return self.buckets if unit.key else 1
 
     def buckets_of(self, unit: Unit, channel: int) -> list[int]:
@@ -166,10 +165,10 @@ class TaskStage:
         return [bucket for bucket, owner in enumerate(table) if owner == channel]
 
     def reports_keys(self, sender: Unit, channel: int) -> bool:
-        """Tell whether a replica tells the driver to which buckets it has sent items.
+        """Tell whether a replica reports the buckets to which it has sent items.
 
-        Each has something to say about every bucket. So where there are many of both,
-        a few replicas speak for all.
+        Each report covers every bucket. So with many of both, a few replicas report for
+        all.
 
         >>> unit = Unit("u0", 0, 0, (), ())
         >>> few, many = TaskStage(range(1), (8,)), TaskStage(range(1), (64,), buckets=4096)
@@ -190,14 +189,14 @@ class TaskStage:
 
 @dataclass(frozen=True)
 class EpochAttempt:
-    """An attempt of a task of an epoch: the states it begins with, and its names.
+    """An attempt of a task of an epoch: its initial states, and its names.
 
     The epoch follows the commit `base`, in try number `turn`; `spark_id` is Spark's id
-    of the attempt, and what it writes carries it in its name. `versions`, by unit, are
-    those of the buckets that have ever changed. Buckets in `snapshots`, by unit, are
-    also written whole. Parts of files go to `parts_directory` below that of their sink.
-    Between the commit and this epoch are those whose tries, by turn, are `pending`: they
-    still run, and this task begins with what they make.
+    of the attempt, part of the names of its files. `versions`, by unit, are those of
+    the buckets that have ever changed. Buckets in `snapshots`, by unit, are also
+    written as snapshots. Parts of files go to `parts_directory` below that of their
+    sink. Between the commit and this epoch are the tries, by turn, that are `pending`:
+    they still run, and this task starts from their states.
     """
 
     base: Stamp = EMPTY
@@ -215,7 +214,7 @@ class EpochAttempt:
 
     @property
     def pending_stamps(self) -> tuple[Stamp, ...]:
-        """The versions that this process makes in the epochs that still run.
+        """The versions that this process makes in the epochs still running.
 
         >>> EpochAttempt(Stamp(3, 7), turn=10, pending=(8, 9), spark_id=42).pending_stamps
         (Stamp(epoch=4, turn=8, attempt=42), Stamp(epoch=5, turn=9, attempt=42))
@@ -266,17 +265,17 @@ def _ungroup(grouped: _Grouped) -> dict[int, Stamp]:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """The units get ready and do nothing."""
+    """Prepares the units without running anything."""
 
 
 @dataclass(frozen=True)
 class ProcessRows:
-    """The rows of an epoch go through the program.
+    """Runs the rows of an epoch through the program.
 
     `begun` are the groups, by unit, that the epoch before has left incomplete. Units in
-    `cuts` are run by several workers of a task, one more than there are operators that
-    they are cut before; all other units run in the first. Rows from the place `until`
-    on are left out: there, a try before has failed.
+    `cuts` are run by several workers of a task, one more than there are cut operators;
+    all other units run in the first. Rows from the place `until` on are left out: an
+    earlier try failed there.
     """
 
     rows: range
@@ -285,7 +284,7 @@ class ProcessRows:
     until: tuple[int, ...] | None = None
 
     def end_of(self, source: int) -> float:
-        """Return the number from which on the rows of a source are left out."""
+        """Return the number from which the rows of a source are left out."""
         if self.until is None:
             return math.inf
         number, *which = self.until
@@ -294,9 +293,10 @@ class ProcessRows:
 
 @dataclass(frozen=True)
 class FinishOperators:
-    """Operators give their last outputs, at the end of the stream; nobody takes them.
+    """Collects the last outputs of operators at the end of the stream; nothing consumes
+    them.
 
-    Those in `held` give what they hold instead: the driver has their rounds run.
+    Those in `held` return their contents instead: the driver runs their rounds.
     """
 
     operators: tuple[str, ...]
@@ -305,7 +305,7 @@ class FinishOperators:
 
 @dataclass(frozen=True)
 class InjectOutputs:
-    """The last outputs of an operator go through the rest of the program."""
+    """Sends the last outputs of an operator through the rest of the program."""
 
     operator: str
     rows: range
@@ -317,11 +317,11 @@ Mode: TypeAlias = WarmUp | ProcessRows | FinishOperators | InjectOutputs
 
 @dataclass(frozen=True)
 class EpochTask:
-    """The same for all tasks of one stage of an epoch.
+    """The common part of all tasks of one stage of an epoch.
 
-    When `profiling`, the workers watch themselves and report what they have seen.
-    `shared` is what all replicas of an operator see alike, as of the epoch before. Inputs
-    in `idle` do not hold clocks back in this epoch.
+    When `profiling`, the workers sample themselves and report the samples. `shared` is
+    what all replicas of an operator see alike, as of the epoch before. Inputs in `idle`
+    do not hold clocks back in this epoch.
     """
 
     stage: TaskStage
@@ -334,7 +334,7 @@ class EpochTask:
 
     @property
     def rows(self) -> range:
-        """The numbers of the rows of the epoch."""
+        """The row numbers of the epoch."""
         match self.mode:
             case ProcessRows(rows=rows) | InjectOutputs(rows=rows):
                 return rows
@@ -350,11 +350,13 @@ class EpochTask:
 
     @property
     def cuts(self) -> Mapping[int, tuple[str, ...]]:
-        """The units that several workers run, with the operators they are cut before."""
+        """The units that several workers run, with the operators they are cut
+        before.
+        """
         return self.mode.cuts if isinstance(self.mode, ProcessRows) else {}
 
     def end_of(self, source: int) -> float:
-        """Return the number from which on the rows of a source are left out."""
+        """Return the number from which the rows of a source are left out."""
         if isinstance(self.mode, ProcessRows):
             return self.mode.end_of(source)
         return math.inf
@@ -362,10 +364,10 @@ class EpochTask:
 
 @dataclass(frozen=True)
 class Report:
-    """What a task tells the driver when it is done.
+    """A task's report to the driver when it is done.
 
     Of several attempts of a task the report of one arrives. What it names counts: the
-    `versions` of buckets that it has made, `parts`, `logs` and `snapshots`.
+    `versions` of buckets it has made, `parts`, `logs` and `snapshots`.
     """
 
     unit: int
@@ -375,11 +377,11 @@ class Report:
     failures: tuple[Failure, ...] = ()
     finished: Mapping[str, Sequence[tuple[bytes, list[Any]]]] = field(
         default_factory=dict
-    )  # operator -> what it gives at the end, each with what tells its order
+    )  # operator -> its last outputs, with sort keys
     error: BaseException | None = None
-    cause: BaseException | None = None  # of `error`: it does not travel by itself
+    cause: BaseException | None = None  # of `error`: it is not pickled with it
     refuted: tuple[Refutation, ...] = ()
-    rehearsed: tuple[Sample, ...] = ()  # for the driver to compute again
+    rehearsed: tuple[Sample, ...] = ()  # for the driver to repeat
     seconds: float = 0.0
     parts: Mapping[str, str] = field(default_factory=dict)  # sink -> file
     sums: tuple[PartSum, ...] = ()  # of these, with a checkpoint
@@ -387,20 +389,20 @@ class Report:
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     opened: int = 0  # buckets of states
-    restored: int = 0  # of these, since their host had not what the epoch begins with
+    restored: int = 0  # of these, restored because their host did not have the version
     samples: tuple[ThreadSamples, ...] = ()
     begun: Begun | None = None
-    # by operator, items in columns, and in Python where they may be in columns
+    # by operator, items in columns, and in Python although columns were possible
     ran: dict[str, tuple[int, int]] = field(default_factory=dict)
     reached: Mapping[str, Sequence[tuple[str, Reached]]] = field(
         default_factory=dict
-    )  # source -> how far its partitions were read
+    )  # source -> progress in its partitions
     births: Mapping[str, Births] = field(default_factory=dict)  # since 1970, by source
-    sent: Mapping[int, KeyCounts] = field(default_factory=dict)  # to units with a key
+    sent: Mapping[int, KeyCounts] = field(default_factory=dict)  # to keyed units
     shared: Mapping[str, Any] = field(default_factory=dict)  # by operator
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is as it mostly is: the driver gets thousands of these."""
+        """Leave out default values: the driver gets thousands of these."""
         return {n: one for n, one in vars(self).items() if one != _USUAL.get(n, ...)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -442,10 +444,10 @@ _NO_OBJECTS = frozenset(
 
 @contextlib.contextmanager
 def pause_collection() -> Iterator[None]:
-    """Have nobody look for garbage in the block, which makes many objects and none.
+    """Disable garbage collection in the block, which makes many objects and no garbage.
 
-    With the files of thousands of replicas in memory, to look takes longer than all else
-    that the driver does. No code of the user's may run in the block.
+    With the files of thousands of replicas in memory, a collection takes longer than
+    everything else the driver does. No user code may run in the block.
     """
     if not gc.isenabled():
         yield
@@ -460,8 +462,8 @@ def pause_collection() -> Iterator[None]:
 def dump_report(report: Report, pickler: Pickler) -> bytes:
     """Return a report as bytes.
 
-    Most hold nothing but numbers and names. These are plain data, which takes the driver
-    a fraction of the time to read; it gets thousands of them.
+    Most contain only numbers and names. These are plain data, which the driver reads in
+    a fraction of the time; it gets thousands of them.
     """
     state = report.__getstate__()
     if not _NO_OBJECTS.issuperset(state) or any(

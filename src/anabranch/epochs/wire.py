@@ -1,11 +1,12 @@
-"""Batches of items on their way between tasks, and the blobs that carry them.
+"""Batches of items sent between tasks, and the blobs that carry them.
 
-A blob is the bytes of a batch: Arrow columns where the tuple type allows it, pickled
-items elsewhere, and in both cases the positions. Rows with blobs move through Spark's
-shuffle untouched; nobody but the receiving task looks inside.
+A blob is the bytes of a batch: Arrow columns if the tuple type allows it, else pickled
+items, and in both cases the positions. Rows with blobs move through Spark's shuffle
+untouched; only the receiving task looks inside.
 
-Positions are columns of numbers. A turn (see `positions`) is a column of bytes. Of a
-stream with punctuations or a clock these signs are kept apart from the columns of its items.
+Positions are columns of numbers. A turn (see `positions`) is a column of bytes. On a
+stream with punctuations or a clock these signs are kept apart from the columns of its
+items.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from anabranch.runtime.columns.placed import arrow_column, column_of, sort_posit
 Numbers = npt.NDArray[Any]  # whole numbers, or turns
 _COLUMNS, _PICKLED, _MARKED = b"c", b"p", b"m"
 _CHUNK_ITEMS = 1 << 14
-_WORTH = 4  # rows for each word of a dictionary that is sent with them
+_WORTH = 4  # rows per dictionary word sent with them
 _NO_NUMBERS = np.zeros(0, np.int64)
 
 
 class MarkedTable(NamedTuple):
-    """The items of a stream as a table, and its signs, which stand at some `places`."""
+    """The items of a stream as a table, and its signs at the indices `places`."""
 
     table: pa.Table
     places: Numbers
@@ -50,7 +51,7 @@ class MarkedTable(NamedTuple):
 
     @property
     def rows(self) -> Numbers:
-        """The places of items among all."""
+        """The indices of items among all."""
         return np.delete(np.arange(len(self)), self.places)
 
     def list_all(self, form: Form) -> list[Any]:
@@ -65,7 +66,7 @@ class MarkedTable(NamedTuple):
         return made + items[start:]
 
     def take(self, order: Numbers) -> MarkedTable:
-        """Return items and signs in another order, or some of them."""
+        """Return items and signs in another order, or a selection."""
         is_sign_at = np.zeros(len(self), bool)
         is_sign_at[self.places] = True
         ranks = np.cumsum(~is_sign_at) - 1
@@ -76,7 +77,7 @@ class MarkedTable(NamedTuple):
         return MarkedTable(table, np.flatnonzero(chosen), signs)
 
     def slice(self, start: int, end: int) -> MarkedTable:
-        """Return what stands from `start` up to `end`."""
+        """Return the range from `start` to `end`."""
         first, last = np.searchsorted(self.places, [start, end]).tolist()
         table = self.table.slice(start - first, end - start - (last - first))
         return MarkedTable(
@@ -86,10 +87,10 @@ class MarkedTable(NamedTuple):
 
 @dataclass
 class WireBatch:
-    """Items in order, as a table or as a list, with their positions column-wise.
+    """Items in order, as a table or as a list, with columns of positions.
 
-    Where signs stand among the items of a stream, a list has them too, and columns are
-    `marked` with them; then there is no `table`, which would be one of items alone.
+    If signs are among the items of a stream, a list has them too, and columns are
+    `marked` with them; then there is no `table`, which would have items alone.
     """
 
     positions: list[Numbers]
@@ -107,7 +108,7 @@ class WireBatch:
 
     @property
     def items(self) -> list[Any]:
-        """The items as Python objects, with the signs among them."""
+        """The items as Python objects, including signs."""
         if self.listed is None:
             assert self.form is not None  # noqa: S101 - it is columns
             if self.marked is not None:
@@ -118,7 +119,7 @@ class WireBatch:
         return self.listed
 
     def as_table(self) -> pa.Table | None:
-        """Return the items as columns, or None if they cannot be."""
+        """Return the items as columns, or None if they do not fit."""
         if self.marked is not None:
             return None
         if self.table is None and self.form is not None and self.listed:
@@ -126,7 +127,7 @@ class WireBatch:
         return self.table
 
     def compact(self) -> WireBatch:
-        """Return the batch as columns alone where it can be: objects take up room."""
+        """Return the batch as columns alone if possible: objects take up room."""
         if self.as_table() is not None:
             return WireBatch(self.positions, self.form, self.table)
         marked = self.marked or self._set_signs_apart()
@@ -148,7 +149,7 @@ class WireBatch:
         return MarkedTable(table, np.array(places, np.int64), signs)
 
     def drop_signs(self) -> WireBatch:
-        """Return the items alone."""
+        """Return the items without signs."""
         if self.marked is not None:
             rows = self.marked.rows
             positions = [column[rows] for column in self.positions]
@@ -157,7 +158,7 @@ class WireBatch:
         return self if len(kept) == len(self) else self.take(np.array(kept, np.int64))
 
     def chunks(self) -> Iterator[WireBatch]:
-        """Cut a table into parts small enough for their objects to stay in the cache."""
+        """Cut a table into parts whose objects fit the cache."""
         if self.listed is not None or len(self) <= _CHUNK_ITEMS:
             yield self
             return
@@ -165,7 +166,7 @@ class WireBatch:
             yield self.slice(start, min(len(self), start + _CHUNK_ITEMS))
 
     def take(self, order: Numbers) -> WireBatch:
-        """Return the items in another order, or some of them."""
+        """Return the items in another order, or a selection."""
         positions = [column[order] for column in self.positions]
         if self.marked is not None:
             return WireBatch(positions, self.form, marked=self.marked.take(order))
@@ -175,7 +176,7 @@ class WireBatch:
         return WireBatch(positions, self.form, None, [items[i] for i in order.tolist()])
 
     def slice(self, start: int, end: int) -> WireBatch:
-        """Return the items from `start` up to `end`."""
+        """Return the items from `start` to `end`."""
         positions = [column[start:end] for column in self.positions]
         if self.marked is not None:
             marked = self.marked.slice(start, end)
@@ -233,7 +234,7 @@ def _write(sink: Any, table: pa.Table) -> None:
 
 
 class Parcel:
-    """Columns for another unit; their bytes are made when they leave the process."""
+    """Columns for another unit, serialized when they leave the process."""
 
     def __init__(self, batch: WireBatch, pickler: Pickler) -> None:
         self._batch = batch
@@ -245,7 +246,7 @@ class Parcel:
         return encode(self._batch, self._pickler)
 
     def unpack(self, form: Form | None) -> WireBatch:
-        """Return the batch, for the one unit that it is for."""
+        """Return the batch, for its only receiver."""
         batch = self._batch
         return WireBatch(list(batch.positions), form, batch.table, marked=batch.marked)
 
@@ -267,7 +268,7 @@ def blob_of(payload: Any) -> Any:
 
 
 def _has_large_dictionary(table: pa.Table) -> bool:
-    """Tell whether a dictionary has more words than are worth sending with the rows."""
+    """Tell whether a dictionary is too large to be sent with the rows."""
     return any(
         column.num_chunks > 0
         and pa.types.is_dictionary(column.type)
@@ -299,7 +300,7 @@ def _numbers(column: pa.ChunkedArray) -> Numbers:
 
 
 def in_order(batches: Sequence[WireBatch]) -> WireBatch:
-    """Return the items of several batches, each of which is in order, as one in order."""
+    """Merge several sorted batches into one."""
     merged = list(merge_in_order(batches))
     if not merged:
         return batches[0] if batches else WireBatch([], None, None, [])
@@ -307,10 +308,10 @@ def in_order(batches: Sequence[WireBatch]) -> WireBatch:
 
 
 def merge_in_order(batches: Sequence[WireBatch]) -> Iterator[WireBatch]:
-    """Give the items of several batches, each of which is in order, in order.
+    """Merge several sorted batches, batch by batch.
 
-    Batches that hold separate ranges need no sorting, only to stand in a row. Of those
-    that overlap, what stands before the end of the first to end is put in order.
+    Batches with disjoint ranges are not sorted, only concatenated. Of overlapping ones,
+    the items before the earliest end are sorted.
     """
     waiting = sorted((b for b in batches if len(b)), key=_first, reverse=True)
     if any(batch.table is None and batch.marked is None for batch in waiting):
@@ -335,7 +336,7 @@ def merge_in_order(batches: Sequence[WireBatch]) -> Iterator[WireBatch]:
 
 
 def _sort(batches: Sequence[WireBatch]) -> WireBatch:
-    """Return the items of batches, each of which is in order, in order."""
+    """Merge sorted batches."""
     batches = sorted(batches, key=_first)
     joined = end_to_end(batches)
     if all(_last(one) < _first(two) for one, two in pairwise(batches)):
@@ -344,7 +345,7 @@ def _sort(batches: Sequence[WireBatch]) -> WireBatch:
 
 
 def _sort_objects(filled: list[WireBatch]) -> Iterator[WireBatch]:
-    """Give items in order of which some are objects, with each punctuation once."""
+    """Merge sorted batches with objects, keeping each punctuation once."""
     joined = end_to_end(filled)
     if not all(_last(one) < _first(two) for one, two in pairwise(filled)):
         joined = _each_mark_once(joined.take(sort_positions(joined.positions)))
@@ -352,7 +353,7 @@ def _sort_objects(filled: list[WireBatch]) -> Iterator[WireBatch]:
 
 
 def _each_mark_once(batch: WireBatch) -> WireBatch:
-    """Drop the copies of a punctuation that went through several replicas."""
+    """Drop the copies of a punctuation that passed several replicas."""
     if batch.table is not None:
         return batch
     if batch.marked is not None:
@@ -372,9 +373,9 @@ def _each_mark_once(batch: WireBatch) -> WireBatch:
 def interleave(
     batches: Sequence[WireBatch], width: int, turns: Collection[int] = ()
 ) -> tuple[list[Any], list[Numbers], list[int]]:
-    """Return the items of several streams by position, with the stream of each.
+    """Merge the items of several streams by position, with the stream of each.
 
-    Positions of fewer than `width` numbers are filled up with zeros.
+    Positions of fewer than `width` numbers are padded with zeros.
     """
     padded = [
         batch.positions
@@ -400,7 +401,7 @@ def interleave(
 
 
 def end_to_end(batches: Sequence[WireBatch]) -> WireBatch:
-    """Return the items of several batches, one batch behind the other."""
+    """Concatenate batches."""
     if len(batches) == 1:
         return batches[0]
     positions = [

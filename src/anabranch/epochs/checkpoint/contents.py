@@ -1,4 +1,4 @@
-"""Looks into a checkpoint, without its program and without Spark."""
+"""Inspects a checkpoint, without its program and without Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from anabranch.errors import CheckpointError
 
 
 class BucketSize(NamedTuple):
-    """What a bucket of a unit holds."""
+    """The size of a unit's bucket."""
 
     unit: str
     bucket: int
@@ -38,7 +38,7 @@ class BucketSize(NamedTuple):
 
 
 class Contents:
-    """A checkpoint as it is on the disk, or in its store."""
+    """A checkpoint as it is on disk, or in its store."""
 
     def __init__(self, directory: Location) -> None:
         self.directory = directory
@@ -52,10 +52,9 @@ class Contents:
             self.record = read_record(directory, epoch, self._seal)
 
     def buckets(self) -> list[BucketSize]:
-        """Return the contents of each bucket, without those that are empty.
+        """Return the size of each bucket that is not empty.
 
-        A bucket that was divided, and of which neither part has changed since, counts
-        as one.
+        A bucket that was split counts as one until one of its halves changes.
         """
         found: dict[tuple[str, int], list[int]] = {}
         for unit in sorted({held.unit for held in self.record.held}):
@@ -67,9 +66,9 @@ class Contents:
         ]
 
     def states(self, operator: str) -> Iterator[tuple[Any, Any]]:
-        """Return key and state of each key of `UNIT/OPERATOR`, or of an operator.
+        """Yield key and state of each key of `UNIT/OPERATOR`, or of an operator.
 
-        Both are plain data: a tuple of a type that the program names is a dictionary.
+        Both are plain data: a tuple of a program's type is shown as a dictionary.
         """
         name = operator.rpartition("/")[2]
         place = self.program["states"].get(name)
@@ -92,11 +91,12 @@ class Contents:
                 yield plain(key), plain(state)
 
     def _entries(self, unit: str) -> dict[bytes, tuple[int, bytes]]:
-        """Return bucket and state of each key of a unit, as they were written last."""
+        """Return bucket and state of each key of a unit, as last written."""
         files = [held for held in self.record.held if held.unit == unit]
-        found: dict[tuple[int, int], dict[bytes, bytes]] = {}  # by bucket, of so many
+        # by bucket, with the number of buckets
+        found: dict[tuple[int, int], dict[bytes, bytes]] = {}
         last: dict[bytes, tuple[int, int]] = {}
-        # A snapshot is what the logs up to its epoch have made.
+        # A snapshot contains the logs up to its epoch.
         for held in sorted(
             files, key=lambda one: (one.epoch, isinstance(one, Snapshot))
         ):
@@ -126,7 +126,7 @@ class Contents:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can have it.
+    """Return a value in a form that JSON can represent.
 
     >>> plain((1, {"a": {2.5}}))
     [1, {'a': [2.5]}]
@@ -145,7 +145,7 @@ def plain(value: Any) -> Any:
 
 
 class Instance:
-    """Stands for an object of a class that is not at hand."""
+    """Stands for an object whose class is not available."""
 
     def __init__(self, *values: Any) -> None:
         if values:
@@ -169,7 +169,7 @@ class _Reader(pickle.Unpickler):
             return Instance
 
     def _find_function(self, name: str) -> Any:
-        """Return the function that rebuilds objects without `pickling`."""
+        """Return the function that stands in for one that rebuilds objects."""
         return {
             "find": find,
             "type": self._classes.__getitem__,
@@ -195,7 +195,7 @@ def _object_of(_: type, attributes: dict[str, Any]) -> Any:
 
 
 def _stand_in(text: str) -> type:
-    """Return a tuple type with the attributes of one that was described.
+    """Return a tuple type with the attributes of a described one.
 
     >>> _stand_in("Trade(symbol: str, price: float)")("A", 1.5)
     Trade(symbol='A', price=1.5)
@@ -208,9 +208,9 @@ def _stand_in(text: str) -> type:
 
 
 def _keep_state(made: Any, state: Any) -> None:
-    """Take the attributes of an object that is no tuple; those of slots come second."""
+    """Set the attributes of an object that is no tuple; those of slots come second."""
     attributes, slots = state if isinstance(state, tuple) else (state, None)
-    if isinstance(state, list):  # as a dataclass with slots has it
+    if isinstance(state, list):  # as for a dataclass with slots
         attributes = dict(zip(made._fields, state, strict=False))
     vars(made).update(attributes or {}, **(slots or {}))
 

@@ -1,4 +1,4 @@
-"""The checkpoint directory, as the driver uses it and tidies it up.
+"""The checkpoint directory, as the driver uses and maintains it.
 
 ::
 
@@ -12,13 +12,13 @@
                             have it
     DIR/state/UNIT/*.arrow  change logs and snapshots
 
-In a store nobody can hold a lock. There the run with the largest number is the one that
-goes on: another one finds its number, or the record that it wanted to write, and ends.
-Until it does it may still name the files of its next epoch, so these are left to it.
+A store has no locks. There the run with the largest number owns the checkpoint: an
+older one finds that number, or the record that it wanted to write, and ends. Until it
+does, it may still name the files of its next epoch, so these are left alone.
 
 Each epoch writes about as many bytes of snapshots as of logs, oldest snapshot first. So
-the work is spread evenly, no epoch has to write everything, and the logs that are kept are
-about as large as the state itself.
+the work is spread evenly, no epoch has to write everything, and the logs kept are about
+as large as the state itself.
 """
 
 from __future__ import annotations
@@ -59,28 +59,30 @@ from anabranch.epochs.faults import reach
 from anabranch.errors import CheckpointError
 from anabranch.private import why_not_private
 
-OLDEST = 48  # epochs that a log may wait, however small the logs are
+OLDEST = 48  # epochs that a log may wait for a snapshot, however small the logs are
 _LEAST = 1 << 18  # bytes: a smaller snapshot costs as much as one of this size
 
-_NONE = 0, 0.0  # epoch and bytes of a snapshot that there is not
+_NONE = 0, 0.0  # epoch and bytes of a missing snapshot
 
 Place = tuple[str, int]  # unit, bucket
 
 
 class Upkeep:
-    """Chooses the buckets that the next epoch has to write whole.
+    """Chooses the buckets that the next epoch writes as snapshots.
 
-    It follows the logs and snapshots of each epoch, so that an epoch costs as much as
-    it has written, however many buckets there are.
+    It follows the logs and snapshots of each epoch incrementally, so that the cost
+    depends on what an epoch wrote, not on the number of buckets.
     """
 
     def __init__(self) -> None:
-        self._allowed: dict[str, int] = {}  # unit -> bytes of snapshots, by its logs
-        self._buckets = 0  # that it has followed
+        # unit -> bytes of snapshots due for its logs
+        self._allowed: dict[str, int] = {}
+        self._buckets = 0  # last record followed
         self._snapshots: dict[
             str, dict[int, tuple[int, float]]
         ] = {}  # epoch, and bytes
-        self._logged: dict[str, dict[int, tuple[int, float]]] = {}  # since when, bytes
+        # first change, bytes
+        self._logged: dict[str, dict[int, tuple[int, float]]] = {}
 
     def due(
         self, record: Record, new: Iterable[Log], snapshots: Iterable[Snapshot] = ()
@@ -103,8 +105,8 @@ class Upkeep:
             for rank in range(len(by_age)):
                 since, bucket = heapq.heappop(by_age)
                 changed = buckets[bucket][1]
-                # A state can at most be as large as its last snapshot and the changes
-                # since; the larger of both is at least half of that.
+                # A state is at most as large as its last snapshot and the changes
+                # since; the larger of the two is at least half of that.
                 held = self._snapshots.get(unit, {}).get(bucket, _NONE)[1]
                 cost = max(int(max(changed, held)), _LEAST)
                 aged = rank == 0 and record.epoch - since >= OLDEST
@@ -115,7 +117,7 @@ class Upkeep:
         return frozenset(chosen)
 
     def _follow(self, logs: Iterable[Log], snapshots: Iterable[Snapshot]) -> None:
-        """Take note of buckets with changes since their snapshot."""
+        """Update the buckets that have changed since their snapshot."""
         for one in snapshots:
             found = find_buckets(one, self._buckets)
             whole = self._snapshots.setdefault(one.unit, {})
@@ -140,8 +142,8 @@ class Upkeep:
 def refuse_untrusted(directory: Location, seal: Seal) -> None:
     """Refuse a checkpoint that others could have changed, unless a key protects it.
 
-    States are pickles: who can write them can run code in the job. Who that is in a
-    store, its own rules say.
+    States are pickles: whoever can write them can run code in the job. In a store, its
+    own access rules apply.
     """
     if seal.key is not None or isinstance(directory, StorePath):
         return
@@ -157,9 +159,9 @@ def refuse_untrusted(directory: Location, seal: Seal) -> None:
             raise CheckpointError(msg)
 
 
-TURNS = 10**12  # more than one run has; the numbers of later runs are larger
+TURNS = 10**12  # more than one run has; later runs start above
 _RECORDS = 2  # that are kept
-_SWEPT = 64  # epochs until files of attempts that do not count are looked for
+_SWEPT = 64  # epochs between searches for files of lost attempts
 _OWN = {  # the names that are ours, by directory
     "runs/*": re.compile(r"\d+"),
     "commits/*": re.compile(r"\d+\.json"),
@@ -172,30 +174,30 @@ _OWN = {  # the names that are ours, by directory
 
 _FOLDERS = ("runs", "commits", "deliveries", "parts", "manifests", "state")
 _REPEATABLE = ("to_list", "for_each", "write_csv", "write_jsonl", "write_parquet")
-_LISTED = 128  # parts that a record names itself
-_LISTED_STATES = 256  # files of state that it names itself
-_MANIFESTS = 16  # that it names; then one takes the place of all
+_LISTED = 128  # parts listed in the record itself
+_LISTED_STATES = 256  # state files listed in the record itself
+_MANIFESTS = 16  # manifests of a record; then one replaces all
 
 
 def _find_gone(before: Record | None, record: Record) -> frozenset[tuple[str, str]]:
-    """Return the files of state that a record does not need, unlike the one before."""
+    """Return the state files that a record no longer needs, unlike the one before."""
     if before is None or record.find_added(before) is not None:
         return frozenset()
     return before.files - record.files
 
 
 class Damage(NamedTuple):
-    """A committed epoch that cannot be read any more, and why."""
+    """A committed epoch that can no longer be read, and why."""
 
     epoch: int
     error: CheckpointError
 
 
 class Checkpoint:
-    """A checkpoint that is open for one run; `last` is the record to go on from.
+    """A checkpoint opened for one run; `last` is the record to resume from.
 
-    That is the newest one that is whole, with all files that it names. `damage` tells
-    of those after it, which run again.
+    That is the newest intact record, with all files it names. `damage` lists the later
+    ones, which run again.
     """
 
     def __init__(self, directory: str, program: Mapping[str, Any]) -> None:
@@ -218,7 +220,7 @@ class Checkpoint:
                 self._refuse_foreign()
                 self.identity = self._check_program(program)
                 self.last, self._before = self._find_whole(program)
-                # What the last epoch has for sinks in the driver, until they have it:
+                # What the last epoch has for driver sinks, until they have received it:
                 self.waiting = self.find_delivery(self.last)
                 self.run = self._next_run()
                 self._sweep()
@@ -228,13 +230,13 @@ class Checkpoint:
 
     @property
     def first_turn(self) -> int:
-        """The number of the first try in this run: above those of all runs before."""
+        """The number of the first try in this run: above those of all earlier runs."""
         return self.run * TURNS
 
     def _find_whole(
         self, program: Mapping[str, Any]
     ) -> tuple[Record | None, Record | None]:
-        """Return the newest record that is whole, and the one before it, if any."""
+        """Return the newest intact record and the one before it, if any."""
         whole: list[Record] = []
         for epoch in find_epochs(self.directory):
             try:
@@ -250,14 +252,16 @@ class Checkpoint:
         return last, before
 
     def _is_out_of_reach(self, error: CheckpointError) -> bool:
-        """Tell whether the store has not answered: then nothing is known to be damaged."""
+        """Tell whether the store did not answer: then nothing is known to be
+        damaged.
+        """
         cause = error.__cause__
         if isinstance(cause, FileNotFoundError) or not isinstance(cause, OSError):
             return False
         return isinstance(self.directory, StorePath)
 
     def _read_whole(self, epoch: int, program: Mapping[str, Any]) -> Record:
-        """Return the record of an epoch; refuse it if a file that it names is damaged."""
+        """Return the record of an epoch; refuse it if a file it names is damaged."""
         places = program["states"].values()
         keyless = {place["unit"] for place in places if not place["region_key"]}
         record = count_as_one(read_record(self.directory, epoch, self.seal), keyless)
@@ -274,7 +278,7 @@ class Checkpoint:
         return record
 
     def _refuse_or_warn(self, program: Mapping[str, Any], last: Record | None) -> None:
-        """Refuse to run epochs again that a sink outside has counted already."""
+        """Refuse to repeat epochs that an external sink has already received."""
         newest = self.damage[0]
         if last is None:
             raise newest.error
@@ -300,14 +304,14 @@ class Checkpoint:
         )
 
     def set_damage_aside(self) -> None:
-        """Hide the records of damaged epochs; they are made anew."""
+        """Hide the records of damaged epochs, which run again."""
         for epoch, _ in self.damage:
             path = record_path(self.directory, epoch)
             path.replace(path.with_name(f".{path.name}.damaged"))  # type: ignore[arg-type]
         self.damage = []
 
     def list_published(self, record: Record) -> Iterator[PartSum]:
-        """Return the parts of file sinks that a record and the files before it list."""
+        """Yield the parts of file sinks that a record and the lists before it name."""
         parts = list(record.sums)
         listed = record.listed
         while listed is not None:
@@ -323,7 +327,9 @@ class Checkpoint:
         return iter(parts)
 
     def list_parts(self, record: Record) -> Record:
-        """Move the parts that a record names to a file of their own, if it has many."""
+        """Move the parts that a record names to a list of their own, if there are
+        many.
+        """
         if len(record.sums) < _LISTED:
             return record
         file = f"{record.epoch:09}-{record.turn}.json"
@@ -352,7 +358,7 @@ class Checkpoint:
         return descriptor
 
     def _refuse_foreign(self) -> None:
-        """Refuse files that no job has put here; hidden ones are left alone."""
+        """Refuse a directory with files that no job wrote; hidden ones are ignored."""
         for directory, name in _OWN.items():
             for path in self._find(directory):
                 if path.name.startswith(".") or name.fullmatch(path.name):
@@ -397,12 +403,13 @@ class Checkpoint:
                 f"{self._describe_way_out(additions)}"
             )
             raise CheckpointError(msg)
-        if found["format"] != FORMAT:  # what this run adds, older releases cannot read
+        # additions of this run that older releases cannot read
+        if found["format"] != FORMAT:
             self._describe({**found, "format": FORMAT})
         return str(found["identity"])
 
     def _describe_way_out(self, additions: list[str]) -> str:
-        """Return how a job goes on whose types only got attributes."""
+        """Return how to continue if types have only gained attributes."""
         if not additions:
             return ""
         words = " ".join(f"--add {shlex.quote(one)}" for one in additions)
@@ -416,7 +423,7 @@ class Checkpoint:
             file.write(self.seal.attach(json.dumps(described, indent=1).encode()))
 
     def _next_run(self) -> int:
-        """Return the number of this run, which no other run has or will have."""
+        """Return the number of this run, unique among all runs."""
         runs = self.directory / "runs"
         while True:
             number = 1 + self._latest_run()
@@ -435,7 +442,7 @@ class Checkpoint:
         return [int(name) for name in names if name.isdecimal()]
 
     def _find(self, pattern: str) -> list[Location]:
-        """Return the files of the checkpoint that a pattern finds."""
+        """Return the files of the checkpoint that match a pattern."""
         return [*self.directory.glob(pattern)]
 
     def _latest_run(self) -> int:
@@ -448,7 +455,7 @@ class Checkpoint:
         )
 
     def _sweep(self) -> None:
-        """Remove what runs that were killed have left."""
+        """Remove the leftovers of killed runs."""
         if isinstance(self.directory, StorePath):
             if self.last is not None:
                 self._forget_attempts(self.last)
@@ -469,12 +476,12 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
 
     def _find_needed(self) -> frozenset[tuple[str, str]]:
-        """Return the files of state that the last record or the one before it names."""
+        """Return the state files named by the last record or the one before it."""
         kept = (self.last, self._before)
         return frozenset().union(*(one.files for one in kept if one is not None))
 
     def find_delivery(self, record: Record | None) -> Location | None:
-        """Return where the items of an epoch wait for the sinks in the driver, if any."""
+        """Return where an epoch's items for driver sinks are stored, if any."""
         if record is None:
             return None
         folder, epoch = self.directory / "deliveries", f"{record.epoch:09}"
@@ -483,13 +490,13 @@ class Checkpoint:
         return next((path for path in paths if path.exists()), None)
 
     def forget_delivery(self) -> None:
-        """Remove what the sinks in the driver have got."""
+        """Remove the items that driver sinks have received."""
         if self.waiting is not None:
             self.waiting.unlink(missing_ok=True)
             self.waiting = None
 
     def commit(self, record: Record, delivery: bytes | None) -> None:
-        """Make an epoch real: from now on it has happened, and will not run again."""
+        """Commit an epoch: from now on it has happened, and will not run again."""
         with checkpoint_errors(self.directory):
             self._commit(record, delivery)
 
@@ -514,10 +521,10 @@ class Checkpoint:
         self._gone = _find_gone(self._before, record)
 
     def _list_states(self, record: Record) -> tuple[Record, Record]:
-        """Return a record with its manifests, and what of it has to be written.
+        """Return a record with its manifests, and the record as it is written.
 
-        Files of state that a manifest lists are left out of the latter. When there are
-        many others, they get a manifest.
+        The latter leaves out the state files that a manifest lists. If there are many
+        others, they get a manifest.
         """
         added = None if self.last is None else record.find_added(self.last)
         if added is not None and self._listed:
@@ -526,7 +533,7 @@ class Checkpoint:
             listed = self._listed
             new = [one for one in record.held if (one.unit, one.file) not in listed]
         if len(new) >= _LISTED_STATES:
-            # All files are listed anew where some are not needed any more.
+            # All files are listed anew if some are no longer needed.
             most = _MANIFESTS if added is None else 4 * _MANIFESTS
             if len(self._manifests) >= most:
                 self._manifests, self._listed, new = (), set(), [*record.held]
@@ -544,7 +551,7 @@ class Checkpoint:
         return record, replace(record, logs=logs, snapshots=snapshots)
 
     def _find_manifests(self) -> frozenset[str]:
-        """Return the manifests that the last record or the one before it names."""
+        """Return the manifests named by the last record or the one before it."""
         kept = (self.last, self._before)
         return frozenset(
             m.file for one in kept if one is not None for m in one.manifests
@@ -553,12 +560,12 @@ class Checkpoint:
     def _forget(self, oldest: Record | None, record: Record) -> None:
         """Remove what neither this record nor the one before it needs.
 
-        The one before is kept whole: it is what the job goes back to, should this one
-        be damaged.
+        The one before is kept complete: the job falls back to it if this one is
+        damaged.
         """
         if oldest is not None:
             gone = self._gone
-            if gone is None:  # it is of an earlier run
+            if gone is None:  # it belongs to an earlier run
                 gone = oldest.files - self._find_needed()
             for unit, file in gone:
                 (self.directory / "state" / unit / file).unlink(missing_ok=True)
@@ -571,7 +578,7 @@ class Checkpoint:
             self._forget_attempts(record)
 
     def _forget_attempts(self, record: Record) -> None:
-        """Remove what was written for committed epochs by attempts that do not count."""
+        """Remove the files of attempts that lost, for committed epochs."""
         needed = self._find_needed()
         for path in self._find("state/*/*"):
             epoch = epoch_of_file(path.name)
@@ -588,7 +595,7 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let others use the checkpoint."""
+        """Release the checkpoint."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

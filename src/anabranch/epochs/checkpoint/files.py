@@ -1,8 +1,8 @@
-"""The files of a checkpoint: change logs and snapshots of states, whole or not at all.
+"""The files of a checkpoint: change logs and snapshots of states, written atomically.
 
-A file is there whole or not at all, also after a power failure. It holds the states of
-some buckets, each as record batches of its own with the columns `key` and `state`, in the
-order of the keys. A bucket is read without its neighbours.
+A file exists completely or not at all, even after a power failure. It holds the states
+of some buckets, each in record batches of its own with the columns `key` and `state`,
+sorted by key. A bucket can be read without the others.
 
 A bucket may be larger than memory: it is written and read batch by batch.
 """
@@ -29,9 +29,9 @@ from anabranch.errors import CheckpointError
 
 @contextmanager
 def durably(path: Location, *, new: bool = False) -> Iterator[BinaryIO]:
-    """Write a file that appears whole, when it is on the disk or in its store.
+    """Write a file that appears complete, once it is on disk or in its store.
 
-    With `new` there must be no such file yet: of two that try, one gets a
+    With `new` the file must not exist yet: of two writers, one gets a
     `FileExistsError`. What they write must differ.
 
     >>> import pathlib, tempfile
@@ -68,9 +68,9 @@ def durably(path: Location, *, new: bool = False) -> Iterator[BinaryIO]:
 
 
 def sync(path: Location) -> None:
-    """Have the content of a file, or the names in a directory, on the disk.
+    """Flush a file's content, or a directory's names, to disk.
 
-    A store has whatever it has taken.
+    In a store, what was written is durable.
     """
     if isinstance(path, StorePath):
         return
@@ -83,7 +83,7 @@ def sync(path: Location) -> None:
 
 @contextmanager
 def checkpoint_errors(path: Location) -> Iterator[None]:
-    """Turn a refusal of the file system or the store into a `CheckpointError`."""
+    """Turn errors of the file system or the store into a `CheckpointError`."""
     try:
         yield
     except OSError as error:
@@ -106,7 +106,7 @@ Entry: TypeAlias = tuple[bytes, bytes]  # key, state
 
 _BATCH_ROWS = 1 << 16  # of a record batch, at most
 _BATCH_BYTES = 1 << 24  # the same, unless a single state is larger
-_IN_MEMORY = 1 << 24  # bytes of a file that is read; a larger one is copied to the disk
+_IN_MEMORY = 1 << 24  # bytes; larger files are copied to disk
 _BLOCK_BYTES = 1 << 20
 _FIELDS = [("key", pa.large_binary()), ("state", pa.large_binary())]
 _BUCKETS = b"buckets"  # of each record batch
@@ -123,7 +123,7 @@ def state_file(kind: str, stamp: Stamp, number: int) -> str:
 
 
 def epoch_of_file(name: str) -> int | None:
-    """Return the epoch that a file of state was written for, if its name tells.
+    """Return the epoch that a state file was written for, if its name tells.
 
     >>> epoch_of_file("snapshot-000000003-7-42-0015.arrow"), epoch_of_file("other")
     (3, None)
@@ -135,7 +135,7 @@ def epoch_of_file(name: str) -> int | None:
 def write_log(
     path: Location, changes: Mapping[int, Mapping[bytes, bytes]], seal: Seal
 ) -> str:
-    """Write what an epoch has changed in some buckets; return the digest of the file."""
+    """Write the changes of an epoch in some buckets; return the file's digest."""
     parts = [(n, sorted(changed.items())) for n, changed in changes.items() if changed]
     return _write(path, [bucket for bucket, _ in parts], (e for _, e in parts), seal)
 
@@ -143,10 +143,10 @@ def write_log(
 def write_snapshot(
     path: Location, bucket: int, states: Callable[[], Iterable[Entry]], seal: Seal
 ) -> tuple[int, int, str]:
-    """Write all states of a bucket, which come in the order of their keys.
+    """Write all states of a bucket, sorted by key.
 
-    They are asked for twice, since the head of the file tells how many batches follow.
-    Return how many they are, their bytes, and the digest of the file.
+    They are read twice, since the file's header has the number of batches. Return the
+    number of states, their bytes, and the file's digest.
     """
     sizes = list(size_batches(len(key) + len(state) for key, state in states()))
     held = iter(states())
@@ -158,7 +158,7 @@ def write_snapshot(
 def size_batches(
     lengths: Iterable[int], rows: int = _BATCH_ROWS, most: int = _BATCH_BYTES
 ) -> Iterator[tuple[int, int]]:
-    """Return the entries and the bytes of each record batch, from those of the entries.
+    """Yield the entries and bytes of each record batch, given those of the entries.
 
     >>> list(size_batches([4, 4, 9, 1, 1, 1, 1], rows=3, most=8))
     [(2, 8), (1, 9), (3, 3), (1, 1)]
@@ -185,7 +185,7 @@ def size_of(entries: Iterable[Entry]) -> int:
 def _write(
     path: Location, buckets: list[int], batches: Iterable[list[Entry]], seal: Seal
 ) -> str:
-    """Write a batch for each of `buckets`; return the digest of the file."""
+    """Write a batch for each of `buckets`; return the file's digest."""
     metadata = {_BUCKETS: json.dumps(buckets)}
     schema = pa.schema(_FIELDS, metadata=metadata)
     with checkpoint_errors(path), durably(path) as file:
@@ -201,7 +201,7 @@ def _write(
 
 
 class _Digested(io.RawIOBase):
-    """A file that is written from its beginning to its end, with its digest."""
+    """A sequentially written file, with its digest."""
 
     def __init__(self, file: BinaryIO, seal: Seal) -> None:
         self._file = file
@@ -227,10 +227,10 @@ class _Digested(io.RawIOBase):
 def read_bucket(
     path: Location, bucket: int, seal: Seal, digest: str | None
 ) -> Iterator[Entry]:
-    """Return the states of a bucket that a file holds, in the order of the keys.
+    """Yield the states of a bucket in a file, sorted by key.
 
-    The whole file is checked first, and what was checked is what is read: a copy that
-    nobody else can change.
+    The whole file is verified first, and a private copy is read, so that what was
+    verified is what is used.
     """
     try:
         with _copy_checked(path, seal, digest) as content:
@@ -249,7 +249,7 @@ def read_bucket(
 def _copy_checked(
     path: Location, seal: Seal, expected: str | None
 ) -> Iterator[BinaryIO]:
-    """Give a copy of a file that is what was written: in memory, or on the disk."""
+    """Return a verified copy of a file, in memory or on disk."""
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:
         digesting = seal.begin()
         with path.open("rb") as file:

@@ -1,9 +1,9 @@
-"""Move a checkpoint to a program whose operators or tuple types have changed.
+"""Migrates a checkpoint to a program whose operators or tuple types have changed.
 
 The checkpoint is copied, and the copy is changed: whatever happens meanwhile, the job
-that made the old one can go on with it. States lie where they lay, since files are named
-by units; what changes is the description of the program and the records. A tuple in a
-state that lacks an added attribute gets the default of its class when it is read.
+that made the old one can continue with it. State files stay as they are, since they are
+named by units; the program's description and the records change. A tuple in a state
+that lacks an added attribute gets the default of its class when it is read.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from anabranch.epochs.checkpoint.record import (
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.errors import CheckpointError
 
-Renames: TypeAlias = Mapping[str, str]  # name of an operator -> its new one
+Renames: TypeAlias = Mapping[str, str]  # operator -> its new name
 V = TypeVar("V")
 
 _ROWS_OF_ONE_SHAPE = ("write_csv", "write_parquet")
 
 
 class Addition(NamedTuple):
-    """An attribute that a tuple type has now, behind those that it had."""
+    """An attribute that a tuple type has gained, after its old ones."""
 
     type: str
     attribute: str
@@ -47,13 +47,13 @@ class Addition(NamedTuple):
 
 @dataclass(frozen=True)
 class Changes:
-    """How a program differs from that of its checkpoint."""
+    """The differences between a program and its checkpoint's."""
 
     renames: Renames = field(default_factory=dict)
     additions: Sequence[Addition] = ()
 
     def refuse(self, program: Mapping[str, Any]) -> None:
-        """Refuse what the checkpoint of a program cannot follow."""
+        """Refuse changes that the checkpoint of a program cannot follow."""
         refuse_renames(program["operators"], self.renames)
         for addition in self.additions:
             refuse_addition(program, addition)
@@ -67,7 +67,7 @@ class Changes:
 
 
 def migrate(old: Location, new: Location, changes: Changes) -> None:
-    """Copy a checkpoint to a new place, for a program that has changed."""
+    """Copy a checkpoint to a new place, for a changed program."""
     seal = Seal.from_environment()
     described = read_program(old, seal)
     changes.refuse(described["program"])
@@ -88,7 +88,7 @@ def migrate(old: Location, new: Location, changes: Changes) -> None:
 def _copy(
     old: Location, new: Location, changes: Changes, program: Any, seal: Seal
 ) -> None:
-    """Copy the files, then the description, then the records, which make it count."""
+    """Copy the files, then the description, then the records, which make it valid."""
     epochs = find_epochs(old)
     records = {record_path(old, epoch) for epoch in epochs}
     try:
@@ -108,7 +108,7 @@ def _copy(
 
 
 def _list_files(place: Location) -> list[tuple[Location, tuple[str, ...]]]:
-    """Return the files of a directory, each with the names that lead to it."""
+    """Return the files of a directory, each with its path of names."""
     if isinstance(place, StorePath):
         found: list[Location] = [
             one for one, is_file in place.list(deep=True) if is_file
@@ -128,7 +128,7 @@ def _copy_file(path: Location, new: Location, steps: tuple[str, ...]) -> None:
 
 
 def refuse_addition(program: Mapping[str, Any], addition: Addition) -> None:
-    """Refuse a type that is not there, an attribute that is, and rows of two shapes."""
+    """Refuse a missing type, an existing attribute, and rows of two shapes."""
     name, attribute, _ = addition
     texts = [
         *program["types"],
@@ -158,7 +158,7 @@ def refuse_addition(program: Mapping[str, Any], addition: Addition) -> None:
 
 
 def add_attribute(program: Mapping[str, Any], addition: Addition) -> dict[str, Any]:
-    """Return the description of a program in which a tuple type has an attribute more.
+    """Return a program's description with an attribute added to a tuple type.
 
     >>> old = {"operators": {}, "types": ["Pair(a: Trade(n: int), b: Trade(n: int))"]}
     >>> add_attribute(old, Addition("Trade", "venue", "str"))["types"]
@@ -180,7 +180,7 @@ def add_attribute(program: Mapping[str, Any], addition: Addition) -> dict[str, A
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return plain data with its descriptions of types changed."""
+    """Apply a change to all type descriptions in plain data."""
     match value:
         case dict():
             return {name: _map_texts(one, change) for name, one in value.items()}
@@ -192,7 +192,7 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _extend_type(text: str, name: str, attribute: str) -> str:
-    """Return the description of a type with an attribute more, wherever it stands."""
+    """Return a type's description with an attribute added wherever it occurs."""
     found = re.search(rf"(?<![\w.>]){re.escape(name)}\(", text)
     if found is None:
         return text

@@ -1,8 +1,8 @@
-"""Whose checkpoint it is: what of a program its states and positions depend on.
+"""The identity of a checkpoint's program: what its states and positions depend on.
 
-The code inside functions may change between two runs, and operators without state may
-come and go. What must stay: the sources, the sinks, the operators with state (their
-kind, parameters, key and what feeds them), where states are kept, and the tuple types.
+The code inside functions may change between two runs, and stateless operators may come
+and go. What must stay: the sources, the sinks, the stateful operators (their kind,
+parameters, key and producers), where states are kept, and the tuple types.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from anabranch.operators.sinks import WriteFiles
 from anabranch.plan.plan import Plan
 from anabranch.runtime.interpreter import kernel_of
 
-# Parameters that only matter for what is to come, or are none of a file's business.
+# Parameters that concern only the future, or are irrelevant to a file.
 _FREE = (
     "default",
     "mode",
@@ -46,16 +46,16 @@ _FREE = (
     "site",
 )
 COLUMNS = "columns"
-# Of an operator, what may change; an output is compared with the columns that it has.
+# Properties of an operator that may change; an output is compared with its columns.
 _MAY_CHANGE = ("line", COLUMNS)
-_SECONDS, _TEXT = "seconds", "text"  # how values are described that JSON does not have
+_SECONDS, _TEXT = "seconds", "text"  # descriptions of values that JSON lacks
 
 
 def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
     """Return a checkpoint's description of a program, as plain data.
 
-    Where states are kept depends on whether regions are `chains` of operators, as they
-    were in earlier releases: a job goes on with those of its checkpoint.
+    Where states are kept depends on whether regions are `chains` of operators, as in
+    earlier releases: a job continues with those of its checkpoint.
     """
     kept = [op for op in layout.graph if _role(op) is not None]
     classes = Pickler(layout.graph).classes
@@ -74,7 +74,7 @@ def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
 
 
 def _list_defaults(kind: Any) -> list[str]:
-    """Return the attributes of a class that it has even if nobody has set them.
+    """Return the attributes for which a class has defaults.
 
     >>> import typing
     >>> _list_defaults(typing.NamedTuple("Trade", [("price", float)]))
@@ -89,9 +89,9 @@ def _list_defaults(kind: Any) -> list[str]:
 
 
 def _place(graph: Graph, unit: Unit, name: str, number: int) -> dict[str, Any]:
-    """Return where the state of an operator is.
+    """Return the location of an operator's state.
 
-    What groups leave is in the records, and so is a clock that is kept by ranges.
+    Incomplete groups are in the records, and so is a clock kept by ranges.
     """
     place = {"unit": unit.name, "number": number, "region_key": list(unit.key)}
     if unit.replicated and isinstance(graph[name].kind, EventTime):
@@ -100,7 +100,7 @@ def _place(graph: Graph, unit: Unit, name: str, number: int) -> dict[str, Any]:
 
 
 def stateful_operators(layout: SparkLayout, operators: tuple[str, ...]) -> list[str]:
-    """Return those of some operators that keep a state, in the order of the graph."""
+    """Return the stateful ones of some operators, in graph order."""
     inside = set(operators)
     return [
         op.name
@@ -132,14 +132,14 @@ def _describe_operator(graph: Graph, op: Op) -> dict[str, Any]:
 
 
 def _describe_columns(graph: Graph, op: Op) -> dict[str, str | None]:
-    """Return the type that the columns of a file are of, for a migration to keep."""
+    """Return the types of a file's columns, for a migration to keep."""
     if not isinstance(op.kind, WriteFiles) or op.kind.format == "jsonl":
         return {}
     return {COLUMNS: _type_text(graph[op.inputs[0].operator].type)}
 
 
 def _origins(graph: Graph, name: str) -> set[str]:
-    """Return the sources and operators with state that a stream comes from."""
+    """Return the sources and stateful operators that a stream comes from."""
     if _role(graph[name]) is not None:
         return {name}
     inputs = graph[name].inputs
@@ -161,7 +161,7 @@ def _parameters(kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as plain data; None for code and whatever else it may be.
+    """Return a parameter as plain data; None for code and anything else.
 
     >>> _plain(dt.timedelta(minutes=2)), _plain(Decimal("0.10"))
     ({'seconds': 120.0}, {'text': '0.10'})
@@ -197,7 +197,7 @@ def _type_text(kind: Any) -> str | None:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return the differences that keep a program from a checkpoint.
+    """Return the differences that make a program incompatible with a checkpoint.
 
     >>> old = {"operators": {}, "states": {}, "types": ["A(x: int)"]}
     >>> differences(old, old)
@@ -250,7 +250,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def suggest_additions(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return the additions with which a checkpoint can be migrated to a program.
+    """Return the additions that would migrate a checkpoint to a program.
 
     >>> old, new = {"types": ["A(x: int)"]}, {"types": ["A(x: int, y: str, z: int)"]}
     >>> suggest_additions(old, new)
@@ -268,7 +268,7 @@ def suggest_additions(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[st
 
 
 def _split_attributes(text: str) -> list[str]:
-    """Return the attributes in the description of a type.
+    """Return the attributes in a type's description.
 
     >>> _split_attributes("a: int, b: B(x: int, y: int)")
     ['a: int', 'b: B(x: int, y: int)']
@@ -287,8 +287,8 @@ def _split_attributes(text: str) -> list[str]:
 def _is_same(was: Any, now: Any, *, knew_all: bool = True) -> bool:
     """Tell whether two descriptions mean the same.
 
-    An option that an earlier release did not have, and that is off or says nothing,
-    changes nothing. One that did not know all left out durations and the like.
+    An option unknown to an earlier release changes nothing if it is off or empty.
+    Without `knew_all`, durations and the like were left out.
 
     >>> _is_same({"count": 3}, {"count": 3, "clocked": False, "default": []})
     True
@@ -323,7 +323,7 @@ def _was_left_out(value: Any) -> bool:
 
 
 def _without_sites(value: Any) -> Any:
-    """Return a description without lines of code, which formats 2 and 3 had in some.
+    """Return a description without code lines, which formats 2 and 3 had in places.
 
     >>> _without_sites({"ops": [{"name": "map", "site": {"line": 7}}]})
     {'ops': [{'name': 'map'}]}
@@ -346,7 +346,7 @@ def _format_value(value: Any) -> str:
 
 
 def refuse_hidden_state(layout: SparkLayout, plan: Plan) -> None:
-    """Refuse operators that remember things where no checkpoint can find them."""
+    """Refuse operators whose state no checkpoint can find."""
     planned = {op.name: op for op in plan.operators}
     faults = []
     for unit in layout.units:

@@ -1,13 +1,14 @@
-"""What a committed epoch leaves behind: one small record that says all there is to say.
+"""The commit record of an epoch: one small file that describes the whole job.
 
-A record names everything that the state after its epoch is made of, so the last one is
-enough to go on from, and every file that it does not name can go. Where there are many
-files of state, most of them are listed in *manifests*, which the record names, and only
+A record names everything that makes up the state after its epoch, so the last one is
+enough to resume from, and every file it does not name can be removed. If there are many
+state files, most of them are listed in *manifests*, which the record names, and only
 those of the last epochs in the record itself.
 
 The number of buckets is a power of two, and may double from one epoch to the next: then
-bucket b of n becomes the buckets b and b + n of 2n. A file tells how many there were when
-it was written. So it holds bucket b of today if b, modulo that number, is one of its own.
+bucket b of n becomes the buckets b and b + n of 2n. A file has the number of buckets
+when it was written. So it holds today's bucket b if b, modulo that number, is one of
+its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from anabranch.errors import CheckpointError
 
 FORMAT = 6  # of the directory
 # 2: logs do not name their attempts. 2, 3: pickles name our modules (`stable_names`).
-# 2, 3, 4: nothing has a digest. 2 to 5: there are 16 buckets, and no manifests.
+# 2, 3, 4: no digests. 2 to 5: 16 buckets, and no manifests.
 _SEALED = (5, FORMAT)  # with digests
 _READABLE = (2, 3, 4, *_SEALED)
 
@@ -36,10 +37,10 @@ FEWEST_BUCKETS = 16  # as many as formats up to 5 always had
 
 @dataclass(frozen=True)
 class Log:
-    """A file of changes: by which epoch, and how many bytes in each bucket.
+    """A file of changes: its epoch, and the bytes of each bucket.
 
-    `turn` and `attempt` tell which of the tasks that ran for the epoch has written it.
-    There were so many `buckets` then.
+    `turn` and `attempt` identify the task that wrote it. `buckets` is the number of
+    buckets at the time.
     """
 
     unit: str
@@ -53,11 +54,11 @@ class Log:
 
     @property
     def stamp(self) -> Stamp:
-        """The version that its buckets have with these changes."""
+        """The version of its buckets with these changes."""
         return Stamp(self.epoch, self.turn, self.attempt)
 
     def covers(self, bucket: int) -> bool:
-        """Tell whether it holds changes of a bucket, or of the one it was a part of.
+        """Tell whether it holds changes of a bucket, or of the one it was split from.
 
         >>> log = Log("u0", "f", 1, {3: 10}, buckets=16)
         >>> log.covers(3), log.covers(19), log.covers(20)
@@ -68,10 +69,10 @@ class Log:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A file of all states of a bucket as they were after an epoch.
+    """A file with all states of a bucket after an epoch.
 
     Their `version` may be of an earlier epoch, if the bucket has not changed since.
-    There were so many `buckets` then.
+    `buckets` is the number of buckets at the time.
     """
 
     unit: str
@@ -85,12 +86,12 @@ class Snapshot:
     buckets: int = FEWEST_BUCKETS
 
     def covers(self, bucket: int) -> bool:
-        """Tell whether it holds a bucket, or the one it was a part of."""
+        """Tell whether it holds a bucket, or the one it was split from."""
         return bucket % self.buckets == self.bucket
 
 
 class PartSum(NamedTuple):
-    """A part of an output as it was written: its sink, name, bytes and digest."""
+    """A written part of an output: its sink, name, bytes and digest."""
 
     sink: str
     part: str
@@ -109,7 +110,8 @@ class PartList(NamedTuple):
 class Begun:
     """A group of a unit with blocks that an epoch has left incomplete.
 
-    So many of its items have entered; `states` is what waits before each block, pickled.
+    `entered` counts its items so far; `states` has what waits before each block,
+    pickled.
     """
 
     entered: int
@@ -124,16 +126,15 @@ _File = TypeVar("_File", Log, Snapshot)
 class Record:
     """The job after an epoch.
 
-    `finished` are the operators that have finished, and `ended` numbers what they gave.
-    `parts` are the files, as their tasks named them, that this epoch adds to each sink;
-    `part_counts` is how many there are with them.
-    `sums` are the parts that were published last, and `listed` names the file that
-    lists those before them. `delivery` is the digest of what waits for sinks outside.
-    `begun` are the groups of items, by unit, that have not come to their end.
-    `shared` is what all replicas of an operator see alike, such as a clock, pickled.
-    There are so many `buckets`. `manifests` list files of state beside `logs` and
-    `snapshots`, while it is on the disk.
-    When `complete` there is nothing left to do but to round the outputs off.
+    `finished` are the operators that have finished, and `ended` numbers their last
+    outputs. `parts` are the files, as their tasks named them, that this epoch adds to
+    each sink; `part_counts` is the total with them. `sums` are the parts published
+    last, and `listed` names the file that lists those before them. `delivery` is the
+    digest of the items waiting for external sinks. `begun` are the incomplete groups of
+    items, by unit. `shared` is what all replicas of an operator see alike, such as a
+    clock, pickled. `buckets` is the number of buckets. `manifests` list state files
+    beside `logs` and `snapshots`, while it is on disk. When `complete`, only the
+    outputs remain to be finalized.
     """
 
     epoch: int = 0
@@ -158,12 +159,12 @@ class Record:
 
     @property
     def stamp(self) -> Stamp:
-        """The epoch, and the try of it that was committed."""
+        """The epoch, and the try that was committed."""
         return Stamp(self.epoch, self.turn)
 
     @property
     def files(self) -> frozenset[tuple[str, str]]:
-        """The files of state that are needed, each with its unit."""
+        """The state files needed, each with its unit."""
         return frozenset((one.unit, one.file) for one in self.held)
 
     @property
@@ -172,7 +173,7 @@ class Record:
         return *self.logs, *self.snapshots
 
     def find_added(self, before: Record) -> tuple[Log | Snapshot, ...] | None:
-        """Return the files of state that it has beside those of the record before.
+        """Return the state files added since the record before.
 
         None if it lacks some of these.
         """
@@ -184,7 +185,7 @@ class Record:
         return *self.logs[logs:], *self.snapshots[snapshots:]
 
     def files_of_bucket(self, unit: str, bucket: int) -> list[Log | Snapshot]:
-        """Return the files that a bucket is made of: its snapshot, and the logs since."""
+        """Return the files that make up a bucket: its snapshot, and the logs since."""
         snapshot = self.snapshot_of(unit, bucket)
         if snapshot is None:
             return [*self.logs_of(unit, bucket, 0)]
@@ -221,7 +222,9 @@ class Record:
         return found
 
     def leads_from(self, unit: str, bucket: int, version: Stamp) -> bool:
-        """Tell whether the logs, put over `version` of a bucket, give that of today."""
+        """Tell whether the logs, applied to `version` of a bucket, give the current
+        one.
+        """
         snapshot = self.snapshot_of(unit, bucket)
         if version == (EMPTY if snapshot is None else snapshot.version):
             return True
@@ -231,19 +234,19 @@ class Record:
 
 
 def find_buckets(held: Log | Snapshot, buckets: int) -> Collection[int]:
-    """Return the buckets that a file holds, by their numbers now that there are so many.
+    """Return the buckets in a file, by their numbers for the current bucket count.
 
     >>> list(find_buckets(Log("u0", "f", 1, {3: 10}, buckets=16), 64))
     [3, 19, 35, 51]
     """
     numbers = held.sizes if isinstance(held, Log) else (held.bucket,)
-    if held.buckets in (1, buckets):  # one: a state without a key is never divided
+    if held.buckets in (1, buckets):  # one: an unkeyed state is never divided
         return numbers
     return [part for number in numbers for part in range(number, buckets, held.buckets)]
 
 
 def tidy(record: Record, snapshots: Iterable[Snapshot] = ()) -> Record:
-    """Return a record with new snapshots and without what these or others replace.
+    """Return a record with new snapshots and without the files they supersede.
 
     >>> logs = (Log("u0", "a", 1, {0: 5}), Log("u0", "b", 2, {0: 5}))
     >>> record = Record(2, logs=logs)
@@ -271,7 +274,7 @@ def tidy(record: Record, snapshots: Iterable[Snapshot] = ()) -> Record:
 
 
 def _is_needed(log: Log, epochs: Mapping[int, int], record: Record) -> bool:
-    """Tell whether a bucket of a log has no snapshot since, by the `epochs` of these."""
+    """Tell whether a bucket of a log has no later snapshot, given their `epochs`."""
     for bucket in find_buckets(log, record.buckets):
         if log.epoch > epochs.get(bucket, 0):
             return True
@@ -279,9 +282,9 @@ def _is_needed(log: Log, epochs: Mapping[int, int], record: Record) -> bool:
 
 
 def count_as_one(record: Record, units: Collection[str]) -> Record:
-    """Return a record in which states without a key, of these units, have one bucket.
+    """Return a record in which unkeyed states of these units have one bucket.
 
-    Formats up to 5 did not tell them from the others.
+    Formats up to 5 did not distinguish them.
     """
 
     def as_one(held: _File) -> _File:
@@ -336,10 +339,10 @@ def from_json(data: bytes) -> Record:
 
 
 def files_to_data(held: Iterable[Log | Snapshot]) -> dict[str, list[Any]]:
-    """Return files of state as plain data: a list for each, without names of fields.
+    """Return state files as plain data: a list for each, without field names.
 
-    The bytes of a log are those of its buckets from the first to the last, without a
-    hole as a rule.
+    The bytes of a log are those of its buckets from the first to the last, usually
+    without a gap.
     """
     logs, snapshots = [], []
     for one in held:
@@ -355,7 +358,7 @@ def files_to_data(held: Iterable[Log | Snapshot]) -> dict[str, list[Any]]:
 def files_from_data(
     data: Mapping[str, Any],
 ) -> tuple[tuple[Log, ...], tuple[Snapshot, ...]]:
-    """Return the files of state that `files_to_data` was given.
+    """Return the state files that `files_to_data` was given.
 
     In formats up to 5 each was an object with its fields.
     """
@@ -405,7 +408,7 @@ def add_manifests(record: Record, directory: Location, seal: Seal) -> Record:
 
 
 def record_path(directory: Location, epoch: int) -> Location:
-    """Return where the record of an epoch is."""
+    """Return the path of an epoch's record."""
     return directory / "commits" / f"{epoch:09}.json"
 
 

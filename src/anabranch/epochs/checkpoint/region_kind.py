@@ -1,7 +1,7 @@
 """Whether the regions of a checkpoint's program are chains of operators, or graphs.
 
-In earlier releases they were chains. Where a state is kept follows from the region of its
-operator, so a job that goes on with a checkpoint has regions of the same kind.
+In earlier releases they were chains. The place of a state follows from its operator's
+region, so a job that continues a checkpoint has regions of the same kind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHAINS, GRAPHS = "chains", "graphs"
 
 
 def has_chains(directory: str | os.PathLike[str]) -> bool:
-    """Tell whether a checkpoint that is there was made with chains as regions.
+    """Tell whether an existing checkpoint was made with chains as regions.
 
     One that cannot be read is refused with its reasons when it is opened.
     """

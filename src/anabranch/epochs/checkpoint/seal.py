@@ -1,8 +1,8 @@
-"""Checksums of what a job writes, so that a damaged file is never taken for a whole one.
+"""Checksums of files, so that a damaged file is never accepted.
 
-Without a key a checksum finds accidents: flipped bits, files that were cut off. With a
-key (`ANABRANCH_CHECKPOINT_KEY`) it is a message authentication code: who does not know
-the key cannot write a file that the job accepts, so nothing of theirs is unpickled.
+Without a key a checksum detects accidents: flipped bits, truncated files. With a key
+(`ANABRANCH_CHECKPOINT_KEY`) it is a message authentication code: without the key nobody
+can write a file that the job accepts, so nothing foreign is unpickled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Seal:
-    """Makes and checks digests; those with a `key` can only be made by who has it.
+    """Makes and verifies digests; those with a `key` require it.
 
     >>> seal = Seal()
     >>> seal.digest(b"states")
@@ -42,7 +42,7 @@ class Seal:
 
     @classmethod
     def from_environment(cls) -> Seal:
-        """Return the seal with the key that the environment names, if any."""
+        """Return the seal with the key in the environment, if any."""
         named = os.environ.get(KEY_VARIABLE)
         if named is None:
             return cls()
@@ -57,7 +57,7 @@ class Seal:
 
     @property
     def scheme(self) -> str:
-        """The name that its digests begin with."""
+        """The prefix of its digests."""
         return "xxh3" if self.key is None else "blake2b"
 
     def digest(self, data: bytes | memoryview) -> str:
@@ -75,20 +75,20 @@ class Seal:
         return made.digest
 
     def begin(self) -> Digesting:
-        """Return the digest of nothing, which grows with the bytes that it is given."""
+        """Return an empty digest, to be updated with bytes."""
         if self.key is None:
             return Digesting(self.scheme, xxhash.xxh3_64())
         return Digesting(self.scheme, hashlib.blake2b(key=self.key, digest_size=16))
 
     def why_not(self, data: bytes | memoryview, expected: str | None) -> str | None:
-        """Return why some bytes are not those that a digest is of, or None."""
+        """Return why bytes do not match a digest, or None."""
         why = self.why_not_digest(expected)
         if why is not None or expected is None:
             return why
         return self.why_other(expected, self.digest(data))
 
     def why_not_digest(self, expected: str | None) -> str | None:
-        """Return why a digest cannot be checked, or None; older formats have none."""
+        """Return why a digest cannot be verified, or None; older formats have none."""
         if expected is None:
             if self.key is None:
                 return None
@@ -101,7 +101,7 @@ class Seal:
         return None
 
     def why_other(self, expected: str, found: str) -> str | None:
-        """Explain a digest that is not the expected one."""
+        """Return why a digest differs from the expected one, or None."""
         if hmac.compare_digest(found.encode(), expected.encode()):
             return None
         other = "" if self.key is None else ", or was written with another key"
@@ -115,7 +115,7 @@ class Seal:
             raise describe_damage(path, why)
 
     def check_digest(self, path: Location, found: str, expected: str | None) -> None:
-        """Refuse a file whose digest is not that of what was written."""
+        """Refuse a file whose digest is not the expected one."""
         why = self.why_not_digest(expected)
         if why is None and expected is not None:
             why = self.why_other(expected, found)
@@ -131,7 +131,7 @@ class Seal:
         return _BEGIN + self.digest(payload).encode() + b'",' + payload[1:]
 
     def detach(self, path: Location, data: bytes) -> tuple[bytes, bool]:
-        """Return the JSON object of `attach`, checked, and whether it had a digest."""
+        """Return the verified JSON object of `attach`, and whether it had a digest."""
         digest: str | None = None
         if data.startswith(_BEGIN):
             found, _, rest = data.removeprefix(_BEGIN).partition(b'",')
@@ -141,7 +141,7 @@ class Seal:
 
 
 class Digesting:
-    """The digest of bytes that come one after another."""
+    """The digest of a sequence of bytes."""
 
     def __init__(self, scheme: str, hasher: Any) -> None:
         self._scheme = scheme
@@ -161,7 +161,7 @@ NO_KEY = Seal()
 
 
 def describe_damage(path: Location, why: object) -> CheckpointError:
-    """Return the error that names a damaged file of a checkpoint."""
+    """Return the error that names a damaged checkpoint file."""
     return CheckpointError(
         f"a checkpoint must be whole; {path} cannot be read: {why}; "
         f"start anew with an empty directory, or put the file back"

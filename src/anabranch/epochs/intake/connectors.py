@@ -1,9 +1,9 @@
-"""What an epoch takes in of an `ab.Source`.
+"""The intake of an `ab.Source`.
 
-Workers read the partitions of a bounded source themselves, a block of each at a time,
-and report how far they came. Of a source with offsets they read the ranges that the
-driver hands out. The driver reads what has one partition, is live or cannot travel; it
-ships the rows, which are decoded by the workers.
+Workers read the partitions of a bounded source themselves, one block of each at a time,
+and report their progress. For a source with offsets they read the ranges that the
+driver assigns. The driver reads sources that have one partition, are live or cannot be
+pickled; it ships the rows, and workers decode them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from anabranch.runtime.failures import OnError, name_error
 
 @dataclass(frozen=True)
 class SourcePiece(Piece):
-    """Rows of a partition, from row `index` on; `known` is a position before that."""
+    """Rows of a partition, from row `index`; `known` is a position before that."""
 
     partition: str
     index: int
@@ -62,14 +62,14 @@ class SourcePiece(Piece):
 
 @dataclass(frozen=True)
 class RangePiece(Piece):
-    """A range of the offsets of a partition."""
+    """A range of a partition's offsets."""
 
     range: OffsetRange
 
 
 @dataclass(frozen=True)
 class RowsPiece(Piece):
-    """Rows that the driver read, pickled, and their numbers; some may be malformed."""
+    """Rows that the driver read, pickled, with their numbers; some may be malformed."""
 
     items: bytes
     numbers: bytes
@@ -77,7 +77,9 @@ class RowsPiece(Piece):
 
 
 class BoundedIntake(Intake):
-    """The blocks of a bounded source: where each partition stands, and what is next."""
+    """The blocks of a bounded source: the position of each partition, and the next
+    block.
+    """
 
     def __init__(self, op: Op, partitions: Sequence[str]) -> None:
         self._op = op
@@ -140,7 +142,7 @@ class BoundedIntake(Intake):
 
 
 class WorkerIntake(BoundedIntake):
-    """Workers read the partitions; an epoch has a block of each of them at most."""
+    """Workers read the partitions; an epoch has at most one block of each."""
 
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         end = self._order.end_of_turn(self._next) if self._partitions else 1
@@ -180,7 +182,7 @@ class DriverIntake(BoundedIntake):
         except InputError as error:
             if not taken:
                 raise
-            self._failure = error  # is raised behind the rows before it
+            self._failure = error  # raised after the rows before it
             (self._next,) = error.place or (self._next,)
         self._go_to(self._reached)
         return ship(self._op, taken, parts, self._pickler)
@@ -191,7 +193,7 @@ class DriverIntake(BoundedIntake):
         super().close()
 
     def _read(self, segment: Segment, taken: list[tuple[Any, int]]) -> None:
-        """Add the rows of a segment to those that have been taken."""
+        """Add the rows of a segment to those taken."""
         number = segment.partition
         if number not in self._cursors:
             known = self._reached[number]
@@ -218,7 +220,7 @@ class LiveIntake(Intake):
         self._next = 1
         self._born_s: Sequence[float] | None = None
         self._taken = 0  # rows, in this run
-        self._arrived = 0  # rows, when somebody last asked
+        self._arrived = 0  # rows at the last count
 
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         taken = self._partitions.take(rows)
@@ -236,9 +238,10 @@ class LiveIntake(Intake):
         return self._partitions.count_waiting()
 
     def count_arrivals(self) -> int | None:
-        """Count rows also while an epoch runs: a controller asks in its own thread.
+        """Count arrived rows, also while an epoch runs: a controller calls it in its
+        own thread.
 
-        Rows that are being taken just now are in neither count, so it never goes back.
+        Rows being taken at the moment are in neither count, so it never decreases.
         """
         waiting = self._partitions.count_waiting()
         if waiting is None:
@@ -250,9 +253,7 @@ class LiveIntake(Intake):
         return {"next": self._next, "partitions": self._partitions.positions}
 
     def seek(self, position: Any) -> None:
-        if (
-            "row" in position
-        ):  # of a socket, as it was saved before sockets were sources
+        if "row" in position:  # of a socket, as saved before sockets were sources
             row = position["row"]
             position = {"next": row, "partitions": {"all": row - 1}}
         self._next = position["next"]
@@ -263,7 +264,7 @@ class LiveIntake(Intake):
 
 
 class RangedIntake(Intake):
-    """Ranges of offsets that have arrived; workers read them, if the source travels."""
+    """Ranges of arrived offsets; workers read them if the source can be pickled."""
 
     live = True
 
@@ -326,7 +327,7 @@ def intake_of_source(op: Op, pickler: Pickler) -> Intake:
 def ship(
     op: Op, rows: Sequence[tuple[Any, int]], parts: int, pickler: Pickler
 ) -> list[Piece]:
-    """Return numbered rows in about `parts` pieces; workers decode them if they can."""
+    """Return numbered rows in about `parts` pieces; workers decode them if possible."""
     source = source_of(op)
     decoded = not (has_decoder(source) and travels(source))
     if decoded:
@@ -349,7 +350,7 @@ def ship(
 
 
 def _travelling(row: Any, pickler: Pickler) -> Any:
-    """Return a row; a malformed one that cannot be pickled, in words."""
+    """Return a row; a malformed one that cannot be pickled becomes its description."""
     if not isinstance(row, Malformed) or pickler.takes(row):
         return row
     reason = row.reason
@@ -363,7 +364,7 @@ def _travelling(row: Any, pickler: Pickler) -> Any:
 def read_shipped(
     piece: RowsPiece, op: Op, pickler: Pickler, on_error: OnError
 ) -> list[tuple[Any, int]]:
-    """Return the items that the driver has shipped."""
+    """Return the items of a shipped piece."""
     numbers = np.frombuffer(piece.numbers, np.int64).tolist()
     rows = list(zip(pickler.loads(piece.items), numbers, strict=True))
     take = refuse_malformed if piece.decoded else decode_rows
@@ -373,7 +374,7 @@ def read_shipped(
 def read_partition(
     piece: SourcePiece, op: Op, on_error: OnError
 ) -> tuple[list[tuple[Any, int]], Reached]:
-    """Return the items of a piece, and how far the partition has then been read."""
+    """Return the items of a piece, and the new position of its partition."""
     cursor = _cursor_at(piece, op)
     segment = Segment(0, piece.index, piece.rows, piece.first)
     rows = list(rows_of(cursor, segment))
@@ -391,7 +392,7 @@ def read_offsets(
 
 
 def latest(reached: Iterable[tuple[str, Reached]]) -> dict[str, Reached]:
-    """Return how far each partition has been read in all.
+    """Return the furthest position of each partition.
 
     >>> latest([("a", Reached(7, 2)), ("a", Reached(9, 3)), ("b", Reached(1, 1))])["a"]
     Reached(position=9, index=3, ended=False)
@@ -411,7 +412,7 @@ _cursors: WeakKeyDictionary[Kind, dict[str, Cursor]] = WeakKeyDictionary()
 
 
 def _cursor_at(piece: SourcePiece, op: Op) -> Cursor:
-    """Return a cursor that stands before a piece; one that has come so far is kept."""
+    """Return a cursor before a piece, reusing one that is there already."""
     kept = _cursors.setdefault(op.kind, {})
     cursor = kept.pop(piece.partition, None)
     if cursor is None or not piece.known.index <= cursor.index <= piece.index:

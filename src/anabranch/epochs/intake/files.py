@@ -1,4 +1,4 @@
-"""What an epoch takes in of files: ranges that tasks read themselves."""
+"""The intake of files: ranges that tasks read themselves."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ from anabranch.epochs.intake.intake import (
 from anabranch.errors import CheckpointError, InputError
 from anabranch.operators.sources import ReadFiles
 
-_ENOUGH_BYTES = 1 << 26  # of long rows, for one epoch: tasks hold them in memory
-_SAMPLE_BYTES = 1 << 16  # tells how long the rows are, before any were read
+_ENOUGH_BYTES = 1 << 26  # of long rows, per epoch: tasks hold them in memory
+_SAMPLE_BYTES = 1 << 16  # to estimate the row length before any were read
 
 
-LeaveOut: TypeAlias = Callable[[Location, InputError], None]  # returns to go on without
+# returns to continue without it
+LeaveOut: TypeAlias = Callable[[Location, InputError], None]
 
 
 def refuse_to_leave_out(_: Location, why: InputError) -> None:
-    """Raise what is wrong with a name among the inputs that is not a file."""
+    """Raise the error for an input name that is not a file."""
     raise why
 
 
@@ -77,7 +78,7 @@ class FileIntake(Intake):
         self._go_to_file(0)
 
     def _go_to_file(self, file: int) -> None:
-        """Stand before a file; it is opened when its rows are asked for."""
+        """Move to the start of a file; it is opened when its rows are needed."""
         self._file = file
         self._opening: Opening | None = None
         self._print: InputDigest | None = None  # None: of an older format
@@ -85,7 +86,7 @@ class FileIntake(Intake):
         self.ended = file >= len(self._files)
 
     def _leave_file(self) -> None:
-        """Stand before the next file, and take note of this one."""
+        """Move to the next file, and record this one."""
         self._passed = _add_file(self._passed, self._print)
         self._go_to_file(self._file + 1)
 
@@ -97,7 +98,9 @@ class FileIntake(Intake):
         return self._opening is None and self._why_left_out(path) is not None
 
     def _open_file(self) -> None:
-        """Find out how the file begins, as every engine does, and go to its rows."""
+        """Detect the file's header and encoding, as every engine does, and go to its
+        rows.
+        """
         path = self._files[self._file]
         if (why := self._why_left_out(path)) is not None:
             self._leave_out(path, why)
@@ -116,14 +119,14 @@ class FileIntake(Intake):
         missing = rows
         while missing > 0 and not self.ended:
             if pieces and not exactly and self._is_no_file():
-                break  # so that it is reported behind the rows before it
+                break  # so that it is reported after the rows before it
             try:
                 if self._opening is None:
                     self._open_file()
                     continue
                 data = self._read(missing)
             except InputError:
-                if pieces:  # which were whole; the next take comes by here again
+                if pieces:  # which were intact; the next take comes by here again
                     break
                 raise
             if not data:
@@ -181,9 +184,9 @@ class FileIntake(Intake):
         let_go(self._files)
 
     def _read(self, rows: int) -> bytes:
-        """Return about so many whole rows from where the intake stands.
+        """Return about so many whole rows from the current offset.
 
-        A row may be much longer than those before it: each block is twice the last.
+        A row may be much longer than the ones before: each block is twice the last.
         """
         if not self._row_bytes:
             sample = self._bytes(0, _SAMPLE_BYTES)
@@ -195,7 +198,7 @@ class FileIntake(Intake):
                 block = self._bytes(len(data), size)
             except InputError:
                 if end := last_row_end(data, self._layout):
-                    return data[:end]  # what comes before the damage
+                    return data[:end]  # the rows before the damage
                 raise
             if not block:
                 return data
@@ -211,7 +214,7 @@ class FileIntake(Intake):
         return read_range(self._files[self._file], self._offset + ahead, size)
 
     def _cut(self, data: bytes, parts: int) -> list[FilePiece]:
-        """Cut whole rows into pieces and move on behind them."""
+        """Cut whole rows into pieces and move behind them."""
         pieces = []
         start = 0
         for part in range(1, parts + 1):
@@ -264,7 +267,7 @@ class ParquetIntake(Intake):
         self._leave_out = leave_out
         self.any_time = _are_files(files)
         self._lengths = [_length_of(path) for path in files]
-        self._rows: int | None = None  # of the file; None: it has not been opened
+        self._rows: int | None = None  # of the file; None: not opened yet
         self._look: FileLook | None = None  # of the file, when it was opened
         self._passed: PassedFiles | None = PassedFiles()  # None: not known
         self._file = 0
@@ -276,11 +279,11 @@ class ParquetIntake(Intake):
         missing = rows
         while missing and not self.ended:
             if pieces and not exactly and self._is_no_file():
-                break  # so that it is reported behind the rows before it
+                break  # so that it is reported after the rows before it
             try:
                 length = self._length()
             except InputError:
-                if pieces:  # which were whole; the next take comes by here again
+                if pieces:  # which were intact; the next take comes by here again
                     break
                 raise
             end = min(length, self._at + missing)
@@ -345,7 +348,7 @@ class ParquetIntake(Intake):
 def _add_file(
     passed: PassedFiles | None, read: InputDigest | None
 ) -> PassedFiles | None:
-    """Return the files that were read with one more; None if it is not known."""
+    """Return the files read plus one more; None if unknown."""
     if passed is None or read is None:
         return None
     return passed.with_file(read.path, read.look, read.content)
@@ -354,7 +357,7 @@ def _add_file(
 def _resume_passed(
     position: Any, paths: Sequence[Location], *, by_content: bool
 ) -> PassedFiles | None:
-    """Return a position's record of the files that were read, if they are still so."""
+    """Return a position's record of the files read, if they are unchanged."""
     if position.get("passed") is None:  # of an older format
         return None if paths else PassedFiles()
     passed = PassedFiles(**position["passed"])
@@ -363,7 +366,7 @@ def _resume_passed(
 
 
 def _are_files(paths: Sequence[Location]) -> bool:
-    """Tell whether all can be read, so that there is nothing to tell of them."""
+    """Tell whether all can be read, so that there is nothing to report."""
     return all(
         isinstance(path, StorePath) or os.path.isfile(path)  # noqa: PTH113 - never raises
         for path in paths
@@ -371,8 +374,8 @@ def _are_files(paths: Sequence[Location]) -> bool:
 
 
 def _length_of(path: Location) -> int:
-    """Return the rows of a Parquet file, as far as it is one: for estimates only."""
-    if why_no_file(path) is not None:  # to open a pipe would wait for its other end
+    """Return the rows of a Parquet file, if it is one: for estimates only."""
+    if why_no_file(path) is not None:  # opening a pipe would block
         return 0
     try:
         with path.open("rb") as file:
@@ -383,7 +386,7 @@ def _length_of(path: Location) -> int:
 
 
 def _size_of(path: Location) -> int:
-    """Return the bytes of a file, as far as it is there: for estimates only."""
+    """Return the bytes of a file, if it exists: for estimates only."""
     try:
         return path.stat().st_size
     except OSError:

@@ -1,13 +1,13 @@
 """The intake of an epoch: each source is cut into pieces that tasks read themselves.
 
-The driver decides which rows belong to an epoch, and hands out descriptors: a range of a
-file, of the numbers of items, of offsets. Only rows that tasks cannot reach (those of a
+The driver decides which rows belong to an epoch, and hands out descriptors: a range of
+a file, of item numbers, of offsets. Only rows that tasks cannot reach (those of a
 query, lines that arrive at the driver) are read here and shipped.
 
-Finding the bytes of the next rows costs the driver some hundredths of a second, in which
-the tasks would be idle. So sources that can be read at any time are taken one epoch ahead;
-rows that arrive by themselves are taken when they are needed, so that none waits longer
-than it has to.
+Finding the bytes of the next rows costs the driver some hundredths of a second, in
+which the tasks would be idle. So sources that can be read at any time are read one
+epoch ahead; live rows are taken when they are needed, so that none waits longer than
+necessary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from anabranch.runtime.ambient import Ambient
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a partition has been read: the position behind its last row.
+    """The progress in a partition: the position after its last row read.
 
     `index` counts the rows before that.
     """
@@ -43,20 +43,20 @@ class Reached:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a source, numbered from `first`; `rows` counts bad ones too."""
+    """Rows of a source, numbered from `first`; `rows` includes bad ones."""
 
     source: str
     first: int
     rows: int
 
     def before(self, end: float) -> Piece:
-        """Return it without rows from the number `end` on, if it is cheaper to read."""
+        """Return it without rows from number `end` on, if that is cheaper to read."""
         return self
 
 
 @dataclass(frozen=True)
 class ShippedPiece(Piece):
-    """Items that the driver has, pickled; their numbers are in a row."""
+    """Items from the driver, pickled, with consecutive numbers."""
 
     items: bytes
 
@@ -65,7 +65,7 @@ class ShippedPiece(Piece):
 class FilePiece(Piece):
     """The bytes `start` to `end` of a file; its first row is `row` of that file.
 
-    Those of a compressed file are counted as they are when unpacked.
+    For a compressed file these are offsets of the uncompressed data.
     """
 
     path: str
@@ -78,7 +78,7 @@ class FilePiece(Piece):
 
 @dataclass(frozen=True)
 class ParquetPiece(Piece):
-    """`rows` rows of a Parquet file from `start` on."""
+    """`rows` rows of a Parquet file, starting at `start`."""
 
     path: str
     start: int
@@ -87,51 +87,51 @@ class ParquetPiece(Piece):
 class Intake(ABC):
     """Hands out the rows of a source, in order.
 
-    A `live` source has rows that arrived before they were asked for.
+    The rows of a `live` source arrive by themselves.
     """
 
     ended = False
-    any_time = False  # whether the same rows can be taken at any time, without a word
+    any_time = False  # whether the same rows can be read at any time
     live = False
 
     @abstractmethod
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
-        """Return the next rows in about `parts` pieces; nothing at the end.
+        """Return the next rows in about `parts` pieces; empty at the end.
 
-        Where the sources of a program take turns, it must be `exactly` so many rows.
+        If the sources of a program take turns, it must be `exactly` so many rows.
         """
 
     @abstractmethod
     def position(self) -> Any:
-        """Return where the intake stands, as plain data for a checkpoint."""
+        """Return the position, as plain data for a checkpoint."""
 
     @abstractmethod
     def seek(self, position: Any) -> None:
-        """Go on from where another intake of the same source stood."""
+        """Continue at a position of another intake of the same source."""
 
     def gave(self, items: int) -> None:  # noqa: B027 - most know it beforehand
-        """Take note of how many items there were in what was last taken."""
+        """Record the number of items in the rows last taken."""
 
     def advance(self, reached: Mapping[str, Any]) -> None:  # noqa: B027 - as above
-        """Take note of how far workers have read each partition."""
+        """Record the workers' progress in each partition."""
 
     def waiting(self) -> int | None:
-        """Return about how many rows are there to be taken; None: nobody knows."""
+        """Return the approximate backlog in rows; None if unknown."""
         return None
 
     def born_s(self) -> Sequence[float] | npt.NDArray[np.float64] | None:
-        """Return when each row that was last taken came into being, where that is known.
+        """Return the birth time of each row last taken, if known.
 
-        What only tasks can tell, they report.
+        Births that only tasks know are in their reports.
         """
         return None
 
     def count_arrivals(self) -> int | None:
-        """Return how many rows have arrived, taken or not, where that is known."""
+        """Return the number of rows that have arrived, taken or not, if known."""
         return None
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
-        """Let go of connections; nothing is taken any more."""
+        """Release connections; nothing is taken any more."""
 
 
 def shrunk(what: str, wanted: int, found: int, noun: str) -> CheckpointError:
@@ -154,15 +154,15 @@ def cut(start: int, end: int, parts: int) -> Iterator[tuple[int, int]]:
     return (pair for pair in itertools.pairwise(ends) if pair[0] < pair[1])
 
 
-THREAD = "anabranch-taking"  # the name of the thread that takes ahead
-CLOSING_S = 5.0  # how long a job that ends waits for what it had begun to take
+THREAD = "anabranch-taking"  # the name of the read-ahead thread
+CLOSING_S = 5.0  # how long an ending job waits for the read-ahead
 
 
 @dataclass(frozen=True)
 class Taken:
-    """The rows of an epoch; where each source stands behind them; what is left there.
+    """The rows of an epoch, the position of each source after them, and the backlog.
 
-    `asked` is how many rows of each source were asked for.
+    `asked` is the number of rows requested of each source.
     """
 
     asked: int
@@ -172,7 +172,7 @@ class Taken:
 
     @property
     def rows(self) -> int:
-        """How many rows there are, of all sources."""
+        """The number of rows, of all sources."""
         return sum(piece.rows for parts in self.pieces.values() for piece in parts)
 
 
@@ -187,27 +187,27 @@ class Taking:
     def __init__(
         self, intakes: Mapping[str, Intake], begin: Callable[[], None] | None = None
     ) -> None:
-        """Take from these; `begin` is called first in the thread that takes ahead."""
+        """Take from these; `begin` is called first in the read-ahead thread."""
         self._intakes = intakes
         # Whether rows may be taken before they are needed.
         self.is_early = all(intake.any_time for intake in intakes.values())
         self._begin = begin
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
         self._next: Future[Taken] | None = None
-        # Not one of a pool: a process does not end before the threads of its pools do,
-        # and this one may be in an iterator of the user's that does not return.
+        # Not from a pool: a process does not exit before its pool threads do, and this
+        # one may be in a user's iterator that does not return.
         self._thread = threading.Thread(
             target=self._take_ahead, name=THREAD, daemon=True
         )
         self._thread.start()
 
     def is_done(self, within_s: float) -> bool:
-        """Tell whether nothing is being taken ahead, now or soon."""
+        """Tell whether nothing is being read ahead, now or soon."""
         return self._next is None or bool(wait([self._next], within_s).done)
 
     @property
     def has_rows(self) -> bool:
-        """Whether rows were taken ahead; a failure waits until it is their turn."""
+        """Whether rows were read ahead; a failure waits until their turn."""
         taken = self._next
         return taken is not None and taken.done() and taken.exception() is None
 
@@ -219,10 +219,10 @@ class Taking:
         return self._take(rows, parts)
 
     def prepare(self, rows: int, parts: int) -> None:
-        """Begin to take the rows after those, beside whatever else goes on."""
+        """Start reading the following rows in the background."""
         if self.is_early:
             self._next = Future()
-            # A source may be a function of the user's.
+            # A source may be a user's function.
             take = Ambient().bind(self._take)
             self._asked.put(_Asked(self._next, partial(take, rows, parts)))
 

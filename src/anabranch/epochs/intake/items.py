@@ -1,12 +1,12 @@
-"""The intake of items that the driver holds, or that a generator gives.
+"""The intake of items that the driver holds, or that a generator yields.
 
-Items of the driver are broadcast, some ten thousand at a time, before the first epoch that
-needs some of them; a piece is a range of their numbers.
+Items of the driver are broadcast, some ten thousand at a time, before the first epoch
+that needs them; a piece is a range of their numbers.
 
-A generator cannot be started in the middle. Every process that is given a range runs the
-generator for itself, keeps it, and skips the items that are not its own; the next range is
-further on, so a process rarely starts again. That costs each process what the driver would
-have to spend alone, and no item has to travel.
+A generator cannot be started in the middle. Every process that is given a range runs
+the generator for itself, keeps it, and skips items that are not its own; the next range
+is further on, so a process rarely starts again. That costs each process what it would
+cost the driver alone, and no item has to be sent.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind
 from anabranch.operators.sources import Generate
 
-_SECTION_ITEMS = 1 << 16  # at least; more where an epoch takes more
+_SECTION_ITEMS = 1 << 16  # at least; more if an epoch takes more
 _CHUNK_ITEMS = 1 << 11  # are unpickled together
 
 Chunks: TypeAlias = list[bytes]
 
 
 class SharedChunks(Protocol):
-    """Chunks that every worker can get hold of, as an engine shares them."""
+    """Chunks that every worker can read, shared by the engine."""
 
     @property
     def value(self) -> Chunks:
@@ -46,7 +46,7 @@ Share: TypeAlias = Callable[[Chunks], SharedChunks]
 
 @dataclass(frozen=True)
 class ListedPiece(Piece):
-    """The items from `start` on of a section, which every host has."""
+    """A range of items, from `start`, of a section that every host has."""
 
     section: SharedChunks
     start: int
@@ -54,7 +54,7 @@ class ListedPiece(Piece):
 
 @dataclass(frozen=True)
 class _Section:
-    """Items that were broadcast; they are numbered from `start` to `end`, from 0 on."""
+    """Broadcast items, numbered from `start` to `end`, counted from 0."""
 
     start: int
     end: int
@@ -62,7 +62,7 @@ class _Section:
 
 
 class ListedIntake(Intake):
-    """Items of a collection, section after section."""
+    """Items of a collection, section by section."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ListedIntake(Intake):
         self._pickler = pickler
         self._share = share
         self._at = 0
-        self._before = 0  # where the take before this one began: it may still be read
+        self._before = 0  # where the previous take began: it may still be read
         self._sections: list[_Section] = []
         self._sent = 0
         self._all_sent = False
@@ -142,7 +142,7 @@ class ListedIntake(Intake):
             self._sections.append(_Section(start, self._sent, self._share(chunks)))
 
     def _let_go(self, number: int) -> None:
-        """Forget the sections that end before an item."""
+        """Drop the sections that end before an item."""
         for section in self._sections:
             if section.end <= number:
                 section.chunks.destroy()
@@ -166,14 +166,14 @@ _PASSED_OVER = 1 << 16  # items at a time
 
 @dataclass(frozen=True)
 class GeneratedPiece(Piece):
-    """The items `first` to `first + rows` of a generator, as far as it has them."""
+    """The items `first` to `first + rows` of a generator, if it has as many."""
 
     def before(self, end: float) -> GeneratedPiece:
         return replace(self, rows=max(0, int(min(self.rows, end - self.first))))
 
 
 class GeneratedIntake(Intake):
-    """Ranges of numbers; where the generator ends is known once it was read so far."""
+    """Ranges of numbers; the generator's end is known once it is reached."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -200,7 +200,7 @@ class GeneratedIntake(Intake):
 
 
 def read_generated(piece: GeneratedPiece, op: Op) -> list[Any]:
-    """Return the items of a range; fewer if the generator ends before."""
+    """Return the items of a range; fewer if the generator ends earlier."""
     running = _running.get(op.kind)
     if running is None or running.number >= piece.first:
         running = _running[op.kind] = _Running(op)
@@ -208,7 +208,7 @@ def read_generated(piece: GeneratedPiece, op: Op) -> list[Any]:
 
 
 class _Running:
-    """A generator that runs in this process; `number` is that of its last item."""
+    """A generator running in this process; `number` is that of its last item."""
 
     def __init__(self, op: Op) -> None:
         self.number = 0

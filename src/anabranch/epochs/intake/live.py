@@ -1,4 +1,4 @@
-"""What an epoch takes in of followed directories and of offered load."""
+"""The intake of followed directories and of offered load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from anabranch.runtime.failures import OnError
 
 
 class FollowIntake(Intake):
-    """The files of a directory that keeps growing, each as soon as it is complete."""
+    """The files of a growing directory, each as soon as it is complete."""
 
     live = True
 
@@ -35,13 +35,13 @@ class FollowIntake(Intake):
         self._on_error = on_error
         self._watch = FileWatch(op.kind.path)
         self._waiting: deque[Location] = deque()
-        self._path: Location | None = None  # of the file that is being read
+        self._path: Location | None = None  # of the current file
         self._first = 1  # the number of its first row
         self._file: Intake | None = None
         self._number = 1
         self._born: list[
             tuple[int, float]
-        ] = []  # rows, and when their file was written
+        ] = []  # rows, and their file's modification time
 
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         self._born = []
@@ -73,7 +73,7 @@ class FollowIntake(Intake):
         return np.repeat(times_s, [count for count, _ in self._born])
 
     def waiting(self) -> int | None:
-        """Return how many rows are left of the files that have been opened."""
+        """Return the remaining rows of the opened files."""
         if self._waiting:
             return None
         return 0 if self._file is None else self._file.waiting()
@@ -123,7 +123,7 @@ class FollowIntake(Intake):
 
 
 class OfferedIntake(Intake):
-    """Items that have been due; the driver has them all."""
+    """Items that are due; the driver has them all."""
 
     live = True
 

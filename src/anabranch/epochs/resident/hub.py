@@ -1,4 +1,4 @@
-"""The driver's side of resident tasks: it feeds them runs and collects what they answer."""
+"""The driver's side of resident tasks: it feeds them runs and collects the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from anabranch.epochs.shuffle import Row
 
 @dataclass
 class _Answers:
-    """What has come back of a run; `awaited` are the stages of processes that have not."""
+    """The results of a run; `awaited` are the stages of processes still missing."""
 
     awaited: set[tuple[int, int]]
     rows: list[Row] = field(default_factory=list)
@@ -32,8 +32,8 @@ class _Answers:
 def number_processes(homes: Sequence[str], before: Sequence[str]) -> list[int]:
     """Return the number of each process, by its home.
 
-    It is one that a process of this home had `before`, so that what states are there
-    are found again; who is new gets one of the others.
+    It is one that a process of this home had `before`, so that local states are found
+    again; a new process gets one of the others.
 
     >>> number_processes(["c", "new", "a"], before=["a", "b", "c"])
     [2, 1, 0]
@@ -56,9 +56,9 @@ def number_processes(homes: Sequence[str], before: Sequence[str]) -> list[int]:
 
 
 class Hub:
-    """Meets so many processes; used by the thread that runs epochs.
+    """Connects so many processes; used by the thread that runs epochs.
 
-    Their numbers are those that their homes had `before`.
+    They keep the numbers that their homes had `before`.
     """
 
     def __init__(self, host: str, count: int, before: Sequence[str] = ()) -> None:
@@ -68,8 +68,8 @@ class Hub:
         self._before = before
         self._met: dict[int, tuple[Hello, Link]] = {}  # by task
         self._links: dict[int, Link] = {}
-        self._idle: list[Link] = []  # of processes that are there a second time
-        self.homes: tuple[str, ...] = ()  # of processes, once all are there
+        self._idle: list[Link] = []  # of processes that appear a second time
+        self.homes: tuple[str, ...] = ()  # of processes, once all are connected
         self._reached: set[int] = set()
         self._lost = False
         self._runs: dict[int, _Answers] = {}
@@ -77,7 +77,7 @@ class Hub:
 
     @property
     def port(self) -> int:
-        """Where processes find it."""
+        """The port to connect to."""
         return self._listener.port
 
     @property
@@ -86,7 +86,9 @@ class Hub:
         return self._lost
 
     def wait_for_all(self, seconds: float) -> bool:
-        """Wait until every process has reached every other; tell whether they have."""
+        """Wait until every process is connected to every other; tell whether they
+        are.
+        """
         with self._news:
             self._news.wait_for(
                 lambda: self._lost or len(self._reached) == self.count, seconds
@@ -94,28 +96,28 @@ class Hub:
             return not self._lost and len(self._reached) == self.count
 
     def give_up(self) -> None:
-        """Take it that no more processes come, and those there are are lost."""
+        """Stop waiting for processes, and treat the present ones as lost."""
         with self._news:
             self._lost = True
             self._news.notify_all()
 
     def share(self, number: int, data: bytes) -> None:
-        """Give all processes data that runs refer to."""
+        """Send all processes data that runs refer to."""
         for link in self._links.values():
             self._send(link, Shared(number), [data])
 
     def expect(self, run: int, oldest: int, awaited: Iterable[tuple[int, int]]) -> None:
-        """Expect answers of a run, from processes about stages; forget older runs."""
+        """Expect results of a run, by process and stage; forget older runs."""
         with self._news:
             kept = {n: one for n, one in self._runs.items() if n >= oldest}
             self._runs = {**kept, run: _Answers(set(awaited))}
 
     def begin(self, process: int, message: Begin, told: Sequence[bytes]) -> None:
-        """Tell a process what it does in a run."""
+        """Tell a process what to do in a run."""
         self._send(self._links[process], message, told)
 
     def is_done(self, run: int) -> bool:
-        """Tell whether a run is at its end, or will never be."""
+        """Tell whether a run has ended, or never will."""
         with self._news:
             answers = self._runs.get(run)
             return self._lost or answers is None or not answers.awaited
@@ -132,7 +134,7 @@ class Hub:
             return answers.rows
 
     def close(self) -> None:
-        """Let the processes go."""
+        """Release the processes."""
         self._listener.close()
         for link in (*(link for _, link in self._met.values()), *self._idle):
             try:
@@ -182,7 +184,7 @@ class Hub:
                 answers.awaited.discard((stage, sender))
 
     def _introduce(self) -> None:
-        """Give all processes their numbers, and tell them where the others are."""
+        """Send all processes their numbers and the addresses of the others."""
         met = [self._met[task] for task in range(self.count)]
         numbers = number_processes([hello.home for hello, _ in met], self._before)
         by_number = [

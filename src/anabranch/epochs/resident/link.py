@@ -1,9 +1,9 @@
-"""Connections between the processes of a job, each of which knows its secret.
+"""Authenticated connections between the processes of a job.
 
-Whoever connects proves that it knows the secret of the job before anything that it sends
-is looked into, and so does the other end. The secret travels with the Spark job, under
-whatever protection Spark gives to that. After that a connection carries frames: some
-data of ours, and the bytes of any number of blobs, which nobody copies.
+Both ends prove that they know the job's secret before anything received is parsed. The
+secret travels with the Spark job, under whatever protection Spark gives it. After that
+a connection carries frames: some data of ours, and the bytes of any number of blobs,
+without copies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 Address: TypeAlias = tuple[str, int]
 
-HANDSHAKE_S = 10.0  # that the other end may take to prove itself
+HANDSHAKE_S = 10.0  # time allowed for the other end to authenticate
 CONNECT_S = 10.0
 _NONCE_BYTES = 32
 _CLIENT, _SERVER = b"client", b"server"
@@ -33,7 +33,7 @@ class StrangerError(ConnectionError):
 
 
 class LostError(ConnectionError):
-    """A process of the job is gone, and with it what it had of the epochs that ran."""
+    """A process of the job is gone, and with it its part of the running epochs."""
 
 
 class Link:
@@ -45,7 +45,7 @@ class Link:
 
     @property
     def own_host(self) -> str:
-        """The address of this host by which the other end is reached."""
+        """The address of this host as seen from the other end."""
         host: str = self._socket.getsockname()[0]
         return host
 
@@ -65,7 +65,7 @@ class Link:
                 self._socket.sendall(view)
 
     def frames(self) -> Iterator[tuple[Any, list[memoryview]]]:
-        """Return the frames of the other end, until it closes the connection."""
+        """Yield the frames of the other end, until it closes the connection."""
         with contextlib.suppress(OSError):
             while True:
                 lengths = self._receive(_LENGTHS.size)
@@ -82,7 +82,7 @@ class Link:
                 yield data, views
 
     def _receive(self, size: int) -> memoryview | None:
-        """Return so many bytes; None if the connection ends before."""
+        """Return so many bytes; None if the connection ends first."""
         view = memoryview(bytearray(size))
         filled = 0
         while filled < size:
@@ -93,14 +93,14 @@ class Link:
         return view
 
     def close(self) -> None:
-        """End the connection; whoever reads from it comes to its end."""
+        """Close the connection; its readers reach the end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 
 class Listener:
-    """Accepts connections to this process, and hands over those that prove themselves."""
+    """Accepts connections to this process, and passes on those that authenticate."""
 
     def __init__(self, host: str, secret: bytes, met: Callable[[Link], None]) -> None:
         self._secret = secret
@@ -110,12 +110,12 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port it listens on."""
         port: int = self._socket.getsockname()[1]
         return port
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -124,7 +124,7 @@ class Listener:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._socket.accept()
-                # Who says nothing keeps nobody else waiting.
+                # A silent peer must not block others.
                 threading.Thread(
                     target=self._meet, args=(connection,), name="meet", daemon=True
                 ).start()
@@ -151,9 +151,9 @@ def connect(address: Address, secret: bytes) -> Link:
 def _shake_hands(
     connection: socket.socket, secret: bytes, mine: bytes, theirs: bytes
 ) -> Link:
-    """Have both ends prove that they know the secret, without telling it.
+    """Have both ends prove that they know the secret, without sending it.
 
-    Each sends a number that nobody has seen before, and signs both numbers.
+    Each sends a nonce, and signs both nonces.
     """
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.settimeout(HANDSHAKE_S)

@@ -1,14 +1,13 @@
 """A resident task: a process that stays for many epochs and is fed through connections.
 
 The driver tells a process what its places do in a *run*: some stages of one try of an
-epoch. The processes hand each other rows at the end of each stage; a process begins a
-stage when all others have told that they are done with the stages before. What is for
-the driver goes there. So an epoch takes no Spark job, and nobody asks anybody between
-two stages.
+epoch. The processes exchange rows at the end of each stage; a process begins a stage
+when all others have reported the end of the stages before. Rows for the driver go
+there. So an epoch needs no Spark job, and no coordination between two stages.
 
-Several runs may be on their way: a process goes on with the oldest one that it has
-something to do for. Each stage of a run follows the same stage of the run before, so
-that every unit meets the epochs in order.
+Several runs may be in progress: a process continues the oldest one that is ready. Each
+stage of a run follows the same stage of the run before, so that every unit sees the
+epochs in order.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from anabranch.epochs.shuffle import Row, TaskRows
 from anabranch.epochs.task import EpochTask, Place, Share
 from anabranch.epochs.wire import blob_of
 
-# A unit, by its number, one of its replicas, and one of its parts if it is cut.
+# A unit by number, one of its replicas, and one of its parts if it is cut.
 Seat: TypeAlias = tuple[int, int, int]
 Homes: TypeAlias = Mapping[Seat, int]  # the process of each
 Chunk: TypeAlias = list[tuple[int, Any]]  # blobs, with the number of their stream
@@ -50,9 +49,9 @@ DRIVER = -1  # instead of a process
 
 @dataclass(frozen=True)
 class Hello:
-    """The first word of a process to the driver: which task it is, and where it listens.
+    """A process's first message to the driver: its task, and where it listens.
 
-    Processes with the same `home` share the files of states.
+    Processes with the same `home` share state files.
     """
 
     task: int
@@ -62,7 +61,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Peers:
-    """Where all processes listen, in the order of their numbers; the receiver's is `own`."""
+    """The addresses of all processes, by number; the receiver's is `own`."""
 
     addresses: tuple[Address, ...]
     own: int
@@ -70,14 +69,14 @@ class Peers:
 
 @dataclass(frozen=True)
 class Ready:
-    """A process has reached all others."""
+    """A process is connected to all others."""
 
     task: int
 
 
 @dataclass(frozen=True)
 class Shared:
-    """Data that runs refer to by a number; its blob has it. Only the last few are kept."""
+    """Data that runs refer to by number, in a blob. Only the last few are kept."""
 
     number: int
 
@@ -86,7 +85,7 @@ class Shared:
 class Begin:
     """A run begins; those before `oldest` are over.
 
-    Its blobs tell what all processes do, which refers to `shared` data, and the shares
+    Its blobs describe what all processes do, referring to `shared` data, and the shares
     of this one.
     """
 
@@ -97,7 +96,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class StageRows:
-    """A process is done with a stage; the blobs are rows for places of the receiver."""
+    """A process has finished a stage; the blobs are rows for places of the receiver."""
 
     run: int
     stage: int
@@ -107,9 +106,9 @@ class StageRows:
 
 @dataclass(frozen=True)
 class Along:
-    """The blobs are a chunk on its way to the next part of a unit that is cut.
+    """A chunk for the next part of a cut unit, in blobs.
 
-    With `over`, the only blob is what the parts before have done, and nothing follows.
+    With `over`, the only blob is the result of the parts before, and nothing follows.
     """
 
     run: int
@@ -128,7 +127,9 @@ Shares: TypeAlias = Mapping[tuple[int, int], Share]  # by unit and replica
 
 @dataclass(frozen=True)
 class RunWork:
-    """What processes do in a run: a task for each stage, and the shares of one of them."""
+    """The work of processes in a run: a task per stage, and the shares of one of
+    them.
+    """
 
     tasks: tuple[EpochTask, ...]
     homes: Homes
@@ -136,19 +137,19 @@ class RunWork:
 
 
 class Units(Protocol):
-    """What runs the units of a job in this process."""
+    """Runs the units of a job in this process."""
 
     layout: SparkLayout
 
     def run_places(
         self, task: EpochTask, places: Sequence[Place], rows: TaskRows
     ) -> None:
-        """Run units, one after the other, on what is for them among the rows."""
+        """Run units, one after the other, on their share of the rows."""
 
     def run_first(
         self, task: EpochTask, place: Place, rows: TaskRows
     ) -> Generator[Chunk, None, bytes]:
-        """Run the first part of a unit that is cut; return what it has done."""
+        """Run the first part of a cut unit; return its result."""
 
     def run_later(
         self,
@@ -158,10 +159,10 @@ class Units(Protocol):
         end: Callable[[], Any],
         rows: TaskRows,
     ) -> Generator[Chunk, None, bytes | None]:
-        """Run a part behind a cut; return what it and those before have done."""
+        """Run a part behind a cut; return the result of it and those before."""
 
     def rest(self) -> None:
-        """Do what is due between two stages."""
+        """Do the periodic work due between two stages."""
 
 
 SHARED_KEPT = 8
@@ -170,7 +171,7 @@ Load: TypeAlias = Callable[[Sequence[memoryview], Sequence["SharedValue"]], RunW
 
 
 class SharedValue:
-    """Data that several runs refer to, loaded when it is first needed."""
+    """Data that several runs refer to, loaded on first use."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -182,7 +183,7 @@ class SharedValue:
 
 
 class ResidentProcess:
-    """One of the processes; `serve` returns when the driver has no more for it."""
+    """One of the processes; `serve` returns when the driver has no more work."""
 
     def __init__(
         self,
@@ -211,7 +212,7 @@ class ResidentProcess:
         self._shared: dict[int, SharedValue] = {}
 
     def serve(self) -> None:
-        """Run what the driver says, until it says no more or is gone."""
+        """Run what the driver says, until it ends or is gone."""
         listener = Listener(self._driver.own_host, self._secret, self._meet)
         try:
             self._read(self._driver, self._end)
@@ -234,7 +235,9 @@ class ResidentProcess:
         self._read(link, lambda: None)
 
     def _read(self, link: Link, at_end: Callable[[], None]) -> None:
-        """Have a thread read all that comes, so that no sender waits for work to end."""
+        """Start a thread that reads all input, so that no sender waits for work to
+        end.
+        """
 
         def read() -> None:
             try:
@@ -259,7 +262,7 @@ class ResidentProcess:
             self._news.notify_all()
 
     def take(self, data: Any, blobs: list[memoryview]) -> None:
-        """Take a message of the driver or of another process."""
+        """Handle a message of the driver or of another process."""
         match data:
             case StageRows(run=run) if run >= self._oldest:
                 self._run(run).arrive(data, blobs)
@@ -309,8 +312,8 @@ class ResidentProcess:
         return None
 
     def find_ready(self) -> _Run | None:
-        """Return the oldest run that has a stage to run here now, if there is one."""
-        earlier: set[int] = set()  # stages that runs before have yet to run
+        """Return the oldest run that has a stage to run here now, if any."""
+        earlier: set[int] = set()  # stages that earlier runs have yet to run
         for _, run in sorted(self._runs.items()):
             if run.work is None and run.told is not None:
                 run.open(run.told(), self._number, self._units.layout)
@@ -320,7 +323,7 @@ class ResidentProcess:
         return None
 
     def run_stage(self, run: _Run) -> None:
-        """Run the next stage of a run that is ready, and hand out its rows."""
+        """Run the next stage of a ready run, and send its rows."""
         assert run.work is not None  # noqa: S101 - it is ready
         stage = run.stages.pop(0)
         task = replace(run.work.tasks[stage], shares=run.work.shares)
@@ -343,7 +346,7 @@ class ResidentProcess:
     def _run_places(
         self, run: _Run, task: EpochTask, places: Sequence[Place]
     ) -> TaskRows:
-        """Run the units of a task, or the first part of one that is cut."""
+        """Run the units of a task, or the first part of a cut one."""
         rows = TaskRows()
         for unit, channel in places:
             for row in run.arrived.pop((unit.number, channel), ()):
@@ -385,7 +388,7 @@ class ResidentProcess:
     def _send_along(
         self, run: _Run, seat: Seat, chunks: Generator[Chunk, None, bytes | None]
     ) -> None:
-        """Send chunks to the next part of a unit, and what was done behind the last."""
+        """Send chunks to the next part of a unit, and the result after the last."""
         assert run.work is not None  # noqa: S101 - as above
         while True:
             try:
@@ -408,7 +411,9 @@ class ResidentProcess:
             self.take(message, [memoryview(blob) for blob in blobs])
 
     def _hand_out(self, run: _Run, stage: int, rows: Iterable[Row]) -> None:
-        """Send rows where they are for; everybody who waits for this stage hears of it."""
+        """Send rows to their receivers; all processes waiting for this stage are
+        notified.
+        """
         assert run.work is not None  # noqa: S101 - as above
         homes, number = run.work.homes, self._number
         sent: dict[int, list[Row]] = {n: [] for n in (DRIVER, *run.waiting_for(stage))}
@@ -428,7 +433,7 @@ class ResidentProcess:
 
 @dataclass
 class _Run:
-    """A run in this process; all but what runs is changed under its lock."""
+    """A run in this process; changed under its lock, apart from the running stage."""
 
     number: int
     told: Callable[[], RunWork] | None = None
@@ -442,7 +447,7 @@ class _Run:
     _number: int = 0
 
     def open(self, work: RunWork, number: int, layout: SparkLayout) -> None:
-        """Find out what this process does."""
+        """Determine what this process does."""
         self.work, self._number = work, number
         for stage, task in enumerate(work.tasks):
             here: list[tuple[int, tuple[Place, ...]]] = []
@@ -461,7 +466,7 @@ class _Run:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the next stage here has all that it needs."""
+        """Whether the next stage here has all its input."""
         if not self.stages:
             return False
         return all(
@@ -471,7 +476,7 @@ class _Run:
         )
 
     def arrive(self, message: StageRows, blobs: Sequence[memoryview]) -> None:
-        """Take rows from another process, which is done with a stage."""
+        """Add rows from another process, which has finished a stage."""
         for head, blob in zip(message.heads, blobs, strict=True):
             self.arrived.setdefault(head[:2], []).append((*head, blob))
         self.done.add((message.stage, message.sender))
@@ -481,18 +486,18 @@ class _Run:
         return self._along.setdefault(seat, SimpleQueue())
 
     def end_along(self) -> None:
-        """Have those who wait for a chunk go."""
+        """Wake the parts that wait for a chunk."""
         for waiting in self._along.values():
             waiting.put((None, ()))
 
     def waiting_for(self, stage: int) -> set[int]:
-        """Return the other processes that have stages behind this one."""
+        """Return the other processes with stages behind this one."""
         later = frozenset().union(*self._all[stage + 1 :])
         return set(later) - {self._number}
 
 
 class _Later:
-    """A thread that runs a part behind a cut, with what is around the thread that starts it."""
+    """A thread that runs a part behind a cut, with its starter's ambient settings."""
 
     def __init__(self, work: Callable[..., None], *given: Any) -> None:
         self._error: BaseException | None = None
@@ -515,7 +520,7 @@ class _Later:
 
 
 def list_seats(layout: SparkLayout, task: EpochTask) -> list[tuple[Seat, ...]]:
-    """Return the seats of a stage; those together that one process must run."""
+    """Return the seats of a stage, grouped by those that one process must run."""
     found: list[tuple[Seat, ...]] = []
     for places in task.stage.places(layout, task.stage.levels):
         found.append(tuple((unit.number, channel, 0) for unit, channel in places))
@@ -533,14 +538,14 @@ def find_homes(
     *,
     keep: bool = False,
 ) -> Homes:
-    """Return which process runs what, by the `work` of units.
+    """Assign seats to processes by the `work` of units.
 
     The seats of a stage are spread over the processes; seats of different stages go to
-    different ones as well, so that runs that follow each other keep all busy. The parts
-    of a unit are beside those that they get items from if there are more than processes.
-    Of processes that are equally busy a seat goes to the one where it was `before`, which
-    has its states. With `keep`, for the same stages on other processes, it stays there
-    as long as no process has more seats of a stage than needs be.
+    different ones as well, so that successive runs keep all busy. The parts of a unit
+    are next to those that feed them if there are more than processes. Among equally
+    busy processes a seat goes to the one where it was `before`, which has its states.
+    With `keep`, for the same stages on other processes, it stays there as long as no
+    process has more seats of a stage than necessary.
 
     >>> two_replicas, alone = [((0, 0, 0),), ((0, 1, 0),)], [((1, 0, 0),)]
     >>> find_homes([two_replicas, alone], 2, {0: 1.0, 1: 3.0})
@@ -578,7 +583,7 @@ def find_homes(
 def _keep_homes(
     seats: Sequence[tuple[Seat, ...]], processes: int, before: Homes
 ) -> dict[Seat, int]:
-    """Return the homes of a stage's seats: where they were, as far as there is room."""
+    """Return the homes of a stage's seats: the old ones, as far as there is room."""
     room = dict.fromkeys(range(processes), -(-len(seats) // processes))
     found: dict[Seat, int] = {}
     moving = []
@@ -599,7 +604,7 @@ def _keep_homes(
 def translate_homes(homes: Homes, hosts: Sequence[str], now: Sequence[str]) -> Homes:
     """Return homes by the numbers that processes on the same hosts have now.
 
-    Those of hosts that have no process any more are left out.
+    Homes on hosts that have no process any more are left out.
 
     >>> translate_homes({(0, 0, 0): 0, (0, 1, 0): 1}, ["a", "b"], ["b", "c"])
     {(0, 1, 0): 0}
@@ -609,6 +614,6 @@ def translate_homes(homes: Homes, hosts: Sequence[str], now: Sequence[str]) -> H
         free.setdefault(host, []).append(number)
     number_of = {}
     for number, host in enumerate(hosts):
-        if host in free:  # the last process of a host may have to do for several
+        if host in free:  # a host's last process may have to do for several
             number_of[number] = free[host].pop(0) if free[host][1:] else free[host][0]
     return {s: number_of[home] for s, home in homes.items() if home in number_of}

@@ -1,9 +1,9 @@
-"""Brings a bucket of this host to the version that an epoch begins with.
+"""Restores a bucket on this host to the version that an epoch begins with.
 
-Most often it is there already. If not (the bucket was elsewhere for some epochs, or
-this host is new) it is made from the checkpoint: the changes since, or a snapshot and
-the changes after it. A bucket that was a part of another one until now gets its keys
-from what there is of that: from the checkpoint too or, without one, from this host.
+Usually it is there already. If not (the bucket was elsewhere for some epochs, or this
+host is new), it is restored from the checkpoint: the changes since, or a snapshot and
+the changes after it. A newly split bucket gets its keys from the old one: from the
+checkpoint too or, without one, from this host.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from anabranch.errors import CheckpointError, EngineError
 from anabranch.private import private_directory
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_LAYOUT = 4  # of the databases; another one is as good as none
-_TRIES = 3  # each but the last can only fail while another attempt restores
+_LAYOUT = 4  # of the databases; another one is ignored
+_TRIES = 3  # each but the last fails only while another attempt restores
 
 
 def measure_directory(directory: Path) -> int | None:
@@ -46,34 +46,34 @@ def measure_directory(directory: Path) -> int | None:
 
 
 def local_directory(identity: str) -> Path:
-    """Return where this host keeps its copy of the states of a checkpoint.
+    """Return where this host keeps its copy of a checkpoint's states.
 
-    The copy is not synced to the disk, so it counts only until the next boot.
+    The copy is not synced to disk, so it is valid only until the next boot.
     """
     boot = _BOOT.read_text().strip()[:8] if _BOOT.exists() else "0"
     return private_directory("states", f"{identity}-{boot}-{_LAYOUT}")
 
 
-Owns: TypeAlias = Callable[[Entry], bool]  # whether a state is of a bucket
+Owns: TypeAlias = Callable[[Entry], bool]  # whether a state belongs to a bucket
 
 
 def own_all(_: Entry) -> bool:
-    """Tell that a state is of the bucket."""
+    """Return True: every state belongs to the bucket."""
     return True
 
 
 class Copy(Protocol):
-    """Where the states of a bucket are, beside its database."""
+    """A second copy of a bucket's states, beside its database."""
 
     def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
-        """Make a version of the bucket."""
+        """Restore a version of the bucket."""
 
 
 @dataclass(frozen=True)
 class DurableCopy:
-    """Where a checkpoint keeps the states of a bucket, as of the record `committed`.
+    """A checkpoint's copy of a bucket's states, as of the record `committed`.
 
-    It is one of so many `buckets`, and `owns` those states of an undivided one.
+    It is one of `buckets` buckets, and `owns` selects its states of an unsplit one.
     """
 
     directory: Location
@@ -85,7 +85,7 @@ class DurableCopy:
     owns: Owns = own_all
 
     def read(self, held: Log | Snapshot) -> Iterator[Entry]:
-        """Return the states in a file of the checkpoint."""
+        """Yield the states in a file of the checkpoint."""
         path = self.directory / "state" / self.unit / held.file
         number = self.bucket % held.buckets
         entries = read_bucket(path, number, self.seal, held.digest)
@@ -94,7 +94,7 @@ class DurableCopy:
         return filter(self.owns, entries)
 
     def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
-        """Make a version of the bucket from the checkpoint."""
+        """Restore a version of the bucket from the checkpoint."""
         if version == EMPTY:
             bucket.load(version, turn, [])
             return
@@ -119,7 +119,7 @@ class DurableCopy:
 
 @dataclass(frozen=True)
 class HostCopy:
-    """The buckets of this host that a bucket, one of so many `buckets`, was a part of."""
+    """The local buckets that a bucket, one of `buckets`, was split from."""
 
     directory: Path
     bucket: int
@@ -127,7 +127,7 @@ class HostCopy:
     owns: Owns
 
     def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
-        """Make a version of the bucket from the last one that was divided."""
+        """Restore a version of the bucket from the last one that was split."""
         if version == EMPTY:
             bucket.load(version, turn, [])
             return
@@ -151,7 +151,7 @@ class HostCopy:
 
 
 def bucket_path(directory: Path, bucket: int, buckets: int) -> Path:
-    """Return where a unit has one of so many buckets, below its directory.
+    """Return the path of one of `buckets` buckets, below a unit's directory.
 
     >>> bucket_path(Path("u0"), 3, 16).as_posix()
     'u0/16/3'
@@ -166,9 +166,9 @@ def begin_at(
     copy: Copy,
     ahead: dict[bytes, bytes] = NOTHING,
 ) -> bool:
-    """Have `bucket` read from a version, and what is `ahead` of it; restore it if need be.
+    """Let `bucket` read a version plus the changes `ahead`; restore it if necessary.
 
-    Return whether there was need.
+    Return whether it was necessary.
     """
     return _until(
         lambda: bucket.begin(version, turn, ahead), bucket, version, turn, copy
@@ -184,10 +184,10 @@ def write_from(
     *,
     pending: Container[Stamp] = (),
 ) -> None:
-    """Make the version `stamp` of a bucket from `base`; restore that if need be.
+    """Make the version `stamp` of a bucket from `base`; restore that if necessary.
 
-    It was there when the epoch began, but a task of an earlier try that lives on may
-    have restored an older one since.
+    It was there when the epoch began, but a surviving task of an earlier try may have
+    restored an older one since.
     """
     _until(
         lambda: bucket.write(base, stamp, changes, pending),
@@ -205,7 +205,7 @@ def _until(
     turn: int,
     copy: Copy,
 ) -> bool:
-    """Do what needs a version of a bucket; if it is not there, restore it first.
+    """Do what needs a version of a bucket; if it is missing, restore it first.
 
     Return whether it was restored.
     """

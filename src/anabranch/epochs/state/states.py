@@ -1,8 +1,8 @@
 """The states that a program sees while a task runs, backed by the stores.
 
-A state is read when its key first occurs in the epoch, and written back at the end:
-the cost follows the keys that are touched, not the keys that are held. Keys that come due
-by the clock of a stream are found by an index, by time, in each bucket.
+A state is read when its key first occurs in the epoch, and written back at the end: the
+cost depends on the keys touched, not on the keys held. Keys that come due by the clock
+of a stream are found through an index by time in each bucket.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from anabranch.runtime.state import LentStates
 
 MOST_BUCKETS = 1 << 14
 _MOST_ENTRIES = 1 << 16  # that are remembered
-_FOR_REPLICA = 4  # buckets, so that no replica has many more keys than another
+# buckets per replica, so that no replica has many more keys than another
+_FOR_REPLICA = 4
 
 
 def fit_buckets(buckets: int, replicas: int) -> int:
-    """Return how many buckets a unit needs for so many replicas: not fewer than it has.
+    """Return the number of buckets a unit needs for so many replicas, at least its
+    present one.
 
     >>> fit_buckets(16, 2), fit_buckets(16, 12), fit_buckets(512, 2)
     (16, 64, 512)
@@ -40,7 +42,7 @@ def fit_buckets(buckets: int, replicas: int) -> int:
 def bucket_of(key: Any, buckets: int) -> int:
     """Return the bucket of a key, the same in every process.
 
-    Bucket b of n is divided into the buckets b and b + n of 2n.
+    Bucket b of n is split into the buckets b and b + n of 2n.
 
     >>> 0 <= bucket_of("A", 16) < 16
     True
@@ -51,7 +53,7 @@ def bucket_of(key: Any, buckets: int) -> int:
 
 
 def prefix_of(number: int) -> bytes:
-    """Return how the keys of the states of operator `number` of a unit begin.
+    """Return the prefix of the state keys of operator `number` of a unit.
 
     >>> prefix_of(3)
     b'0003/'
@@ -60,15 +62,15 @@ def prefix_of(number: int) -> bytes:
 
 
 def index_of(number: int) -> bytes:
-    """Return how the entries of the index by time of operator `number` begin."""
+    """Return the prefix of the time index entries of operator `number`."""
     return b"%04d@" % number
 
 
 class StoredStates(LentStates):
     """The states of one operator that this epoch has touched.
 
-    `whole` loads all of them at the start, for an operator that has something to say
-    to every key at a punctuation.
+    `whole` loads all of them at the start, for an operator that visits every key at a
+    punctuation.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class StoredStates(LentStates):
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
-        """How all that it has in a store begins."""
+        """The prefixes of all its keys in a store."""
         return (self.prefix,)
 
     def attach(
@@ -99,10 +101,10 @@ class StoredStates(LentStates):
         *,
         same: bool = False,
     ) -> None:
-        """Begin an epoch on the buckets of a replica, some of so many.
+        """Begin an epoch on a replica's buckets, out of `count`.
 
-        They are in the `same` version in which the last epoch left them, or it is not
-        known: then what kernels hold of them counts no more.
+        With `same`, they are in the version in which the last epoch left them; else the
+        states held by kernels are invalid.
         """
         holder = self.holder if same else None
         self.clear()
@@ -143,7 +145,7 @@ class StoredStates(LentStates):
             self[()]
 
     def _load(self, old: bytes, key: Any = None) -> Any:
-        """Return the key and the state of an entry; one that is damaged stops the job."""
+        """Return the key and state of an entry; a damaged one stops the job."""
         assert self._pickler is not None  # noqa: S101
         try:
             return self._pickler.loads(old)
@@ -165,7 +167,7 @@ class StoredStates(LentStates):
             new = self._pickler.dumps_entry(key, state)
             if self._old.get(raw) != new:
                 found[self.find_bucket(key, self._count)][raw] = new
-        if self.holder is not None:  # which goes on holding them
+        if self.holder is not None:  # which continues to hold them
             for key, state in self.holder.list_changes():
                 new = self._pickler.dumps_entry(key, state)
                 raw, bucket = self._find_entry(key)
@@ -173,7 +175,7 @@ class StoredStates(LentStates):
         return found
 
     def _find_entry(self, key: Any) -> tuple[bytes, int]:
-        """Return under which key a state is stored, and in which bucket."""
+        """Return the key under which a state is stored, and its bucket."""
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= _MOST_ENTRIES:
@@ -189,7 +191,9 @@ class StoredStates(LentStates):
         return self._buckets[self.find_bucket(key, self._count)]
 
     def find_bucket(self, key: Any, count: int) -> int:
-        """Return the bucket, of so many, by the region's key: this one or a part of it."""
+        """Return the bucket, out of `count`, by the region's key: this one or a half of
+        it.
+        """
         if self._places is None:
             return 0
         if self._places == ():
@@ -199,7 +203,7 @@ class StoredStates(LentStates):
 
 
 def _places(key: Sequence[str], region_key: Sequence[str]) -> tuple[int, ...] | None:
-    """Return where in a key the region's key stands: (): all of it, None: nowhere."""
+    """Return where the region's key is in a key: (): all of it, None: nowhere."""
     if not region_key:
         return None
     if tuple(key) == tuple(region_key):
@@ -208,7 +212,7 @@ def _places(key: Sequence[str], region_key: Sequence[str]) -> tuple[int, ...] | 
 
 
 class _Kept(NamedTuple):
-    """What is kept of a key: its state, when it stands in the index, and its last time."""
+    """The stored data of a key: its state, its time in the index, and its last time."""
 
     state: State
     due: Any = None
@@ -216,16 +220,16 @@ class _Kept(NamedTuple):
     last: Any = None
 
 
-_NAMES = {"due": "due", "end": "ends", "last": "last"}  # in the state of the kernel
+_NAMES = {"due": "due", "end": "ends", "last": "last"}  # in the kernel's state
 _IN_INDEX = {TURN: "due", FORGET: "end"}
 
 
 class ClockStates(StoredStates):
-    """The state of an operator with keys that follows the clock, key by key.
+    """The state of a keyed operator that follows the clock, key by key.
 
-    The kernel has one state, `()`, with all keys in it: those that the epoch touches, or
-    that come due. Where the clock stands is the same for all replicas, so it is not
-    here: an epoch is told, and tells the next.
+    The kernel has one state, `()`, with all keys in it: those that the epoch touches,
+    or that come due. The clock is the same for all replicas, so it is not stored here:
+    each epoch receives it and passes it to the next.
     """
 
     def __init__(
@@ -233,7 +237,7 @@ class ClockStates(StoredStates):
     ) -> None:
         super().__init__(number, op, kernel, region_key)
         self.index = index_of(number)
-        self._found: dict[Any, tuple[bytes, _Kept]] = {}  # as the epoch has found it
+        self._found: dict[Any, tuple[bytes, _Kept]] = {}  # at the start of the epoch
         self._waiting: list[tuple[Any, int, Any, Iterator[Any]]] | None = None
         self._keys = _Keys(self)
 
@@ -270,12 +274,12 @@ class ClockStates(StoredStates):
         raise KeyError(key)
 
     def find_saved(self, key: Any) -> Any | None:
-        """Return when a key is due as the epoch has found it, None if it has not."""
+        """Return when a key was due at the start of the epoch; None if it was not."""
         found = self._found.get(key)
         return None if found is None else found[1].due
 
     def note(self, key: Any) -> None:
-        """Note what the epoch has found of a key that is there."""
+        """Record the initial data of an existing key."""
         if key not in self._found:
             self.find(key)
 
@@ -299,7 +303,7 @@ class ClockStates(StoredStates):
                     self._take(key, old)
 
     def _fetch_due(self, clock: Any) -> None:
-        """Put what is due up to the clock into the queue, from the index of each bucket."""
+        """Queue the keys due up to the clock, from the index of each bucket."""
         state = self[()]
         if self._waiting is None:
             cursors = [bucket.states(self.index) for bucket in self._buckets.values()]
@@ -311,7 +315,7 @@ class ClockStates(StoredStates):
             if not self._keys.is_lent(key):
                 here = dict.__contains__(self._keys, key)
                 if not here and key not in self._found:
-                    self.find(key)  # with the times that it waits for
+                    self.find(key)  # with the times it waits for
                     here = True
                 if here:
                     entry = (time, what, key_rank(key), key)
@@ -319,7 +323,7 @@ class ClockStates(StoredStates):
             self._go_on(number, cursor)
 
     def begin_index_again(self) -> None:
-        """Read the index from its beginning when somebody asks for what is due."""
+        """Read the index from its beginning at the next request."""
         self._waiting = None
 
     def _go_on(self, number: int, cursor: Iterator[tuple[bytes, bytes]]) -> None:
@@ -331,11 +335,11 @@ class ClockStates(StoredStates):
 
     def changes(self) -> dict[int, dict[bytes, bytes]]:
         assert self._pickler is not None  # noqa: S101
-        self._waiting = None  # lets go of what it reads
+        self._waiting = None  # releases what it reads
         found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
         state = self[()]
         others = {field: state[name] for field, name in _NAMES.items()}
-        if self._keys.holder is not None:  # which goes on holding them
+        if self._keys.holder is not None:  # which continues to hold them
             for key, (own, due, before_due) in self._keys.holder.list_changes():
                 changed = found[self.find_bucket(key, self._count)]
                 if own is not None:
@@ -364,7 +368,7 @@ class ClockStates(StoredStates):
     def _index_changes(
         self, key: Any, before: _Kept, after: _Kept
     ) -> dict[bytes, bytes]:
-        """Return the changes of the index for a key."""
+        """Return the index changes for a key."""
         assert self._pickler is not None  # noqa: S101
         changed: dict[bytes, bytes] = {}
         for what, field in _IN_INDEX.items():
@@ -383,7 +387,7 @@ class ClockStates(StoredStates):
 
 
 class _Keys(LentKeys):
-    """The states of keys, read from the store when they are asked for."""
+    """The states of keys, read from the store on demand."""
 
     stored: ClassVar[bool] = True
 
@@ -397,7 +401,7 @@ class _Keys(LentKeys):
         return self._states.find(key)
 
     def settle(self) -> None:
-        """Take all back; what is due of them has been passed over in the index."""
+        """Take all states back; the index has already passed the due ones."""
         if self.holder is not None:
             self._states.begin_index_again()
         super().settle()

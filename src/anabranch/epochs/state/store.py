@@ -1,26 +1,26 @@
-"""The state of a unit on this host: one embedded database per bucket of keys.
+"""A unit's state on this host: one embedded database per bucket of keys.
 
 Python workers are not tied to partitions, so state lives in files that any worker of
 the host can map (LMDB). An epoch reads one version of a bucket and makes the next.
 
 Several attempts may do so for one epoch: Spark starts a second attempt of a slow task,
-repeats a stage whose output was lost, and gives up a task without waiting for its
+repeats a stage whose output was lost, and abandons a task without waiting for its
 process; the tasks of a killed driver live on for a while. Only the driver knows which
-attempt counts, and it says so later, as the version that the next epoch begins with.
-So an attempt replaces nothing. A bucket holds one version whole, its *base*, and what
-each attempt has changed in it, side by side. When an epoch begins with the version of
-one attempt, the driver has committed that one: the first write of the epoch then
-merges its changes into the base and drops those of the others.
+attempt counts, and it says so later, as the version that the next epoch begins with. So
+an attempt replaces nothing. A bucket holds one version completely, its *base*, and the
+changes of each attempt, side by side. When an epoch begins with the version of one
+attempt, the driver has committed that one: the first write of the epoch then merges its
+changes into the base and drops those of the others.
 
-An epoch may also begin before the one before it is committed. Then its tasks know which
-tries are *pending*, and what it changes is held apart from the changes that it follows,
-which stay what they are: should the driver take them back, the base is still there.
+An epoch may also begin before the previous one is committed. Then its tasks know which
+tries are *pending*, and its changes are kept apart from the changes it follows, which
+stay unchanged: should the driver take them back, the base is still there.
 
-A state that goes is a change to nothing, which later leaves the base too.
+A deleted state is a change to nothing, which is later removed from the base too.
 
-A version is named by its epoch, by the *turn* (the number of the try of the epoch;
-later tries and later runs have larger ones) and by the id of the attempt. A task of an
-earlier turn than the last one that wrote was given up, and is refused.
+A version is named by its epoch, its *turn* (the number of the try; later tries and
+later runs have larger ones) and the id of the attempt. A task of an earlier turn than
+the last writer's was abandoned, and is refused.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _LONGEST_KEY = 500  # LMDB takes 511 bytes
 _MOST = 16  # attempts of a task in one try that can write
 _HELD = b"held"
 
-Transaction: TypeAlias = Any  # LMDB's, whose stubs do not know that it gives bytes
+Transaction: TypeAlias = Any  # LMDB's, whose stubs do not know that it returns bytes
 
 _environments: dict[str, Databases] = {}  # one per path and process: LMDB's rule
 _opening = threading.Lock()  # parts of a unit may be threads of one process
-_MOST_OPEN = 128  # that stay open when nobody uses them; each has three files
+_MOST_OPEN = 128  # unused ones that stay open; each has three files
 _FILES = 1 << 16  # that a process may need, if it has that many buckets
 
 
 class Stamp(NamedTuple):
-    """The name of a version: the epoch and the turn that made it, and the attempt."""
+    """The name of a version: its epoch, turn and attempt."""
 
     epoch: int
     turn: int
@@ -65,7 +65,7 @@ NOTHING: dict[bytes, bytes] = {}
 
 
 class Databases(NamedTuple):
-    """The file of a bucket, and what is in it: one database for each attempt's changes."""
+    """The file of a bucket, with one database per attempt's changes."""
 
     file: lmdb.Environment
     states: Any
@@ -75,7 +75,7 @@ class Databases(NamedTuple):
 
 
 class MadeVersion(NamedTuple):
-    """A version that is not whole: what it changes in its parent is in a slot."""
+    """An incomplete version: its changes to its parent are in a slot."""
 
     stamp: Stamp
     parent: Stamp
@@ -83,9 +83,9 @@ class MadeVersion(NamedTuple):
 
 
 class BucketVersions(NamedTuple):
-    """The versions in a bucket: the base, and those that were made from it.
+    """The versions in a bucket: the base, and those derived from it.
 
-    `turn` is the largest of all turns that have written.
+    `turn` is the largest turn that has written.
     """
 
     base: Stamp = EMPTY
@@ -133,7 +133,7 @@ class Bucket:
 
     @property
     def stamp(self) -> Stamp:
-        """The version that was written last."""
+        """The version written last."""
         return self.versions[-1]
 
     def begin(
@@ -141,8 +141,8 @@ class Bucket:
     ) -> bool:
         """Read from `version` from now on; return False if it is not here.
 
-        Changes that are `ahead` of it are read over it. Whatever others write until
-        `end`, this bucket reads the same.
+        Changes `ahead` of it are applied on top. Whatever others write until `end`,
+        this bucket reads the same.
         """
         self.end()
         txn = self._env.begin()
@@ -162,7 +162,7 @@ class Bucket:
         return True
 
     def end(self) -> None:
-        """Let go of the version that was read."""
+        """Release the version that was read."""
         if self._reading is not None:
             self._reading.abort()
             self._reading = None
@@ -177,9 +177,9 @@ class Bucket:
         return state or None
 
     def states(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Return all states whose key begins with `prefix`, in the order of the keys.
+        """Yield all states whose key begins with `prefix`, in key order.
 
-        Outside of `begin` and `end` these are the states of the last version.
+        Outside `begin` and `end` these are the states of the last version.
         """
         if self._reading is not None:
             yield from self._from(self._reading, self._changed, prefix)
@@ -202,7 +202,7 @@ class Bucket:
     def _changes(
         self, txn: Transaction, line: Iterable[MadeVersion]
     ) -> dict[bytes, bytes]:
-        """Return the changes of versions that follow each other, by key in order."""
+        """Return the changes of successive versions, sorted by key."""
         changed: dict[bytes, bytes] = {}
         tables = 0
         for one in line:
@@ -233,7 +233,7 @@ class Bucket:
             line = held.line_of(base)
             held = self._merge(txn, held, [n for n in line if n.stamp not in pending])
             if held.turn < stamp.turn:
-                # The tries of all others were given up; nobody will ask for them.
+                # The tries of all others were abandoned; nobody will ask for them.
                 held = self._keep(txn, held, {one.stamp for one in line})
             slot = self._find_slot(held)
             with txn.cursor(db=self._slots[slot]) as cursor:
@@ -257,20 +257,20 @@ class Bucket:
     ) -> BucketVersions:
         """Make the last version of a line, which begins at the base, the new base.
 
-        Only what was made from that one stays.
+        Only its descendants stay.
         """
         if not line:
             return held
         self._put(txn, self._changes(txn, line).items())
         base = line[-1].stamp
         kept = {base}
-        for one in held.made:  # parents stand before their children
+        for one in held.made:  # parents come before their children
             if one.parent in kept:
                 kept.add(one.stamp)
         return self._keep(txn, held, kept - {base})._replace(base=base)
 
     def _put(self, txn: Transaction, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put changes over the base."""
+        """Apply changes to the base."""
         changed = list(entries)
         with txn.cursor(db=self._states) as cursor:
             cursor.putmulti([entry for entry in changed if entry[1] != GONE])
@@ -281,7 +281,7 @@ class Bucket:
     def _keep(
         self, txn: Transaction, held: BucketVersions, kept: Container[Stamp]
     ) -> BucketVersions:
-        """Leave the base and these versions alone; all others go."""
+        """Keep the base and these versions; drop all others."""
         for one in held.made:
             if one.stamp not in kept:
                 txn.drop(self._slots[one.slot], delete=False)
@@ -294,10 +294,10 @@ class Bucket:
         tables: Iterable[Iterable[tuple[bytes, bytes]]],
         since: Stamp | None = None,
     ) -> None:
-        """Put tables of states over the version `since`, or in the place of all.
+        """Load sorted tables of states on top of the version `since`, or replacing all.
 
-        Each table is in the order of its keys. Nothing happens if another attempt has
-        loaded `version` meanwhile, or taken `since` away: then `begin` tells.
+        Nothing happens if another attempt has loaded `version` meanwhile, or removed
+        `since`: `begin` tells.
         """
         with self._env.begin(write=True) as txn:
             held = self._read_held(txn)
@@ -315,7 +315,7 @@ class Bucket:
                 if since not in (None, EMPTY) or number > 0:
                     self._put(txn, table)
                     continue
-                # The first table fills an empty database, which is quick.
+                # The first table fills an empty database, which is fast.
                 with txn.cursor(db=self._states) as cursor:
                     kept = (entry for entry in table if entry[1] != GONE)
                     cursor.putmulti(kept, append=True)
@@ -356,7 +356,7 @@ def _beginning_with(prefix: bytes, cursor: Any) -> Iterator[tuple[bytes, bytes]]
 def merge_changes(
     states: Iterable[tuple[bytes, bytes]], changes: Iterable[tuple[bytes, bytes]]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Return states with changes put over them; all are in the order of their keys.
+    """Merge changes into states, both sorted by key.
 
     >>> list(merge_changes([(b"a", b"1"), (b"c", b"1")], [(b"b", b"2"), (b"c", b"2")]))
     [(b'a', b'1'), (b'b', b'2'), (b'c', b'2')]
@@ -385,7 +385,7 @@ def close_buckets() -> None:
 
 
 def _close_unused() -> None:
-    """Close databases that nobody uses; if all are in use, allow for more files."""
+    """Close unused databases; if all are in use, allow more files."""
     for name, databases in list(_environments.items()):
         if not databases.users:
             databases.file.close()
@@ -398,7 +398,7 @@ def _close_unused() -> None:
 
 
 def short_key(key: bytes) -> bytes:
-    """Return a key that LMDB takes: a long one is cut and told apart by its hash.
+    """Return a key that LMDB accepts: a long one is truncated and extended by its hash.
 
     >>> short_key(b"0000/s1:A")
     b'0000/s1:A'
@@ -424,7 +424,7 @@ def _open(path: Path) -> Databases:
             metasync=False,
             readahead=False,
         )
-        file.reader_check()  # a killed worker still holds on to what it read
+        file.reader_check()  # a killed worker still holds what it read
         with file.begin(write=True) as txn:
             _environments[name] = Databases(
                 file,

@@ -1,8 +1,8 @@
 """The outputs of a unit: sent on, or written as a part of a file sink.
 
-Several attempts of a task may write at the same time, so each has a file of its own, whose
-name begins with the id of the attempt. The driver moves the file of the attempt whose
-report it got to the name of the part, and removes the others.
+Several attempts of a task may write at the same time, so each has a file of its own,
+whose name begins with the id of the attempt. The driver moves the file of the attempt
+whose report it received to the name of the part, and removes the others.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def write_part(
     *,
     epoch: int = 0,
 ) -> int:
-    """Write the items of a batch and return how many they were."""
+    """Write the items of a batch; return their number."""
     with _part_errors(op, path.parent):
         try:
             _write(op, item_type, batch, path, epoch)
@@ -91,7 +91,7 @@ def write_part(
 
 @contextmanager
 def _part_errors(op: Op, directory: Location) -> Iterator[None]:
-    """Tell the user what a task could not write, and where."""
+    """Turn errors of a task's writing into ones that name the sink and the path."""
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
     try:
         yield
@@ -102,7 +102,7 @@ def _part_errors(op: Op, directory: Location) -> Iterator[None]:
 
 
 def _not_there(op: Op, directory: Location) -> OutputError:
-    """Return the error of a task that does not see what the driver has made."""
+    """Return the error of a task that does not see the driver's directory."""
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
     return OutputError(
         f"the output {op.kind.path} of {op.name!r} ({op.site}) must lie where the driver "
@@ -115,7 +115,7 @@ def _not_there(op: Op, directory: Location) -> OutputError:
 def _write(
     op: Op, item_type: Any, batch: WireBatch, path: Location, epoch: int
 ) -> None:
-    """Write a part, whole: a file of a store appears when it is closed."""
+    """Write a part atomically: a file of a store appears when it is closed."""
     hidden: Location = path
     if isinstance(path, Path):
         hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
@@ -142,7 +142,7 @@ def _write_to(file: BinaryIO, op: Op, item_type: Any, batch: WireBatch) -> None:
 
 
 def _csv(item_type: Any, batch: WireBatch) -> Iterable[bytes | memoryview]:
-    """Return the text of a part: by kernels, by Arrow, or else item by item."""
+    """Yield the text of a part: by kernels, by Arrow, or else item by item."""
     table = batch.as_table()
     if table is not None:
         head = encode_rows([table.column_names])
@@ -156,7 +156,7 @@ def _csv(item_type: Any, batch: WireBatch) -> Iterable[bytes | memoryview]:
 
 
 def _fitting(op: Op, item_type: Any, batch: WireBatch, on_error: OnError) -> WireBatch:
-    """Return the items that can be written; the others are told to `on_error`."""
+    """Return the items that can be written; the others go to `on_error`."""
     kept = []
     for item, number in zip(batch.items, batch.positions[0].tolist(), strict=True):
         try:
@@ -174,7 +174,7 @@ def _fitting(op: Op, item_type: Any, batch: WireBatch, on_error: OnError) -> Wir
 
 
 class Exits:
-    """Takes what leaves the units of a job to where it goes."""
+    """Sends the outputs of a job's units to their destinations."""
 
     def __init__(self, job: WorkerJob, on_error: OnError) -> None:
         self._job = job
@@ -198,7 +198,7 @@ class Exits:
         }
 
     def take_sums(self) -> tuple[PartSum, ...]:
-        """Return the sums of the parts that were written since it was last asked."""
+        """Return the sums of the parts written since the last call."""
         sums, self._sums = tuple(self._sums), []
         return sums
 
@@ -209,7 +209,7 @@ class Exits:
         channel: int,
         rows: TaskRows,
     ) -> tuple[dict[str, int], dict[str, str]]:
-        """Send on or write what has left; return what was written, and to which part."""
+        """Send or write the outputs; return the counts written, and their parts."""
         written: dict[str, int] = {}
         for edge, batches in left.items():
             batch = end_to_end(batches)
@@ -222,7 +222,7 @@ class Exits:
         return written, {sink: self.part(sink, task, channel) for sink in written}
 
     def drop_marks(self, edge: Edge, batch: WireBatch) -> WireBatch:
-        """Leave out punctuations on the way to a sink."""
+        """Drop punctuations on the way to a sink."""
         to_sink = edge.consumer.operator not in self._layout.unit_of
         if not to_sink or edge.producer.operator not in self._job.marked:
             return batch
@@ -286,7 +286,7 @@ class Exits:
         return written
 
     def _tell_place(self, failure: Failure, task: EpochTask) -> Failure:
-        """Return a failure of a sink with its place as other operators tell it."""
+        """Return a sink's failure with its place in the form of other operators."""
         if failure.place is None or not isinstance(task.mode, ProcessRows):
             return replace(failure, where=END, place=None)
         graph = self._layout.graph

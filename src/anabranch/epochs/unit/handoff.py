@@ -1,9 +1,9 @@
-"""How what one part of a cut unit gives reaches the next at once.
+"""Immediate hand-over between the parts of a cut unit.
 
-Spark gathers: a worker writes through a buffer, and the rows for the next worker become
-one batch of many. Both would let the next part wait until the one before has ended. So after
-each chunk comes a row that fills the buffer, which nobody reads, and where there is a
-cut, rows go in batches of one. Each is a chunk of items, so there are few.
+Spark buffers: a worker writes through a buffer, and the rows for the next worker are
+collected into large batches. Either would make the next part wait until the one before
+has ended. So each chunk is followed by a row that fills the buffer, which nobody reads,
+and at a cut, rows go in batches of one. Each is a chunk of items, so there are few.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from anabranch.runtime.element import Pace
 
-MOST_ITEMS = 8192  # handed from part to part at a time
+MOST_ITEMS = 8192  # passed from part to part at a time
 CHUNK_S = 0.02  # of the first part's work
 FIRST_STEP, LARGEST_STEP = 16, 1 << 20  # items
 STEP_S = 0.25
@@ -24,17 +24,17 @@ Fed: TypeAlias = tuple[list[Any], list[list[int]], list[int] | None]
 
 
 def in_steps(fed: Iterator[Fed]) -> Iterator[Fed]:
-    """Cut what a program takes so that it is known every now and then how far it is."""
+    """Cut a program's input so that its progress is known from time to time."""
     pace = Pace(STEP_S, LARGEST_STEP)
     pace.limit = FIRST_STEP
     return _cut(fed, pace)
 
 
 def in_chunks(fed: Iterator[Fed]) -> Iterator[Fed]:
-    """Cut what a program takes into parts that are handed on one by one.
+    """Cut a program's input into chunks that are passed on one by one.
 
-    As many items as take the first part a moment: whoever asks for the next part has
-    dealt with the one before.
+    The chunk size is what the first part processes in a moment: the consumer asks for
+    the next chunk when it has processed the one before.
 
     >>> whole = [1, 2, 3], [[1, 2, 3]], None
     >>> parts = list(in_chunks(iter([whole])))

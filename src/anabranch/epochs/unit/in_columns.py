@@ -1,8 +1,8 @@
-"""Runs a unit in columns where it can be, from the table that came in to one that leaves.
+"""Runs a unit in columns where possible, from the input table to an output table.
 
 No item becomes an object on the way, unless an operator runs in Python. A batch that a
-kernel gives up on is run by the Python program of the unit, or of the segment, on the same
-states.
+kernel gives up on is run by the Python program of the unit, or of the segment, on the
+same states.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from anabranch.runtime.columns.tier import ChainTier, ColumnTier
 Ran: TypeAlias = dict[str, tuple[int, int]]  # operator -> in columns, in Python
 OnBatch: TypeAlias = Callable[[WireBatch], Iterator[tuple[Edge, WireBatch]]]
 
-_BATCH_ITEMS = 1 << 20  # each costs something for every key, and for what windows hold
+_BATCH_ITEMS = 1 << 20  # each has a cost per key and per held window
 _PYTHON_ITEMS = 1 << 14
-_SEGMENT_ITEMS = 1 << 16  # between two segments, some of them may be objects
+_SEGMENT_ITEMS = 1 << 16  # between two segments, some may be objects
 
 
 class InColumns:
-    """Operators in a line with one stream in and one out; `in_python` runs it without columns.
+    """A line of operators with one input and one output stream; `in_python` runs it
+    without columns.
 
-    Outputs carry positions of so many numbers, the `width`, or none. Others know how the
-    columns of a stream of items of a `type` lie; any other leaves as items.
+    Outputs carry positions of `width` numbers, or none. Items of a `type` leave as a
+    table; others leave as objects.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class InColumns:
 
     @property
     def ran(self) -> Ran:
-        """The items of the last run that went in columns, and in Python, by operator."""
+        """The items of the last run in columns and in Python, by operator."""
         return {op.name: self._last for op in self._tier.ops}
 
     def run(self, stream: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
-        """Return what leaves the unit."""
+        """Yield the outputs of the unit."""
         batches: list[WireBatch] = []
         before, start = self._tier.done, 0
         while start < len(stream):
@@ -103,7 +104,7 @@ class InColumns:
     def _places(self, part: WireBatch, made: ColumnBatch, width: int) -> list[Numbers]:
         """Return the positions of outputs: those of their items, and then a number.
 
-        Where positions get longer, the outputs of one item are counted by the last.
+        If positions grow, the last number counts the outputs of one item.
         """
         if made.rows is None:
             places = list(part.positions)
@@ -120,7 +121,7 @@ class InColumns:
 
 
 def _table_of(made: ColumnBatch, form: Form) -> pa.Table | None:
-    """Return a batch as others know its columns, None if they would not."""
+    """Return a batch as a table of the form, or None if it does not fit."""
     if form.type is not made.type:
         return None
     try:
@@ -129,16 +130,16 @@ def _table_of(made: ColumnBatch, form: Form) -> pa.Table | None:
         return None
     kinds = [getattr(array.type, "value_type", array.type) for array in arrays]
     if kinds != form.schema.types:
-        return None  # a function gives other types than it is annotated with
+        return None  # a function returns types other than annotated
     return form.table(arrays)
 
 
 class InSegments:
     """A unit that runs segment by segment, each in columns or in Python.
 
-    `make` gives the program of a segment, and `in_python` runs the unit without columns.
-    If an item fails, `again` runs the epoch from its beginning, item by item: it finds
-    the first error there is, with its place.
+    `make` builds the program of a segment, and `in_python` runs the unit without
+    columns. If an item fails, `again` runs the epoch from its beginning, item by item:
+    it finds the first error and its place.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class InSegments:
         self.ran: Ran = {}
 
     def run(self, streams: Sequence[WireBatch]) -> Iterator[tuple[Edge, WireBatch]]:
-        """Return what leaves the unit."""
+        """Yield the outputs of the unit."""
         self.ran = {}
         left: dict[Edge, list[WireBatch]] = {}
         for part in _cut(streams):
@@ -214,7 +215,7 @@ class InSegments:
         return [(edge, self._leave(edge, streams)) for edge in self._exits]
 
     def _place(self, part: Sequence[WireBatch]) -> PlacedStreams:
-        """Return the streams on which items come in."""
+        """Return the input streams."""
         streams = PlacedStreams(self._layout.positions, {})
         came = {}
         for entry, batch in zip(self._unit.entries, part, strict=True):
@@ -256,7 +257,7 @@ class InSegments:
 
 
 def _place_batch(batch: WireBatch) -> PlacedBatch:
-    """Return a batch as segments take it, with its signs apart where columns have them."""
+    """Return a batch as segments take it, with its signs apart if columns have them."""
     if batch.marked is None:
         listed = partial(getattr, batch, "items")
         return PlacedBatch(
@@ -276,9 +277,9 @@ def _place_batch(batch: WireBatch) -> PlacedBatch:
 
 
 class WaysToRun(NamedTuple):
-    """How Python runs a unit: all of it, a program of a part, or all once more.
+    """How Python runs a unit: completely, the program of a part, or all again.
 
-    `drop_marks` leaves out signs on the way to a sink.
+    `drop_marks` drops signs on the way to a sink.
     """
 
     in_full: Callable[[Sequence[WireBatch]], Iterator[tuple[Edge, WireBatch]]]
@@ -288,7 +289,9 @@ class WaysToRun(NamedTuple):
 
 
 def _cut(streams: Sequence[WireBatch]) -> Iterator[Sequence[WireBatch]]:
-    """Cut a stream into parts; several are taken as a whole, since they belong together."""
+    """Cut a stream into parts; several streams stay whole, since they belong
+    together.
+    """
     if len(streams) > 1:
         if any(map(len, streams)):
             yield streams

@@ -1,10 +1,10 @@
 """The inputs of a unit in a task: pieces of sources, and batches of other units.
 
 A piece is read by the task that needs it: through Arrow first, and row by row if Arrow
-refuses it, by the parsers of files, which say exactly what is wrong, and where.
+refuses it, by the file parsers, which report exactly what is wrong, and where.
 
-The rows of a DataFrame of the user's have been written down as Arrow files by the tasks of
-its micro-batch; they are read like those of any file, by number.
+The rows of a user's DataFrame were written as Arrow files by the tasks of its
+micro-batch; they are read like those of any file, by number.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from anabranch.runtime.failures import Failure, OnError
 
 @dataclass(frozen=True)
 class SpooledPiece(Piece):
-    """`rows` rows of an Arrow file from `start` on."""
+    """`rows` rows of an Arrow file, starting at `start`."""
 
     path: str
     start: int
@@ -94,7 +94,7 @@ def read_spooled(piece: SpooledPiece) -> pa.Table:
 
 
 def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> WireBatch:  # noqa: PLR0911 - one return for each kind of piece
-    """Return the rows of a piece; the first number of their positions is the row's."""
+    """Return the rows of a piece; their positions begin with the row number."""
     form = form_of(op.type) if op.type is not None else None
     match piece:
         case RowsPiece():
@@ -132,7 +132,7 @@ def _read_text(
             raise
         on_error(damage_of(op, locate(piece.path), error))
         return make_batch([], form)
-    # A constructor of the user's may refuse a row, and only the parser of rows tells.
+    # A user's constructor may refuse a row, and only the row parser can report it.
     if kind.format == "csv" and form is not None and is_made_plainly(kind.type):
         reader = ColumnReader(form, piece.columns, kind.delimiter)
         table = reader.read(data + bytes(BEHIND), len(data), piece.rows)
@@ -141,7 +141,7 @@ def _read_text(
                 data, form, piece.rows, columns=piece.columns, delimiter=kind.delimiter
             )
             if table is not None:
-                # As items would be: the pieces of a source can be put together.
+                # As items would be: the pieces of a source can be concatenated.
                 table = pa.Table.from_arrays(table.columns, schema=form.schema)
         if table is not None:
             numbers = np.arange(piece.first, piece.first + table.num_rows)
@@ -196,13 +196,13 @@ def _read_parquet(
 def _parquet_as_form(
     path: Location, rows: range, kind: Any, form: Form
 ) -> pa.Table | None:
-    """Return rows of a file as they lie there, if no row has to be looked at."""
+    """Return rows of a file as a table, if no row has to be checked."""
     if not is_made_plainly(kind):
-        return None  # a constructor of the user's may refuse a row
+        return None  # a user's constructor may refuse a row
     try:
         table = read_parquet_table(path, rows, kind)
-    except (InputError, ValueError):  # as there is nothing in it, for one
-        return None  # whoever reads it row by row tells what is wrong
+    except (InputError, ValueError):  # because it is empty, for example
+        return None  # the row parser reports what is wrong
     return _as_form(table, form) if table.num_rows == len(rows) else None
 
 
@@ -259,7 +259,7 @@ def _refuse(
 
 
 class UnitInputs:
-    """Reads what is for a unit: pieces of sources, and blobs from other tasks."""
+    """Reads the input of a unit: pieces of sources, and blobs from other tasks."""
 
     def __init__(
         self, job: WorkerJob, unit: Unit, exits: Exits, on_error: OnError
@@ -269,13 +269,13 @@ class UnitInputs:
         self._layout = job.spec.layout
         self._exits = exits
         self._on_error = on_error
-        self.reached: dict[str, list[tuple[str, Reached]]] = {}  # by the last streams
+        self.reached: dict[str, list[tuple[str, Reached]]] = {}  # of the last streams
         self.births: dict[str, Births] = {}  # the same, since 1970
 
     def streams(
         self, task: EpochTask, share: Share, received: list[list[pa.Buffer]]
     ) -> tuple[dict[str, int], list[WireBatch]]:
-        """Return the input, one batch per entry, and how much each source gave."""
+        """Return the input, one batch per entry, and the items of each source."""
         graph, pickler = self._layout.graph, self._pickler
         several = len(graph.sources) > 1
         order = {op.name: index for index, op in enumerate(graph.sources)}
@@ -341,7 +341,7 @@ class UnitInputs:
     def along(
         self, entries: tuple[Edge, ...], given: Mapping[Edge, Sequence[pa.Buffer]]
     ) -> list[WireBatch]:
-        """Return the output of earlier parts in a chunk, one batch for each stream."""
+        """Return a chunk's output of earlier parts, one batch per stream."""
         streams = []
         for edge in entries:
             form = self._exits.form(edge.producer.operator)
@@ -353,7 +353,7 @@ class UnitInputs:
     def read_chunks(
         self, streams: list[WireBatch], entries_of: tuple[Entry, ...] | None = None
     ) -> Iterator[Fed]:
-        """Return the input as a program takes it: chunks of items in order."""
+        """Yield the input in chunks of items in order."""
         if not any(map(len, streams)):
             return
         if len(streams) == 1:

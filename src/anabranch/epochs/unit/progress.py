@@ -1,7 +1,7 @@
-"""How far the tasks of a process are in the epoch that runs, unit by unit.
+"""Progress of a process's tasks in the current epoch, unit by unit.
 
-A task reports when it is done. Until then a thread of its process tells, now and then,
-how many items have gone through each unit (`engines/spark/workers.py`).
+A task reports when it is done. Until then a thread of its process reports from time to
+time how many items have passed each unit (`engines/spark/workers.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from anabranch.epochs.task import EpochAttempt
 
 
 class Progress:
-    """Counts the items of the last try of an epoch that this process has worked for.
+    """Counts the items of this process's latest try of an epoch.
 
     >>> progress = Progress()
     >>> progress.begin(EpochAttempt(turn=7))
@@ -27,17 +27,17 @@ class Progress:
         self._done: dict[int, int] = {}  # by unit
 
     def begin(self, attempt: EpochAttempt) -> None:
-        """Count for a task of an epoch; what was done for another one is forgotten."""
+        """Count for a task of an epoch; forget the counts of another one."""
         of = attempt.epoch, attempt.turn
         if of != self._of:
             self._of, self._done = of, {}
 
     def add(self, unit: int, items: int) -> None:
-        """Count items that have gone through a unit."""
+        """Add items that have passed a unit."""
         self._done[unit] = self._done.get(unit, 0) + items
 
     def count(self, unit: int) -> int:
-        """Return the items that have gone through a unit."""
+        """Return the items that have passed a unit."""
         return self._done.get(unit, 0)
 
     def describe(self) -> str:

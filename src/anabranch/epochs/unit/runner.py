@@ -1,12 +1,12 @@
-"""Run a unit in a task: its program, its shortcuts, and its states while an epoch lasts.
+"""Runs a unit in a task: its program, its shortcuts, and its states during an epoch.
 
-The generated programs are kept in the worker process from epoch to epoch; what changes with
-the epoch comes with the task.
+The generated programs are kept in the worker process from epoch to epoch; what changes
+with the epoch comes with the task.
 
-Positions cost about as much as a small function. They are not needed when the outputs are
-written on the spot, in the order in which they come; and when each item has exactly one
+Positions cost about as much as a small function. They are not needed when the outputs
+are written locally, in the order in which they come; and when each item has exactly one
 output, the outputs have the positions of the inputs. So there are cheaper ways to run a
-unit where its shape allows it, with the same result.
+unit if its shape allows it, with the same result.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from anabranch.runtime.verify.rehearsal import Rehearse
 
 
 class UnitPrograms:
-    """Programs of all operators of a unit, or of those between two cuts."""
+    """The programs of a unit, or of its parts between two cuts."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class UnitPrograms:
         self._made: dict[tuple[Any, ...], Program] = {}
 
     def whole(self, after: str | None = None) -> Program:
-        """Return the program whose items come in as usual, or after an operator."""
+        """Return the program whose items enter as usual, or after an operator."""
         unit = self._unit
         entries = (after,) if after in unit.operators else unit.entries
         return self._program(entries, self._layout.positions, unit.operators)
 
     def without_positions(self) -> Program:
-        """Return the program that does not tell where its outputs stand."""
+        """Return the program whose outputs carry no positions."""
         return self._program(self._unit.entries, None, self._unit.operators)
 
     def part(self, operators: tuple[str, ...], entries: tuple[Entry, ...]) -> Program:
@@ -136,10 +136,10 @@ class UnitPrograms:
 
 
 class Shortcut(Protocol):
-    """A way to run a unit on its only stream."""
+    """A cheaper way to run a unit on its only stream."""
 
     def run(self, stream: WireBatch) -> Iterator[tuple[Edge, WireBatch]]:
-        """Return what leaves the unit."""
+        """Yield the outputs of the unit."""
 
 
 def shortcut_of(
@@ -151,7 +151,7 @@ def shortcut_of(
 ) -> Shortcut | None:
     """Return a shortcut for a unit, if there is one.
 
-    If an item fails on it, `in_full` runs the epoch from its beginning.
+    If an item fails, `in_full` runs the epoch from its beginning.
     """
     exits = [
         edge
@@ -160,7 +160,7 @@ def shortcut_of(
         if edge in layout.routes
     ]
     if unit.in_driver:
-        return None  # what it did cannot be done once more to find a failure
+        return None  # its effects cannot be repeated to find a failure
     marked = find_punctuated_operators(layout.graph)
     if len(exits) != 1 or len(unit.entries) != 1 or marked.intersection(unit.operators):
         return None
@@ -183,7 +183,7 @@ def columns_of_unit(
     shortcut: Shortcut | None,
     in_full: OnBatch,
 ) -> InColumns | None:
-    """Return how operators in a line run in columns, if all of them do."""
+    """Return the column runner of a line of operators, if all of them have kernels."""
     positions = layout.positions
     line = _line_of(layout, unit)
     if line is None or not all(op.name in layout.choice.columns for op in line):
@@ -201,7 +201,7 @@ def columns_of_unit(
 def segments_of_unit(
     layout: SparkLayout, unit: Unit
 ) -> tuple[ElementSegment, ...] | None:
-    """Return the segments of a unit, if the plan has some of it run in columns."""
+    """Return the segments of a unit, if the plan runs some of it in columns."""
     columns = layout.choice.columns
     if unit.period > 1 or unit.in_driver or columns.keys().isdisjoint(unit.operators):
         return None
@@ -209,7 +209,7 @@ def segments_of_unit(
 
 
 def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
-    """Return the operators of a unit that stand in a straight line, in order."""
+    """Return the operators of a unit in order, if they form a straight line."""
     graph = layout.graph
     inner = [graph[name] for name in unit.operators if graph[name].inputs]
     exits = [e for name in unit.operators for e in graph.out_edges(name)]
@@ -230,7 +230,7 @@ def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
 
 
 class Untouched:
-    """A source alone: its columns go on as they were read."""
+    """A source alone: its columns pass unchanged."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
@@ -248,9 +248,9 @@ def run_and_rehearse(
     *,
     unit: int | None = None,
 ) -> None:
-    """Send a batch through a program; then compute some of its items again.
+    """Run a batch; then repeat some of its items.
 
-    With the number of its `unit`, it is told from time to time how far it is.
+    Given the number of its `unit`, progress is reported from time to time.
     """
     began_s = perf_counter()
     if unit is None:
@@ -265,7 +265,7 @@ def run_and_rehearse(
 
 
 class NoPositions:
-    """What leaves is written in the order in which it comes."""
+    """The outputs are written in the order in which they come."""
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class NoPositions:
                     unit=self._unit,
                 )
             except OperatorError:
-                # Only positions can say which item it was: once more, with them.
+                # Only positions can identify the item: repeat with them.
                 list(self._in_full())
                 raise
             positions = self._positions(chunk, len(left.items))
@@ -315,7 +315,7 @@ class NoPositions:
 
 
 class SamePositions(NoPositions):
-    """Each item has one output, in its own place."""
+    """Each item has one output, at its own position."""
 
     def _positions(self, stream: WireBatch, given: int) -> list[Numbers]:
         if given != len(stream):
@@ -333,7 +333,7 @@ Chunk: TypeAlias = list[tuple[int, pa.Buffer]]  # blobs, with the number of thei
 
 
 class UnitRunner:
-    """A unit in this process: its program, and its states while an epoch runs."""
+    """A unit in this process: its program, and its states during an epoch."""
 
     def __init__(self, job: WorkerJob, unit: Unit) -> None:
         self._job = job
@@ -349,8 +349,8 @@ class UnitRunner:
         self._stored: dict[str, StoredStates] = {}
         self._states: dict[str, dict[Any, Any]] = {}
         for number, name in enumerate(stateful):
-            # This process stays, and so do its states; or the driver keeps them; or
-            # no item depends on another one.
+            # This process stays, and so do its states; or the driver keeps them; or no
+            # item depends on another one.
             op = graph[name]
             if unit.in_driver or unit.period > 1 or remembers_nothing(unit, op):
                 self._states[name] = States(op, kernels[name])
@@ -380,10 +380,9 @@ class UnitRunner:
         self._shortcut: Shortcut | None = None
         self._in_columns: InColumns | InSegments | None = None
         self._begun: tuple[EpochTask, int, list[WireBatch]] | None = None
-        self._deciding: list[
-            WireBatch
-        ] = []  # of the ranges before that of this replica
-        # What fails on a shortcut runs twice; in the driver, others would notice.
+        self._deciding: list[WireBatch] = []  # of the ranges before this replica's
+        # A failure on a shortcut runs items twice; in the driver, that would be
+        # visible.
         if not job.spec.resilient and not unit.in_driver:
             self._shortcut = shortcut_of(
                 self._layout,
@@ -398,7 +397,7 @@ class UnitRunner:
         )
 
     def _find_columns(self) -> InColumns | InSegments | None:
-        """Return how the unit runs in columns, if the plan says so."""
+        """Return the column runner of the unit, if the plan has one."""
         layout, unit, states = self._layout, self._unit, self._states
         line = columns_of_unit(
             layout,
@@ -429,7 +428,7 @@ class UnitRunner:
     ) -> Report:
         """Run one replica for one epoch."""
         self._failures.clear()
-        self._exits.take_sums()  # of an attempt that has failed
+        self._exits.take_sums()  # of a failed attempt
         self._exits.sent.take()
         match task.mode:
             case WarmUp():
@@ -450,7 +449,7 @@ class UnitRunner:
             self._saved.close()
 
     def _open(self, task: EpochTask, channel: int) -> None:
-        """Begin with the states of the epoch before."""
+        """Open the states of the epoch before."""
         self._saved.open(task, channel, self._job.pickler)
         for name, kernel in self._sharing.items():
             if name not in self._stored:
@@ -462,7 +461,7 @@ class UnitRunner:
             kernel.set_idle(self._states[name][()], ports)
 
     def _begin_range(self) -> None:
-        """Bring clocks to where the ranges before that of this replica leave them."""
+        """Advance the clocks over the ranges before this replica's."""
         for items, _, entries in self._inputs.read_chunks(self._deciding):
             for item, entry in zip(items, entries or repeat(0), strict=False):
                 edge = self._unit.entries[entry]
@@ -472,7 +471,7 @@ class UnitRunner:
                 pass_over(self._sharing[name], state, item, port)
 
     def _find_shared(self, operators: Container[str]) -> dict[str, Any]:
-        """Return the state that all replicas of some operators share, by now."""
+        """Return the present state that all replicas of some operators share."""
         return {
             name: kernel.find_shared(self._states[name][()])
             for name, kernel in self._sharing.items()
@@ -536,13 +535,13 @@ class UnitRunner:
         received: list[list[pa.Buffer]],
         rows: TaskRows,
     ) -> Iterator[list[WireBatch]]:
-        """Run what comes before the first cut; yield what goes on, chunk by chunk.
+        """Run the operators before the first cut; yield the output, chunk by chunk.
 
-        A chunk has a batch for each stream that crosses the cut. `parts_done` then holds
-        what this part has done.
+        A chunk has a batch for each stream that crosses the cut. `parts_done` then
+        holds the results of this part.
         """
         self._failures.clear()
-        self._exits.take_sums()  # of an attempt that has failed
+        self._exits.take_sums()  # of a failed attempt
         self._exits.sent.take()
         part = self.parts(task)[0]
         self._open(task, channel)
@@ -584,14 +583,14 @@ class UnitRunner:
         earlier: Sequence[PartDone],
         rows: TaskRows,
     ) -> Iterator[Chunk]:
-        """Run what comes behind a cut, up to the next; yield what goes on, by chunk.
+        """Run the operators between a cut and the next; yield the output, by chunk.
 
-        When there are no more chunks, `earlier` is what the parts before have done, and
-        `parts_done` becomes that with what this one has done. The last part saves the
-        states of all, unless one of them has failed.
+        When there are no more chunks, `earlier` returns the results of the parts
+        before, and `parts_done` becomes these with the results of this one. The last
+        part saves the states of all, unless one of them has failed.
         """
         self._failures.clear()
-        self._exits.take_sums()  # of an attempt that has failed
+        self._exits.take_sums()  # of a failed attempt
         self._exits.sent.take()
         parts = self.parts(task)
         part = parts[task.stage.part]
@@ -627,7 +626,9 @@ class UnitRunner:
     def _run_chunk(
         self, part: CutPart, chunk: Chunk, left: dict[Edge, list[WireBatch]]
     ) -> Iterator[tuple[int, pa.Buffer]]:
-        """Run a chunk; return what crosses the next cut, and add what leaves the unit."""
+        """Run a chunk; return what crosses the next cut, and add what leaves the
+        unit.
+        """
         entries, pickler = part.entries, self._job.pickler
         program = self.programs.part(part.operators, entries)
         given: dict[Edge, list[pa.Buffer]] = {}
@@ -648,7 +649,7 @@ class UnitRunner:
     def _save_parts(
         self, task: EpochTask, channel: int, done: Sequence[PartDone]
     ) -> Report:
-        """Save what all parts have changed; return the report of the last."""
+        """Save the changes of all parts; return the report of the last."""
         together: Changes = {number: {} for number in done[-1][0]}
         for changes, _ in done:
             for number, changed in changes.items():
@@ -664,7 +665,7 @@ class UnitRunner:
         )
 
     def parts(self, task: EpochTask) -> tuple[CutPart, ...]:
-        """Return the parts that the cuts of a task make of this unit."""
+        """Return the parts of this unit by the cuts of a task."""
         return parts_of(self._layout, self._unit, task.cuts[self._unit.number])
 
     def _finish(self, mode: FinishOperators, channel: int) -> Report:
@@ -710,7 +711,7 @@ class UnitRunner:
     def _process(
         self, task: EpochTask, share: Share, streams: list[WireBatch]
     ) -> Iterator[tuple[Edge, WireBatch]]:
-        """Run the program on what came in, and return what left it, by stream."""
+        """Run the program on its input; yield the outputs, by stream."""
         if isinstance(task.mode, InjectOutputs):
             if share.injected is not None:
                 items, positions = self._job.pickler.loads(share.injected)
@@ -744,7 +745,7 @@ class UnitRunner:
             yield edge, end_to_end(batches)
 
     def _replay(self) -> Iterator[tuple[Edge, WireBatch]]:
-        """Run all that this replica has taken once more, from the beginning."""
+        """Run the whole input of this replica again, from the beginning."""
         assert self._begun is not None  # noqa: S101 - it has failed
         task, channel, streams = self._begun
         pickler = self._job.pickler
@@ -780,7 +781,7 @@ class UnitRunner:
             yield edge, self._exits.drop_marks(edge, batch)
 
     def _describe_failures(self) -> tuple[Failure, ...]:
-        """Return the failures for the driver; in words, as far as they cannot travel."""
+        """Return the failures for the driver; those that cannot be pickled, as text."""
         failures, pickler = tuple(self._failures), self._job.pickler
         if not failures or pickler.takes(failures):
             return failures
@@ -793,17 +794,17 @@ class UnitRunner:
 
 
 def remembers_nothing(unit: Unit, op: Op) -> bool:
-    """Tell whether the plan takes an operator with a state for one without.
+    """Tell whether the plan treats a stateful operator as stateless.
 
     A region divides the stream by its key. It contains an operator whose state has
     another key only if the state makes no difference: a block of one item, or an
-    operator that is declared to be stateless.
+    operator declared stateless.
     """
     return unit.replicated and not (unit.key and set(unit.key) <= set(op.keyed_by))
 
 
 def _picklable(failure: Failure) -> Failure:
-    """Return a failure without what its error holds on to: frames, and their items."""
+    """Return a failure without the frames and items that its error refers to."""
     error = failure.error
     made = type(error)(*error.args) if type(error).__module__ == "builtins" else error
     return replace(failure, error=made, raised_at=user_line(error))

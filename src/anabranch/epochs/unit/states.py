@@ -1,9 +1,9 @@
 """The states of a unit in a task: opened for an epoch, and saved at its end.
 
-Saving makes the next version of the buckets that have changed, on this host and, with
-a checkpoint, its durable copy: the changes of the epoch, and whole buckets that are
-due. All of it carries the attempt in its name, and none of it counts before the driver
-has committed the epoch with the report of this attempt.
+Saving makes the next version of the changed buckets, on this host and, with a
+checkpoint, its durable copy: the changes of the epoch, and the snapshots that are due.
+All of it carries the attempt in its name, and none of it counts before the driver has
+committed the epoch with the report of this attempt.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Changes: TypeAlias = dict[int, dict[bytes, bytes]]  # bucket -> key -> state
 class Saved:
     """What a task has saved: versions of buckets, and files of the checkpoint.
 
-    So many buckets were `opened` for it, some of them `restored`: they had not been here.
+    `opened` counts its buckets, `restored` those that were not on this host.
     """
 
     versions: Mapping[int, Stamp] = field(default_factory=dict)  # of changed buckets
@@ -58,7 +58,7 @@ class Saved:
 
 
 class UnitStates:
-    """The states of the operators of a unit; `directory` is this host's copy."""
+    """The states of a unit's operators; `directory` is this host's copy."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class UnitStates:
         }
         self._pickler: Pickler | None = None
         self._restored = 0  # buckets, for the epoch that runs
-        self._left: Versions | None = None  # those that states here are of, once saved
+        self._left: Versions | None = None  # those of the states here, once saved
         self._ahead: dict[int, Changes] = {}  # by turn: of parts that another one saves
 
     def open(self, task: EpochTask, channel: int, pickler: Pickler) -> None:
-        """Begin with the version that the epoch is made from."""
+        """Open the version that the epoch starts from."""
         self.close()
         if not self._stored:
             return
@@ -107,10 +107,9 @@ class UnitStates:
         reach("opened", task.attempt.epoch)
 
     def _find_ahead(self, task: EpochTask) -> Changes:
-        """Return the changes of a part before a cut since the last commit.
+        """Return the changes since the last commit of a part before a cut.
 
-        The last part saves the states of all, when it comes to that. Until then they
-        are known here.
+        The last part saves the states of all. Until then they are known here.
         """
         pending = task.attempt.pending
         self._ahead = {
@@ -133,7 +132,7 @@ class UnitStates:
     def _find_version(self, task: EpochTask, number: int) -> Stamp:
         """Return the version of a bucket that the epoch begins with.
 
-        The last one that this process has made in an epoch that is not over, if any.
+        It is the last one that this process has made in a running epoch, if any.
         """
         if pending := task.attempt.pending_stamps:
             made = self._buckets[number].versions
@@ -161,14 +160,14 @@ class UnitStates:
         )
 
     def _find_bucket(self, entry: Entry, count: int) -> int:
-        """Return the bucket, of so many, that a stored state belongs to."""
+        """Return the bucket, out of `count`, of a stored state."""
         assert self._pickler is not None  # noqa: S101 - since `open`
         raw, stored = entry
         key, _ = self._pickler.loads(stored)
         return self._by_prefix[raw[: len(prefix_of(0))]].find_bucket(key, count)
 
     def close(self) -> None:
-        """Let go of the databases; nothing is saved."""
+        """Release the databases; nothing is saved."""
         for bucket in self._buckets.values():
             bucket.end()
         self._buckets = {}
@@ -190,10 +189,10 @@ class UnitStates:
     def save(
         self, task: EpochTask, channel: int, changes: Changes, *, whole: bool = True
     ) -> Saved:
-        """Make the next version of the buckets that have changed.
+        """Make the next version of the changed buckets.
 
-        Where these are `whole`, not also those of other processes, the states of this
-        one are those of the new version.
+        If the changes are `whole`, without those of other processes, the states here
+        are those of the new version.
         """
         logs = self._log(task, channel, changes)
         reach("logged", task.attempt.epoch)
@@ -268,7 +267,7 @@ class UnitStates:
         return tuple(made)
 
     def _file(self, task: EpochTask, kind: str, number: int) -> Location:
-        """Return a new file of the checkpoint, of no other attempt of the task."""
+        """Return a new checkpoint file, unique to this attempt of the task."""
         assert self._checkpoint is not None  # noqa: S101
         directory = locate(self._checkpoint) / "state" / self._unit.name
         directory.mkdir(parents=True, exist_ok=True)
