@@ -21,7 +21,7 @@ from anabranch.epochs.checkpoint.record import (
     Snapshot,
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
-from anabranch.epochs.intake.intake import Piece, Reached
+from anabranch.epochs.intake.intake import Piece, Reached, Surveyed
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.restore import local_directory
@@ -398,6 +398,7 @@ class Report:
         default_factory=dict
     )  # source -> progress in its partitions
     births: Mapping[str, Births] = field(default_factory=dict)  # since 1970, by source
+    surveyed: Mapping[str, Sequence[Surveyed]] = field(default_factory=dict)
     sent: Mapping[int, KeyCounts] = field(default_factory=dict)  # to keyed units
     shared: Mapping[str, Any] = field(default_factory=dict)  # by operator
 

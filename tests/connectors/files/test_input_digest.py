@@ -24,7 +24,7 @@ class Number(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(input_digest, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(input_digest, "BLOCK_BYTES", 64)
 
 
 def write(path: Path, rows: int = ROWS, ends: str = "") -> Path:

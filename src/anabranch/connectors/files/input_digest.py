@@ -13,7 +13,7 @@ Content is hashed in blocks, so that hashing can go on from a position.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,9 @@ import xxhash
 
 from anabranch.connectors.files.listing import input_errors, read_range
 from anabranch.connectors.storage import Location
-from anabranch.errors import CheckpointError
+from anabranch.errors import CheckpointError, InputError
 
-_BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,36 @@ class InputDigest:
         """Note what was read."""
         self._rest += data
         start = 0
-        while len(self._rest) - start >= _BLOCK_BYTES:
-            self._link(self._rest[start : start + _BLOCK_BYTES])
-            start += _BLOCK_BYTES
+        while len(self._rest) - start >= BLOCK_BYTES:
+            block = self._rest[start : start + BLOCK_BYTES]
+            self._link(xxhash.xxh3_128_digest(block))
+            start += BLOCK_BYTES
         if start:
             self._rest = self._rest[start:]
 
-    def _link(self, block: bytes) -> None:
-        self._chain = _link(self._chain, block)
+    def skip(self, until: int, digests: Mapping[int, bytes]) -> None:
+        """Note the bytes up to an offset, by the digests of their blocks.
+
+        What is left of a block, and a block without a digest, is read.
+        """
+        while self._blocks < until // BLOCK_BYTES:
+            known = digests.get(self._blocks)
+            if known is None:
+                self._read((self._blocks + 1) * BLOCK_BYTES)
+            else:
+                self._link(known)
+                self._rest = b""
+        self._read(until)
+
+    def _read(self, until: int) -> None:
+        at = self._blocks * BLOCK_BYTES + len(self._rest)
+        data = read_range(self.path, at, until - at)
+        if len(data) < until - at:
+            raise describe_cut_off(self.path, until, at + len(data))
+        self.feed(data)
+
+    def _link(self, digest: bytes) -> None:
+        self._chain = _link_digest(self._chain, digest)
         self._head = self._head or self._chain
         self._blocks += 1
 
@@ -92,11 +114,11 @@ class InputDigest:
         """Go on from a position; refuse a file that was rewritten before `offset`."""
         made = cls(path)
         blocks = position["blocks"]
-        start = blocks * _BLOCK_BYTES
+        start = blocks * BLOCK_BYTES
         rest = read_range(path, start, offset - start)
         same = _link(position["chain"], rest) == position["content"]
         if same and blocks:
-            same = _link("", read_range(path, 0, _BLOCK_BYTES)) == position["head"]
+            same = _link("", read_range(path, 0, BLOCK_BYTES)) == position["head"]
         if same and vars(made.look) != {k: position[k] for k in vars(made.look)}:
             same = _chain_of(path, blocks) == position["chain"]
         if not same:
@@ -144,7 +166,7 @@ def content_of(path: Location) -> str:
     """Return the digest of the whole content of a file, as `InputDigest.content`."""
     made = InputDigest(path)
     at = 0
-    while block := read_range(path, at, _BLOCK_BYTES):
+    while block := read_range(path, at, BLOCK_BYTES):
         made.feed(block)
         at += len(block)
     return made.content
@@ -164,12 +186,24 @@ def check_look(path: Location, position: dict[str, Any]) -> None:
 def _chain_of(path: Location, blocks: int) -> str:
     chain = ""
     for number in range(blocks):
-        chain = _link(chain, read_range(path, number * _BLOCK_BYTES, _BLOCK_BYTES))
+        chain = _link(chain, read_range(path, number * BLOCK_BYTES, BLOCK_BYTES))
     return chain
 
 
 def _link(chain: str, block: bytes) -> str:
-    return xxhash.xxh3_128_hexdigest(chain.encode() + xxhash.xxh3_128_digest(block))
+    return _link_digest(chain, xxhash.xxh3_128_digest(block))
+
+
+def _link_digest(chain: str, digest: bytes) -> str:
+    return xxhash.xxh3_128_hexdigest(chain.encode() + digest)
+
+
+def describe_cut_off(path: Location | str, wanted: int, found: int) -> InputError:
+    """Return the user's error for a file that was longer before."""
+    return InputError(
+        f"{path} must not change while it is read; it had at least {wanted} bytes and "
+        f"has {found} now; put it back and run the job again"
+    )
 
 
 def _describe_rewritten(what: Location | str, where: str) -> CheckpointError:

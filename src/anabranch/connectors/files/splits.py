@@ -46,20 +46,22 @@ def toggles_of(data: bytes, delimiter: str, *, whole: bool) -> Toggles:
         content = np.frombuffer(data, np.uint8)
         quotes = np.flatnonzero(content == _QUOTE)
         closed = len(quotes) % 2 == 0 or not whole
-        if closed and _well_placed(content, quotes, ord(delimiter)):
+        openers, closers = quotes[::2], quotes[1::2]
+        if closed and are_well_placed(content, openers, closers, ord(delimiter)):
             return quotes
     hidden = _hidden(delimiter.encode(), whole=whole).finditer(data)
     spans = [offset for m in hidden for offset in (m.start(), m.end() - 1)]
     return np.array(spans, np.int64)
 
 
-def _well_placed(content: NDArray[np.uint8], quotes: Toggles, delimiter: int) -> bool:
+def are_well_placed(
+    content: NDArray[np.uint8], openers: Toggles, closers: Toggles, delimiter: int
+) -> bool:
     """Tell whether each quote toggles: it stands where one may open, or close, a field.
 
     It may open at the start of a field, and close at the end of one. Two in a row
     within a field close and open it: what follows is quoted still.
     """
-    openers, closers = quotes[::2], quotes[1::2]
     if openers.size and openers[0] == 0:
         openers = openers[1:]
     if closers.size and closers[-1] == len(content) - 1:

@@ -350,7 +350,7 @@ def _of_files(op: Op, kind: ReadFiles, on_error: OnError) -> Intake:
 
     if kind.format == "parquet":
         return ParquetIntake(op.name, kind, files, leave_out)
-    return FileIntake(op.name, kind, files, leave_out)
+    return FileIntake(op.name, kind, files, leave_out, ahead=True)
 
 
 def _of_frame(

@@ -450,6 +450,9 @@ class SparkRun(RunningThread):
             intakes[name].advance(reached.get(name, {}))
             read = sum(report.read.get(name, 0) for report in epochs.reports)
             intakes[name].gave(read)
+            for report in epochs.reports:
+                if name in report.surveyed:
+                    intakes[name].learn(report.surveyed[name])
         self._note_columns(epochs.reports)
         self._buckets_opened += sum(report.opened for report in epochs.reports)
         self._buckets_restored += sum(report.restored for report in epochs.reports)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 
 from anabranch.connectors.files.input_digest import (
+    BLOCK_BYTES,
     FileLook,
     InputDigest,
     PassedFiles,
@@ -30,12 +35,15 @@ from anabranch.connectors.files.splits import (
     last_row_end,
     layout_of,
 )
+from anabranch.connectors.files.survey import Cut, RowIndex, Stand, survey_block
 from anabranch.connectors.storage import Location, StorePath
 from anabranch.epochs.intake.intake import (
     FilePiece,
     Intake,
     ParquetPiece,
     Piece,
+    Surveyed,
+    SurveyPiece,
     cut,
     shrunk,
 )
@@ -43,6 +51,8 @@ from anabranch.errors import CheckpointError, InputError
 from anabranch.operators.sources import ReadFiles
 
 _ENOUGH_BYTES = 1 << 26  # of long rows, per epoch: tasks hold them in memory
+LEAST_BYTES = 4 * BLOCK_BYTES  # of an epoch, or a file, that is worth a survey
+_FIRST_LAG = 3  # epochs until a survey comes back, before any has
 _SAMPLE_BYTES = 1 << 16  # to estimate the row length before any were read
 
 
@@ -55,8 +65,115 @@ def refuse_to_leave_out(_: Location, why: InputError) -> None:
     raise why
 
 
+class SurveyPlan:
+    """Which blocks of some files tasks survey, and the surveys that have come back.
+
+    Tasks survey beside their work, so a survey comes back some epochs after it was asked
+    for. `lag` is how many; blocks that the reader will have passed by then are left out.
+    Surveys of a file that has changed since are dropped.
+    """
+
+    def __init__(self, files: Sequence[Location], sizes: Sequence[int]) -> None:
+        self._files = list(files)
+        self._starts = list(itertools.accumulate(sizes, initial=0))  # in all files
+        self._sizes = list(sizes)
+        self._came: SimpleQueue[Surveyed] = SimpleQueue()  # by another thread
+        self._indexes: dict[str, RowIndex] = {}
+        self._looks: dict[str, FileLook] = {}
+        self._asked = 0  # up to here, in all files
+        self._asked_in: dict[tuple[str, int], int] = {}  # in which take
+        self._takes = 0
+        self._lag = _FIRST_LAG
+
+    def learn(self, surveyed: Sequence[Surveyed]) -> None:
+        """Take note of what tasks have found; may be called by any thread."""
+        for one in surveyed:
+            self._came.put(one)
+
+    def find(self, path: Location) -> RowIndex | None:
+        """Return the surveys of a file, if there are any of the file as it is."""
+        while not self._came.empty():
+            self._add(self._came.get())
+        name = str(path)
+        index = self._indexes.get(name)
+        if index is not None and FileLook.at(path) != self._looks[name]:
+            del self._indexes[name]
+            return None
+        return index
+
+    def _add(self, found: Surveyed) -> None:
+        index = self._indexes.setdefault(found.path, RowIndex())
+        index.add(found.blocks)
+        if found.blocks:
+            asked = self._asked_in.pop((found.path, found.blocks[0].start), self._takes)
+            self._lag = max(self._lag, self._takes - asked + 1)
+
+    def forget(self, path: Location) -> None:
+        """Drop the surveys of a file that was read."""
+        self._indexes.pop(str(path), None)
+
+    def ask(self, file: int, offset: int, taken: int, parts: int) -> list[SurveySpan]:
+        """Return what the tasks of an epoch survey that has taken so many bytes."""
+        self._takes += 1
+        if taken < LEAST_BYTES or file >= len(self._files):
+            return []
+        here = self._starts[file] + offset
+        begin = max(self._asked, here + self._lag * taken)
+        end = min(here + (self._lag + 2) * taken, self._starts[-1])
+        spans: list[SurveySpan] = []
+        each = max(0, end - begin) // (parts * BLOCK_BYTES) * BLOCK_BYTES + BLOCK_BYTES
+        while begin < end:
+            number = bisect.bisect_right(self._starts, begin) - 1
+            span, begin = self._span(number, begin, end, each)
+            if span is not None:
+                spans.append(span)
+        self._asked = max(self._asked, begin)
+        return spans
+
+    def _span(
+        self, number: int, begin: int, end: int, most: int
+    ) -> tuple[SurveySpan | None, int]:
+        """Return whole blocks of a file from `begin` on, and where they end."""
+        path, size, first = (
+            self._files[number],
+            self._sizes[number],
+            self._starts[number],
+        )
+        behind = first + size
+        start = -(-(begin - first) // BLOCK_BYTES) * BLOCK_BYTES
+        if size < LEAST_BYTES or is_compressed(path) or start >= size:
+            return None, behind
+        stop = min(start + most, -(-(end - first) // BLOCK_BYTES) * BLOCK_BYTES, size)
+        if stop <= start:
+            return None, first + stop
+        name = str(path)
+        if name not in self._looks:
+            try:
+                self._looks[name] = FileLook.at(path)
+            except InputError:  # told when its turn comes
+                return None, behind
+        if self._looks[name].size != size:
+            return None, behind
+        self._asked_in[name, start] = self._takes
+        return SurveySpan(name, start, stop, size), first + stop
+
+
+@dataclass(frozen=True)
+class SurveySpan:
+    """Blocks of a file of `size` bytes that a task surveys."""
+
+    path: str
+    start: int
+    end: int
+    size: int
+
+
 class FileIntake(Intake):
-    """Ranges of text files that begin and end with a row."""
+    """Ranges of text files that begin and end with a row.
+
+    Where rows begin is found here, until tasks have found it for large files, `ahead` of
+    the epochs that read them.
+    """
 
     def __init__(
         self,
@@ -64,6 +181,8 @@ class FileIntake(Intake):
         kind: ReadFiles,
         files: Sequence[Location],
         leave_out: LeaveOut = refuse_to_leave_out,
+        *,
+        ahead: bool = False,
     ) -> None:
         self._source = source
         self._kind = kind
@@ -72,6 +191,8 @@ class FileIntake(Intake):
         self._leave_out = leave_out
         self.any_time = _are_files(files)
         self._sizes = [_size_of(path) for path in files]
+        self._surveys = SurveyPlan(files, self._sizes) if ahead else None
+        self._stand: Stand | None = None  # where the surveys have led to
         self._row_bytes = 0.0
         self._number = 1
         self._passed: PassedFiles | None = PassedFiles()  # None: not known
@@ -83,10 +204,13 @@ class FileIntake(Intake):
         self._opening: Opening | None = None
         self._print: InputDigest | None = None  # None: of an older format
         self._offset, self._line, self._row = 0, 1, 1
+        self._stand = None
         self.ended = file >= len(self._files)
 
     def _leave_file(self) -> None:
         """Move to the next file, and record this one."""
+        if self._surveys is not None:
+            self._surveys.forget(self._files[self._file])
         self._passed = _add_file(self._passed, self._print)
         self._go_to_file(self._file + 1)
 
@@ -113,6 +237,22 @@ class FileIntake(Intake):
             self._print.feed(read_range(path, 0, self._offset))
 
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        pieces = self._take(rows, parts, exactly=exactly)
+        taken = [piece for piece in pieces if isinstance(piece, FilePiece)]
+        if self._surveys is None or not taken:
+            return pieces
+        size = sum(piece.end - piece.start for piece in taken)
+        spans = self._surveys.ask(self._file, self._offset, size, parts)
+        return [*mix(pieces, [self._make_survey(taken[0], one) for one in spans])]
+
+    def _make_survey(self, beside: Piece, span: SurveySpan) -> SurveyPiece:
+        return SurveyPiece(self._source, beside.first, 0, **vars(span))
+
+    def learn(self, surveyed: Sequence[Surveyed]) -> None:
+        if self._surveys is not None:
+            self._surveys.learn(surveyed)
+
+    def _take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         if self._print is not None:
             self._print.look_again()
         pieces: list[Piece] = []
@@ -120,26 +260,112 @@ class FileIntake(Intake):
         while missing > 0 and not self.ended:
             if pieces and not exactly and self._is_no_file():
                 break  # so that it is reported after the rows before it
+            before = self._offset
             try:
                 if self._opening is None:
                     self._open_file()
                     continue
-                data = self._read(missing)
+                share = max(1, round(parts * missing / rows))
+                taken = self._take_surveyed(
+                    missing, share, exactly=exactly
+                ) or self._take_read(missing, share, exactly=exactly)
             except InputError:
                 if pieces:  # which were intact; the next take comes by here again
                     break
                 raise
-            if not data:
+            if taken is None:
                 self._leave_file()
                 continue
-            if exactly:
-                data = first_rows(data, missing, self._layout)
-            taken = self._cut(data, max(1, round(parts * missing / rows)))
             pieces += taken
             missing -= sum(piece.rows for piece in taken)
-            if not exactly and (missing < rows // 4 or len(data) > _ENOUGH_BYTES):
+            is_much = self._offset - before > _ENOUGH_BYTES
+            if not exactly and (missing < rows // 4 or is_much):
                 break
         return pieces
+
+    def _take_read(
+        self, rows: int, parts: int, *, exactly: bool
+    ) -> list[FilePiece] | None:
+        """Return about so many rows, or just so many, whose places are found here.
+
+        None at the end of the file.
+        """
+        data = self._read(rows)
+        if not data:
+            return None
+        return self._cut(
+            first_rows(data, rows, self._layout) if exactly else data, parts
+        )
+
+    def _take_surveyed(
+        self, rows: int, parts: int, *, exactly: bool
+    ) -> list[FilePiece]:
+        """Return about so many rows, or no more than so many, whose places are known.
+
+        Nothing if they are not known, or too few to be worth it.
+        """
+        size = int(min(rows * self._row_bytes, max(_ENOUGH_BYTES, parts * LEAST_BYTES)))
+        stand = self._find_stand() if size >= LEAST_BYTES else None
+        if stand is None or self._surveys is None:
+            return []
+        path = self._files[self._file]
+        index = self._surveys.find(path) or RowIndex()
+        until = self._offset + size
+        cuts = [
+            one
+            for one in index.find_cuts(stand, until, self._sizes[self._file])
+            if (one.rows <= rows if exactly else one.offset <= until)
+        ]
+        if not cuts:
+            return []
+        digests = index.digests()
+        offsets = [one.offset for one in cuts]
+        span, first = offsets[-1] - self._offset, self._offset
+        chosen = sorted(
+            {
+                max(0, bisect.bisect_right(offsets, first + span * part // parts) - 1)
+                for part in range(1, parts + 1)
+            }
+        )
+        pieces = []
+        done = Cut(self._offset, 0, 0)
+        for one in (cuts[number] for number in chosen):
+            count = one.rows - done.rows
+            if count:
+                pieces.append(self._piece(one.offset - done.offset, count))
+            self._offset = one.offset
+            self._line += one.lines - done.lines
+            self._row += count
+            self._number += count
+            self._stand = one.stand
+            done = one
+        if self._print is not None:
+            self._print.skip(self._offset, digests)
+        index.forget_before(self._offset)
+        if done.rows:
+            self._row_bytes = span / done.rows
+        return pieces
+
+    def _find_stand(self) -> Stand | None:
+        """Return where the intake stands in the surveys, if they go on from there."""
+        if self._surveys is None:
+            return None
+        path, at = self._files[self._file], self._offset
+        index = self._surveys.find(path)
+        if index is None:
+            return None
+        if self._stand is not None and self._stand.offset == at:
+            return self._stand
+        end = at // BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES
+        if not index.has(end):
+            return None
+        data = self._bytes(0, end + 1 - at)
+        if len(data) < end + 1 - at:
+            return None
+        block = survey_block(
+            data[:-1], at, b"\n", data[-1:], self._layout
+        )  # its part from here on: a row begins here
+        return Stand(at, block)
 
     def waiting(self) -> int | None:
         if self.ended:
@@ -343,6 +569,19 @@ class ParquetIntake(Intake):
             check_look(self._files[self._file], position["look"])
         if self._at and not self.ended and self._length() < self._at:
             raise shrunk(str(self._files[self._file]), self._at, self._length(), "rows")
+
+
+def mix(pieces: Sequence[Piece], others: Sequence[Piece]) -> Iterator[Piece]:
+    """Return both, spread evenly over each other, so that tasks have some of each.
+
+    >>> [*mix("abcd", "xy")]
+    ['a', 'b', 'x', 'c', 'd', 'y']
+    """
+    left = iter(others)
+    for number in range(len(pieces)):
+        yield pieces[number]
+        due = len(others) * (number + 1) // len(pieces)
+        yield from itertools.islice(left, due - len(others) * number // len(pieces))
 
 
 def _add_file(

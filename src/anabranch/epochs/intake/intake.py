@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from anabranch.connectors.files.survey import BlockSurvey
 from anabranch.errors import CheckpointError
 from anabranch.runtime.ambient import Ambient
 
@@ -77,6 +78,27 @@ class FilePiece(Piece):
 
 
 @dataclass(frozen=True)
+class SurveyPiece(Piece):
+    """Blocks of a file whose rows a task finds for an epoch to come; it reads none.
+
+    The file has `size` bytes.
+    """
+
+    path: str
+    start: int
+    end: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """The surveys of some blocks of a file."""
+
+    path: str
+    blocks: tuple[BlockSurvey, ...]
+
+
+@dataclass(frozen=True)
 class ParquetPiece(Piece):
     """`rows` rows of a Parquet file, starting at `start`."""
 
@@ -114,6 +136,9 @@ class Intake(ABC):
 
     def advance(self, reached: Mapping[str, Any]) -> None:  # noqa: B027 - as above
         """Record the workers' progress in each partition."""
+
+    def learn(self, surveyed: Sequence[Surveyed]) -> None:  # noqa: B027 - as above
+        """Take note of the rows that tasks have found ahead."""
 
     def waiting(self) -> int | None:
         """Return the approximate backlog in rows; None if unknown."""

@@ -9,6 +9,7 @@ micro-batch; they are read like those of any file, by number.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ import pyarrow as pa
 from anabranch.connectors.files.arrow_items import CODES, Form, form_of
 from anabranch.connectors.files.columnar_csv import BEHIND, ColumnReader
 from anabranch.connectors.files.csv import csv_table
+from anabranch.connectors.files.input_digest import describe_cut_off
 from anabranch.connectors.files.listing import read_range
 from anabranch.connectors.files.opening import row_parser
 from anabranch.connectors.files.parquet import (
@@ -28,6 +30,8 @@ from anabranch.connectors.files.parquet import (
     read_parquet_table,
 )
 from anabranch.connectors.files.rows import BadRow, Position
+from anabranch.connectors.files.splits import layout_of
+from anabranch.connectors.files.survey import survey_file
 from anabranch.connectors.files.values import is_made_plainly
 from anabranch.connectors.reader import births_of_items, damage_of, refusal, refusal_at
 from anabranch.connectors.storage import Location, locate
@@ -45,6 +49,8 @@ from anabranch.epochs.intake.intake import (
     Piece,
     Reached,
     ShippedPiece,
+    Surveyed,
+    SurveyPiece,
 )
 from anabranch.epochs.intake.items import (
     GeneratedPiece,
@@ -161,12 +167,7 @@ def make_batch(found: Iterable[tuple[Any, int]], form: Form | None) -> WireBatch
 def _bytes_of(piece: FilePiece) -> bytes:
     data = read_range(locate(piece.path), piece.start, piece.end - piece.start)
     if len(data) < piece.end - piece.start:
-        msg = (
-            f"{piece.path} must not change while it is read; it had at least "
-            f"{piece.end} bytes and has {piece.start + len(data)} now; "
-            f"put it back and run the job again"
-        )
-        raise InputError(msg)
+        raise describe_cut_off(piece.path, piece.end, piece.start + len(data))
     return data
 
 
@@ -271,6 +272,7 @@ class UnitInputs:
         self._on_error = on_error
         self.reached: dict[str, list[tuple[str, Reached]]] = {}  # of the last streams
         self.births: dict[str, Births] = {}  # the same, since 1970
+        self.surveyed: dict[str, list[Surveyed]] = {}  # the same, by source
 
     def streams(
         self, task: EpochTask, share: Share, received: list[list[pa.Buffer]]
@@ -280,7 +282,7 @@ class UnitInputs:
         several = len(graph.sources) > 1
         order = {op.name: index for index, op in enumerate(graph.sources)}
         read: dict[str, int] = {}
-        self.reached, self.births = {}, {}
+        self.reached, self.births, self.surveyed = {}, {}, {}
         streams = []
         for entry, blobs in zip(self._unit.entries, received, strict=True):
             if isinstance(entry, Edge):
@@ -309,11 +311,23 @@ class UnitInputs:
 
         batches = []
         for piece in pieces:
+            if isinstance(piece, SurveyPiece):
+                self._survey(piece, op)
+                continue
             batch = self._read_piece(piece.before(end), op, on_error)
             if len(batch) and batch.positions[0][-1] >= end:
                 batch = batch.take(np.flatnonzero(batch.positions[0] < end))
             batches.append(batch)
         return batches
+
+    def _survey(self, piece: SurveyPiece, op: Op) -> None:
+        """Find the rows of epochs to come; whoever reads them says what is wrong."""
+        assert isinstance(op.kind, ReadFiles)  # noqa: S101
+        span = piece.start, piece.end, piece.size
+        with contextlib.suppress(InputError):
+            blocks = survey_file(locate(piece.path), *span, layout_of(op.kind))
+            found = Surveyed(piece.path, tuple(blocks))
+            self.surveyed.setdefault(op.name, []).append(found)
 
     def _read_piece(self, piece: Piece, op: Op, on_error: OnError) -> WireBatch:
         form = None if op.type is None else form_of(op.type)

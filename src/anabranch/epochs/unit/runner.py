@@ -521,6 +521,7 @@ class UnitRunner:
             ran={} if self._in_columns is None else self._in_columns.ran,
             reached=self._inputs.reached,
             births=self._inputs.births,
+            surveyed=self._inputs.surveyed,
             sent=self._exits.sent.take()
             if task.stage.reports_keys(self._unit, channel)
             else {},
@@ -568,6 +569,7 @@ class UnitRunner:
                 sums=self._exits.take_sums(),
                 reached=self._inputs.reached,
                 births=self._inputs.births,
+                surveyed=self._inputs.surveyed,
                 sent=self._exits.sent.take(),
                 shared=self._find_shared(part.operators),
             )
