@@ -1,4 +1,6 @@
-"""The rounds of an `iterate`: one thread runs them, or all replicas, as it pays."""
+"""The rounds of an `iterate`, run by one thread or by all replicas, whichever is
+faster.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ RunRound: TypeAlias = Callable[
 class BodyRunner:
     """Runs the rounds of an `iterate`: each is a program of its own, on all replicas.
 
-    Where nobody has said how many replicas there should be (`degree`), one thread runs the
-    first round; if it takes long (`worth_s`), the next has `most` replicas, and whichever
-    took less goes on. `prepare` is what has to be done once before that.
+    Unless the user sets the number of replicas (`degree`), one thread runs the first
+    round; if it takes longer than `worth_s`, the next has `most` replicas, and the
+    faster choice continues. `prepare` is called once before that.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class BodyRunner:
         self._most = most
         self._worth_s = worth_s
         self._prepare = prepare
-        self._took_s: dict[int, float] = {}  # by degree, for an item
+        self._took_s: dict[int, float] = {}  # by degree, per item
 
     def __call__(self, graph: Graph, items: list[Any]) -> list[Any]:
         """Run the body on the items of a window."""
@@ -53,7 +55,7 @@ class BodyRunner:
             try:
                 outputs = self._run(graph, items, degree)
             except RefutedError:
-                raise  # what it has changed would count twice
+                raise  # its changes would count twice
             except Exception:  # noqa: BLE001 - one thread tells which failure is first
                 outputs = run_graph(graph, items)
         self._took_s[degree] = (time.perf_counter() - began_s) / max(1, len(items))
@@ -69,7 +71,7 @@ class BodyRunner:
 
 
 def feed_body(graph: Graph, items: list[Any], outputs: list[Any]) -> Graph:
-    """Return a body with the items that come in, and the list that they go to."""
+    """Return a body with its input items and its output list."""
 
     def feed(op: Op) -> Op:
         match op.kind:

@@ -20,15 +20,15 @@ from anabranch.runtime.verify.verifier import Verify
 
 Status = Literal["running", "finished", "stopped", "failed"]
 
-GRACE_S = 10.0  # how long a job that is to stop may take to come to a clean end
+GRACE_S = 10.0  # how long a stopping job may take to end cleanly
 
 
 @dataclass(frozen=True)
 class Options:
     """The options of a run that engines read.
 
-    `ambient` is what was around it when it was started; `journal` takes its adaptations, and
-    `on_epoch` is told of each epoch that is over (Spark).
+    `ambient` has the settings around its start; `journal` takes its adaptations, and
+    `on_epoch` is called after each epoch (Spark).
     """
 
     on_error: OnError = stop
@@ -66,7 +66,7 @@ class Running(Protocol):
 
     @property
     def hung(self) -> str | None:
-        """The reason why a stopped run did not end cleanly, if it did not."""
+        """Why a stopped run did not end cleanly, or None."""
 
     def stop(self, grace_s: float = GRACE_S, hurry: Callable[[], bool] = ...) -> None:
         """End early and cleanly; after the grace, or in a `hurry`, end at once."""
@@ -76,13 +76,13 @@ class Running(Protocol):
 
 
 class Engine(Protocol):
-    """A place where programs run."""
+    """Runs programs."""
 
     def start(self, graph: Graph, plan: Plan, options: Options) -> Running:
         """Start a program and return at once."""
 
 
-# The operator that a frame of our own code is at work for, if any.
+# The operator that a frame of our own code works for, if any.
 Places: TypeAlias = Mapping[CodeType, Callable[[FrameType], str | None]]
 
 

@@ -1,10 +1,10 @@
-"""The sequential engine: the meaning of a program, as one thread runs it.
+"""The sequential engine: a program as one thread runs it.
 
-It takes one row of each source in turn, in the order in which the sources were
-written, and pushes it through the graph before it takes the next. When all sources
-have ended, the operators finish, producers first.
+It takes one row of each source in turn, in the order in which the sources were written,
+and pushes it through the graph before it takes the next. When all sources have ended,
+the operators finish, producers first.
 
-Where rows arrive while the program runs, a source that has none yet is passed over.
+A live source that has no row yet is skipped.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SequentialRun(RunningThread):
         self._sinks.abandon(publish=self._graph.live)
 
     def _turns(self) -> Iterator[tuple[int, int, str, Any]]:
-        """Return the rows of all sources: the first of each, the second of each..."""
+        """Yield the rows of all sources: the first of each, the second of each..."""
         sources = self._graph.sources
         readers = [open_reader(op, self._options.on_error) for op in sources]
         names = [op.name for op in sources]
@@ -94,7 +94,7 @@ class SequentialRun(RunningThread):
     def _arrivals(
         self, names: Sequence[str], readers: Sequence[Reader]
     ) -> Iterator[tuple[int, int, str, Any]]:
-        """Return the rows of all sources in turn, as they arrive."""
+        """Yield the rows of all sources in turn, as they arrive."""
         feeds = [Feed(reader) for reader in readers]
         if has_idle(self._graph):
             named = zip(names, readers, strict=True)
@@ -136,7 +136,8 @@ def _number_items(
         yield number, index, name, item
 
 
-# Where the thread is, by the code that it runs: an operator, or the reader of a source.
+# The position of the thread, by the code it runs: an operator, or the reader of a
+# source.
 _PLACES: Places = {
     **dict.fromkeys(
         (

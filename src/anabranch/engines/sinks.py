@@ -1,4 +1,4 @@
-"""Where items go at the end of a program, in the process of the caller."""
+"""The sinks of a program, in the caller's process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.failures import OnError, failure_of, stop
 from anabranch.runtime.ports import AbortedError
 
-_HELD_ITEMS = 8192  # an epoch of a sink outside, if nothing ends it earlier
+_HELD_ITEMS = 8192  # an epoch of an external sink, if nothing ends it earlier
 _HELD_S = 0.1  # how long items wait for others to share their epoch
 
 
 class Sinks:
-    """All sinks of a program: each item at once, files complete at the end.
+    """All sinks of a program: items are delivered at once, files complete at the end.
 
-    Sinks outside get what was delivered between two flushes, as an epoch.
+    External sinks get the items between two flushes as an epoch.
     """
 
     def __init__(self, graph: Graph, on_error: OnError = stop) -> None:
@@ -34,13 +34,13 @@ class Sinks:
         self._externals: dict[str, External] = {}
         self._held: dict[str, list[Any]] = {}
         self._epoch = 0
-        self._lock = threading.RLock()  # of what sinks outside hold
+        self._lock = threading.RLock()  # of pending items of external sinks
         self._closed = threading.Event()
         self._flusher: threading.Thread | None = None
         self._failed: BaseException | None = None
         self._abandoned = False  # nothing may be delivered any more
         self.delivered = {op.name: 0 for op in graph.sinks}
-        self.under_way: dict[str, list[Any]] = {}  # batches that sinks are taking
+        self.under_way: dict[str, list[Any]] = {}  # batches being delivered
         self._ops = {op.name: op for op in graph.sinks}
         job = uuid.uuid4().hex[:12]
         try:
@@ -66,7 +66,7 @@ class Sinks:
                 self._held[op.name] = []
 
     def deliver(self, op: Op, item: Any) -> None:
-        """Hand an item to its sink."""
+        """Deliver an item to its sink."""
         take = self._takers.get(op.name)
         if take is None:
             self._hold(op, item)
@@ -75,7 +75,7 @@ class Sinks:
         self.delivered[op.name] += 1
 
     def deliver_all(self, op: Op, items: Sequence[Any]) -> bool:
-        """Hand items to a file, all at once; False: none, they must go one by one."""
+        """Write items to a file at once; False: deliver them one by one."""
         self.refuse_if_abandoned()
         writer = self._writers.get(op.name)
         if writer is None or not writer.write_all(items):
@@ -94,7 +94,7 @@ class Sinks:
                 self._flush(op)
 
     def flush_by_itself(self) -> None:
-        """Flush now and then, for an engine that does not know when it is idle."""
+        """Flush periodically, for an engine that does not know when it is idle."""
         if self._externals:
             self._flusher = threading.Thread(
                 target=Ambient().bind(self._keep_flushing), name="sinks", daemon=True
@@ -103,7 +103,7 @@ class Sinks:
 
     @property
     def threads(self) -> tuple[threading.Thread, ...]:
-        """The threads that run code of the user's."""
+        """The threads that run user code."""
         return () if self._flusher is None else (self._flusher,)
 
     def _keep_flushing(self) -> None:
@@ -128,7 +128,7 @@ class Sinks:
         self.delivered[op.name] += taken
 
     def flush_all(self) -> None:
-        """Have all sinks outside write what they hold."""
+        """Have all external sinks write their pending items."""
         with self._lock:
             if self._failed is not None:
                 raise self._failed
@@ -136,7 +136,7 @@ class Sinks:
                 self._flush(self._ops[name])
 
     def close(self, *, publish: bool) -> None:
-        """Make the files visible, or leave nothing of them."""
+        """Publish the files, or remove them."""
         if not publish:
             self.abort()
             return
@@ -146,27 +146,27 @@ class Sinks:
             writer.commit()
 
     def fail(self) -> None:
-        """End after a failure: sinks outside get what came before it, files nothing."""
+        """End after a failure: external sinks get what preceded it, files nothing."""
         with contextlib.suppress(Exception):  # one failure is enough
             self.flush_all()
         self.abort()
 
     def abort(self) -> None:
-        """Leave no half-written file."""
+        """Remove unfinished files."""
         self._close()
         for writer in self._writers.values():
             writer.abort()
 
     def abandon(self, *, publish: bool) -> None:
-        """Close while an operator has not returned: what it gives is not taken any more."""
+        """Close while an operator has not returned: its outputs are dropped."""
         self._abandoned = True
         for items in self.under_way.values():
-            items.clear()  # whoever goes through them finds the end
+            items.clear()  # iteration over them ends
         self._takers = dict.fromkeys(self._takers, self.refuse_if_abandoned)
         self.close(publish=publish)
 
     def refuse_if_abandoned(self, _: Any = None) -> None:
-        """Send a thread home that comes back after the job was given up."""
+        """Stop a thread that returns after the job was abandoned."""
         if self._abandoned:
             raise AbortedError
 

@@ -1,4 +1,4 @@
-"""A program that runs in a thread of this process: how it ends, and how it is told."""
+"""A program running in a thread of this process: its end and its errors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from anabranch.logs import log, logger_of
 from anabranch.metrics.job_metrics import Adaptation
 
 _LOGGER = logger_of("engines")
-_LOOK_S = 0.1  # how often somebody is asked whether there is a hurry
-_CLOSING_S = 5.0  # how long sinks may take to close when nobody waits for operators
+_LOOK_S = 0.1  # how often `hurry` is checked
+_CLOSING_S = 5.0  # how long sinks may take to close when operators are abandoned
 
 
 class RunningThread(ABC):
     """The base of engines whose driving loop is a thread.
 
-    `_run` does the work and looks at `_stopping` between two steps.
+    `_run` does the work and checks `_stopping` between two steps.
     """
 
     def __init__(self, name: str, graph: Graph, options: Options) -> None:
@@ -33,7 +33,7 @@ class RunningThread(ABC):
         self._journal = options.journal
         self._started_s = time.monotonic()
         self._ended_s: float | None = None
-        # Not `join`: before Python 3.13 one that Ctrl-C interrupts takes the thread for
+        # Not `join`: before Python 3.13 one interrupted by Ctrl-C considers the thread
         # ended.
         self._ended = threading.Event()
         self._ending = threading.Lock()
@@ -46,7 +46,9 @@ class RunningThread(ABC):
 
     @abstractmethod
     def _run(self) -> bool:
-        """Run to the end, or until `_stopping` is set; tell whether the end was reached."""
+        """Run to the end, or until `_stopping` is set; tell whether the end was
+        reached.
+        """
 
     @abstractmethod
     def _busy_operators(self) -> Collection[str]:
@@ -54,7 +56,7 @@ class RunningThread(ABC):
 
     @abstractmethod
     def _abandon(self) -> None:
-        """Let go of the sinks, while operators may still be at work."""
+        """Release the sinks while operators may still be at work."""
 
     def _run_guarded(self) -> None:
         try:
@@ -63,13 +65,13 @@ class RunningThread(ABC):
             self._end("failed", error)
 
     def _end(self, status: Status, error: BaseException | None = None) -> bool:
-        """Enter how it has ended; only the first one to say so counts."""
+        """Record how it has ended; only the first call counts."""
         with self._ending:
             if self._ended.is_set():
                 return False
             self._status, self._error = status, error
             self._ended_s = time.monotonic()
-            self._log_end()  # before anybody who waits goes on
+            self._log_end()  # before any waiting thread continues
             self._ended.set()
             return True
 
@@ -123,13 +125,13 @@ class RunningThread(ABC):
     ) -> None:
         """End early: cleanly within the grace, else without what still runs.
 
-        Where somebody is in a `hurry`, the rest of the grace is left out. Asked for by
-        code of the program itself, it ends when that has returned.
+        In a `hurry`, the rest of the grace is skipped. If the program's own code calls
+        it, the job ends when that has returned.
         """
         began_s = time.monotonic()
         self._ask_to_stop()
         if threading.current_thread() in self._threads:
-            return  # it is an operator that asks, and it must return first
+            return  # an operator called it, and must return first
         try:
             while not hurry():
                 left_s = began_s + grace_s - time.monotonic()
@@ -142,14 +144,14 @@ class RunningThread(ABC):
 
     @property
     def _threads(self) -> list[threading.Thread]:
-        """The threads that run code of the user's."""
+        """The threads that run user code."""
         return [self._thread]
 
     def _ask_to_stop(self) -> None:
         self._stopping.set()
 
     def _give_up(self, waited_s: float) -> None:
-        """End without waiting any longer for what still runs, if something does."""
+        """End without waiting any longer for what still runs, if anything."""
         if self._ended.is_set():
             return
         self._hung = describe_hang(self._graph, self._busy_operators(), waited_s)
@@ -160,11 +162,11 @@ class RunningThread(ABC):
             self._end("stopped")
         if self._status == "stopped":
             self._note("end without a clean stop", self._hung)
-        else:  # it came to its end just then
+        else:  # it ended at that moment
             self._hung = None
 
     def _cancel(self) -> bool:
-        """Interrupt what still runs, if that can be done; tell whether it has ended."""
+        """Interrupt what still runs, if possible; tell whether it has ended."""
         return False
 
     def _note(self, what: str, why: str, effect: str = "") -> Adaptation:

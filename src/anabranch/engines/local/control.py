@@ -1,13 +1,13 @@
-"""What the controllers see of a program on the local engine, and change.
+"""The controllers' view of a program on the local engine, and its controls.
 
-Both controllers get the same model (`anabranch.metrics.pipeline`), with the rate at each
-input as `watching` counts it. A change is judged by the progress of the sources that lead
-to an operator: of what they read, the operator gets a share that one more thread does not
-change, and few items come by behind a filter, which would tell a change late.
+Both controllers get the same model (`anabranch.metrics.pipeline`), with the rate at
+each input as counted by `watching`. A change is judged by the progress of the sources
+that lead to an operator: the operator's share of their items does not depend on one
+more thread, whereas few items pass behind a filter, which would show a change late.
 
-For the latency goal, replicas tell how long items take by wall-clock time: that is their
-cost as things are, with all waiting inside. The profiler tells what a region takes of a
-thread that it shares with others.
+For the latency goal, replicas measure the cost of items in wall-clock time, including
+all waiting. The profiler measures a region's share of a thread that it shares with
+others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from anabranch.runtime.profile import Sampler, cpu_clock
 
 
 def effect_of(switch: Switch) -> str:
-    """Say what a change brought: the pause, and the locks that it turned on or off."""
+    """Return the effect of a change: the pause, and the locks it added or removed."""
     if switch.woken:
         parts = [
             f"{abs(more)} of {name} {'resumed' if more > 0 else 'suspended'}"
@@ -60,15 +60,15 @@ def effect_of(switch: Switch) -> str:
     return text
 
 
-PERIOD_S = 1.0  # how long the program is watched for one answer
+PERIOD_S = 1.0  # how long the program is observed for one answer
 SLICES = 20
 GLANCE_S = 0.2  # enough to see that threads block
 GLANCES = 4
-SETTLING_S = 0.25  # after a change, until threads have found how much to take at a time
+SETTLING_S = 0.25  # after a change, until threads have found their batch sizes
 
 
 class LocalActuator:
-    """Watches and rearranges one program; used by one thread, its controller."""
+    """Observes and rearranges one program; used by one thread, its controller."""
 
     def __init__(self, run: RunningThread, flow: LocalFlow) -> None:
         self._run = run
@@ -105,7 +105,7 @@ class LocalActuator:
     def arrange(self, arrangement: Arrangement) -> str | None:
         try:
             switch = self._flow.switch(rearrange(self._flow.configuration, arrangement))
-        except EngineError:  # the program has ended, or failed, meanwhile
+        except EngineError:  # the program has ended or failed meanwhile
             return None
         self._settling_s = SETTLING_S
         return effect_of(switch)
@@ -118,11 +118,11 @@ class LocalActuator:
     def _describe(
         self, before: Counters, samples: tuple[ThreadSamples, ...]
     ) -> Pipeline:
-        """Return the model of the program since a look at its counters."""
+        """Return the model of the program since an earlier reading of its counters."""
         done = count_items(self._flow.network).since(before)
         rates = find_stream_rates(self._flow, done)
-        # A thread goes on through the elements behind locks, so the profiler knows best
-        # which operators lead to one; elements know the rates.
+        # A thread continues through the elements behind locks, so the profiler knows
+        # best which operators lead to one; elements know the rates.
         known = [
             one
             for one in list_inputs(self._flow, done, rates)
@@ -189,7 +189,7 @@ class LocalActuator:
         return {source.op.name: source.read for source in self._flow.sources}
 
     def _ends_within(self, seconds: float) -> bool:
-        """Wait; tell whether the program came to its end meanwhile, good or bad."""
+        """Wait; tell whether the program ended meanwhile, well or not."""
         return self._run.wait_for_end(seconds) or self._flow.ended
 
 
@@ -202,7 +202,7 @@ def arrangement_of(configuration: Configuration) -> Arrangement:
 
 
 def rearrange(before: Configuration, arrangement: Arrangement) -> Configuration:
-    """Return a configuration changed as the control layer wants it.
+    """Return a configuration changed as the control layer requests.
 
     >>> rearrange(Configuration(), Arrangement(frozenset({"a"}))).ports
     frozenset({Input(operator='a', port=0)})
@@ -221,7 +221,7 @@ LITTLE = 0.3  # a thread on a core for less of its time says nothing about the r
 
 
 class LocalLatencyActuator:
-    """Watches one program and changes its replicas; used by one thread."""
+    """Observes one program and changes its replicas; used by one thread."""
 
     epoch_items: int | None = None
 
@@ -262,7 +262,7 @@ class LocalLatencyActuator:
                 wanted = wanted.with_degree(region, degree)
         try:
             switch = self._flow.switch(wanted)
-        except EngineError:  # the program has ended, or failed, meanwhile
+        except EngineError:  # the program has ended or failed meanwhile
             return None
         return effect_of(switch)
 
@@ -271,8 +271,8 @@ class LocalLatencyActuator:
         before, seen_before = count_items(network), sojourns(self._latencies)
         cpu_before_s = self._cpu_s(network)
         sampler = None
-        # A region may share a thread with others. On one core there is no room for another
-        # thread whatever it does, and none for a profiler.
+        # A region may share a thread with others. On one core there is no room for
+        # another thread in any case, and none for a profiler.
         if self.cores > 1 and 1 in self.degrees.values():
             sampler = Sampler(list_watched_threads(self._flow))
             sampler.start()
@@ -296,7 +296,9 @@ class LocalLatencyActuator:
     def _describe(
         self, done: Counters, samples: Collection[ThreadSamples], used_s: float
     ) -> Pipeline:
-        """Return the model of the program for one step, in which it used so much CPU."""
+        """Return the model of the program for one step, in which it used `used_s` of
+        CPU.
+        """
         busy_s = sum(work.busy_s for works in done.works.values() for work in works)
         on_core = 1.0
         if busy_s > LITTLE * done.at_s:
@@ -313,7 +315,7 @@ class LocalLatencyActuator:
         )
 
     def _cpu_s(self, network: Network) -> float:
-        """Return how long the threads have been on a core, or ready for one."""
+        """Return the CPU time of the threads, including time ready to run."""
         sources = [source.thread for source in self._flow.sources]
         clocks = map(cpu_clock, (*sources, *network.threads.values()))
         return sum(one.cpu_s + one.denied_s for one in clocks if one is not None)

@@ -1,8 +1,7 @@
-"""Hand batches over to sinks, and finish operators at the end of the stream.
+"""Delivers batches to sinks, and finishes operators at the end of the stream.
 
-At the end all threads are at rest, so the whole program is run once more as one piece, by
-one thread, on the states that the replicas left. Operators finish one by one, as on the
-sequential engine.
+At the end all threads are idle, so one thread runs the whole program once more, on the
+states that the replicas left. Operators finish one by one, as on the sequential engine.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def deliverer(
     *,
     punctuated: bool,
 ) -> Deliver:
-    """Return the function that hands batches over to a sink."""
+    """Return the function that delivers batches to a sink."""
     one = _one_by_one(op, sinks, on_error)
     in_files = isinstance(op.kind, WriteFiles)
 
@@ -63,7 +62,7 @@ def deliverer(
         note(batch.origin, len(items))
 
     def note(origin: Origin, count: int) -> None:
-        """Count how old outputs are: as old as the item that completed them."""
+        """Record the age of outputs: that of the item that completed them."""
         if origin.source is None:  # the end of the stream completed them
             return
         now_s = perf_counter()
@@ -112,7 +111,7 @@ def _one_by_one(
 
 
 def _place(batch: Batch, items: list[Any], left: Any) -> int:
-    """Return where in a batch the item stands that was last taken of its items."""
+    """Return the index in a batch of the item last taken from it."""
     place = len(items) - length_hint(left) - 1
     if len(items) == len(batch):
         return place
@@ -126,9 +125,9 @@ def finish(
     on_error: OnError,
     go_on: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Let every operator finish, producers first, its keys in their order.
+    """Finish every operator, producers first, its keys in order.
 
-    Before each key it is asked whether to `go_on`; tells whether all have finished.
+    `go_on` is asked before each key; returns whether all have finished.
     """
     talkers = [op.name for op in graph if _has_last_word(op)]
     if not talkers:
@@ -151,7 +150,7 @@ def finish(
             outputs = finish_key(graph[name], kernel, states[name], key, on_error)
             try:
                 program.run(outputs, None, [entry] * len(outputs))
-            finally:  # what came before a failure counts
+            finally:  # what preceded a failure counts
                 for edge, left in program.exits.items():
                     if left.items:
                         sinks[edge](Batch(left.items[:]))
@@ -160,7 +159,7 @@ def finish(
 
 
 def _open(op: Op, own: dict[Any, Any]) -> States:
-    """Return states that new keys can join: the last outputs may bring some."""
+    """Return states that can take new keys: the last outputs may bring some."""
     made = States(op, kernel_of(op), fresh=False)
     made.update(own)
     return made

@@ -1,11 +1,11 @@
-"""The flow of a program: sources, the network they feed, and how it is exchanged.
+"""The flow of a program: sources, the network they feed, and its replacement.
 
 Each source has a gate. To change something, the next network is built while the flow
-goes on; then all gates are closed, what is under way goes through, the states move
-over, and the gates open to the new network. The flow stands still only in between.
+continues; then all gates are closed, items in flight go through, the states move over,
+and the gates open to the new network. The flow pauses only in between.
 
-A region without a key may have more replicas than are at work. These are woken and
-suspended as the flow goes on: the splitter deals to more or fewer of them.
+A region without a key may have more replicas than are active. These are woken and
+suspended without a pause: the splitter deals to more or fewer of them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from anabranch.runtime.verify.verifier import Verifier
 
 
 class Switch(NamedTuple):
-    """What a change did: how long the flow stood still, and the layouts before and after.
+    """The effect of a change: the pause of the flow, and the layouts before and after.
 
-    Where replicas were only woken or suspended, `woken` says how many by region; less
-    than none were suspended.
+    If replicas were only woken or suspended, `woken` has their number by region;
+    negative if suspended.
     """
 
     pause_s: float
@@ -54,7 +54,9 @@ class Switch(NamedTuple):
 
 
 class LocalFlow:
-    """Everything that moves; `news` is told when a source has ended or something failed."""
+    """A running program's data flow; `news` is set when a source ends or something
+    fails.
+    """
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class LocalFlow:
         ]
 
     def start(self) -> None:
-        """Let it flow."""
+        """Start the flow."""
         self.network.start()
         self._flusher.start()
         for source in self.sources:
@@ -118,11 +120,13 @@ class LocalFlow:
         self._attend()
 
     def share_in_columns(self) -> dict[str, float]:
-        """Return by operator that can run in columns the share of its items that did."""
+        """Return, by operator that can run in columns, the share of its items that
+        did.
+        """
         return self._choice.tally.share()
 
     def count_backlog(self) -> int | None:
-        """Return how many items wait, at live sources and within; None: there are none."""
+        """Return the backlog, at live sources and inside; None if there are none."""
         if not any(source.is_live for source in self.sources):
             return None
         outside = sum(source.arrivals - source.read for source in self.sources)
@@ -130,12 +134,12 @@ class LocalFlow:
 
     @property
     def ended(self) -> bool:
-        """Whether all sources have come to their end."""
+        """Whether all sources have ended."""
         return all(source.over for source in self.sources)
 
     @property
     def broken(self) -> bool:
-        """Whether all has been read that comes before the first failure."""
+        """Whether everything before the first failure has been read."""
         return self.breaks.found and (
             self._cut_off
             or all(one.over or self.has_passed(one) for one in self.sources)
@@ -150,7 +154,7 @@ class LocalFlow:
         )
 
     def break_off(self, source: SourceThread, error: BaseException) -> None:
-        """Have the stream of a source break off, since it cannot be read any further."""
+        """End the stream of a source that cannot be read any further."""
         ours = isinstance(error, EngineError) or not isinstance(error, Exception)
         if ours or not self.breaks.orderly:
             self.fail(error)
@@ -161,9 +165,9 @@ class LocalFlow:
         self._news()
 
     def feed(self, source: str, batch: Batch) -> None:
-        """Send a batch of a source in; it is passing its gate."""
+        """Send in a batch of a source, which is passing its gate."""
         self.network.feed(source, batch)
-        if self._turns.by_arrival:  # the others hold nothing up that came before theirs
+        if self._turns.by_arrival:  # the others hold up nothing that precedes them
             for other in self.sources:
                 if other.op.name != source and not other.over:
                     self.network.feed(other.op.name, Batch([], [[], []], batch.mark))
@@ -173,12 +177,12 @@ class LocalFlow:
     def await_room(self, source: str) -> None:
         """Wait until there is room for the next batch; its gate must be free.
 
-        Room may depend on another source, which may have been held up at its gate.
+        Room may depend on another source, which may be held at its gate.
         """
         self.network.await_room(source)
 
     def limit(self, source: str) -> int:
-        """Return how many items of a source should come at a time."""
+        """Return the batch size for a source."""
         return self.network.limit(source)
 
     def takes_tables(self, source: str) -> bool:
@@ -186,7 +190,7 @@ class LocalFlow:
         return self.network.takes_tables(source)
 
     def end(self, source: SourceThread) -> None:
-        """Close the stream of a source that has been read to its end."""
+        """Close the stream of a source that has ended."""
         try:
             with source.gate:
                 if not source.stopping:
@@ -205,9 +209,9 @@ class LocalFlow:
         self._news()
 
     def switch(self, configuration: Configuration) -> Switch:
-        """Go on under another configuration.
+        """Continue under another configuration.
 
-        What is under way may be brought to its end by this thread, whoever's it is.
+        This thread may process items in flight, whichever thread they belong to.
         """
         return self._ambient.bind(self._switch)(configuration)
 
@@ -223,7 +227,8 @@ class LocalFlow:
             started_s = perf_counter()
             with self._suspend():
                 self._let_through(before)
-                if self.breaks.found:  # the new network would go on behind the failure
+                # the new network would continue behind the failure
+                if self.breaks.found:
                     self._cut_off = True
                     self.stop_reading()
                     self._news()
@@ -245,7 +250,7 @@ class LocalFlow:
             return Switch(pause_s, before.layout, after.layout)
 
     def _wake(self, configuration: Configuration) -> Switch:
-        """Wake and suspend replicas that are there; nothing is built, nobody waits."""
+        """Wake and suspend existing replicas; nothing is built and nothing waits."""
         before = self.configuration.degrees
         woken = {
             name: more
@@ -259,7 +264,7 @@ class LocalFlow:
         return Switch(0.0, self.network.layout, self.network.layout, woken)
 
     def drain(self) -> AllStates:
-        """Let everything that is under way come to its end, and return the states."""
+        """Process everything in flight, and return the states."""
         with self._changing:
             self._drained = True
             self._flusher.stop()
@@ -277,7 +282,7 @@ class LocalFlow:
 
     @property
     def threads(self) -> list[threading.Thread]:
-        """The threads that run code of the user's."""
+        """The threads that run user code."""
         return [
             *(source.thread for source in self.sources),
             *self.network.threads.values(),
@@ -285,12 +290,12 @@ class LocalFlow:
         ]
 
     def stop_reading(self) -> None:
-        """Let no source begin another batch."""
+        """Stop all sources after their current batch."""
         for source in self.sources:
             source.stopping = True
 
     def abandon(self) -> None:
-        """Send home whoever is not in an operator that does not return."""
+        """Stop all threads that are not in an operator that does not return."""
         self.stop_reading()
         self._flusher.stop()
         self._lock_watch.stop()
@@ -300,15 +305,15 @@ class LocalFlow:
         self._lock_watch.attend(len(self.sources) + len(self.network.threads))
 
     def _let_through(self, network: Network) -> None:
-        """Cut the streams of all sources off, and wait until a network is at rest.
+        """Detach all sources, and wait until a network is idle.
 
-        A source may be ahead of another that it meets with; what waits for the other
-        is left over.
+        A source may be ahead of another that it meets; what waits for the other is left
+        over.
         """
         network.lift_bounds()
         try:
             for source in self.sources:
-                if not source.over:  # nothing follows a failure, so nobody waits
+                if not source.over:  # nothing follows a failure, so nothing waits
                     network.close(source.op.name, final=self.breaks.found)
         except AbortedError:
             pass

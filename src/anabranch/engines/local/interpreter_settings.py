@@ -1,18 +1,17 @@
-"""Settings of the interpreter while a program runs: garbage collection and the lock.
+"""Interpreter settings while a program runs: garbage collection and the lock.
 
-CPython looks for cyclic garbage whenever 700 more objects have been made than were freed.
-A stream program makes and keeps many items, hardly any of them in a cycle: in one of the
-applications a third of the time went into collections that found nothing, in others 2 to
-7%. Where that is so, collections become rarer; one that does find something makes them as
-frequent as before, so that garbage does not pile up.
+CPython runs the cyclic garbage collector whenever 700 more objects have been created
+than freed. A stream program creates and keeps many items, hardly any of them in a
+cycle: in one of the applications a third of the time went into collections that found
+nothing, in others 2 to 7%. In that case collections become rarer; one that finds
+something makes them as frequent as before, so that garbage does not pile up.
 
-A thread that wants the interpreter's lock asks its holder for it only after an interval,
-5 ms in CPython. Where operators call compiled code that releases the lock, two threads
-take turns thousands of times a second, each so short that the waiting thread is not awake
-before the lock is taken again. Asking sooner ends that. Threads of plain Python hold the
-lock all the time: for them every switch is lost time, and the interval stays as it is. So
-a watch measures for a moment now and then how often the lock is taken, as the profiler
-does.
+A thread that wants the interpreter lock requests it from its holder only after an
+interval, 5 ms in CPython. If operators call compiled code that releases the lock, two
+threads alternate thousands of times a second, each for so short a time that the waiting
+thread wakes up too late. A shorter interval ends that. Threads of plain Python hold the
+lock all the time: for them every switch is lost time, and the interval stays as it is.
+So a watch samples from time to time how often the lock is held, as the profiler does.
 """
 
 from __future__ import annotations
@@ -27,16 +26,18 @@ from typing import Any
 
 from anabranch.runtime.profile import RUSAGE_THREAD, voluntary_switches
 
-RARER = 10  # times as many new objects between two looks
+RARER = 10  # times as many new objects between two collections
 WINDOW_S = 0.2
 MUCH = 0.02  # of the time
-NOTHING = 0.01  # of the objects that may be new when a look begins
+NOTHING = 0.01  # of the objects that may be new when a collection begins
 
 Tell = Callable[[str, str, str], object]  # what was done, why, with what effect
 
 
 class GarbageWatch:
-    """The watch of one program; where several run in a process, the first one's."""
+    """Adapts the collector for one program; if several run in a process, for the
+    first.
+    """
 
     _turn = threading.Lock()
 
@@ -45,13 +46,14 @@ class GarbageWatch:
         self._state = threading.Lock()
         self._watching = self._over = False
         self._usual = gc.get_threshold()
-        self._before: float | None = None  # share of the time, until looks became rarer
+        # share of the time, until collections became rarer
+        self._before: float | None = None
         self._told = False
         self._began_s = 0.0
         self._renew()
 
     def start(self) -> None:
-        """Begin to watch, unless it is over, or somebody else does."""
+        """Start watching, unless it is over, or another program does."""
         with self._state:
             if self._over or self._watching or not self._turn.acquire(blocking=False):
                 return
@@ -61,7 +63,7 @@ class GarbageWatch:
             gc.callbacks.append(self._on)
 
     def stop(self) -> None:
-        """Watch no more; looks are as frequent as before."""
+        """Stop watching and restore the collector."""
         with self._state:
             self._over = True
             if self._watching:
@@ -75,7 +77,7 @@ class GarbageWatch:
         self._looks, self._found = 0, 0
 
     def _on(self, phase: str, info: Mapping[str, Any]) -> None:
-        """Take note of a look; Python calls this before and after each."""
+        """Record a collection; Python calls this before and after each."""
         now_s = perf_counter()
         if phase == "start":
             self._began_s = now_s
@@ -89,7 +91,7 @@ class GarbageWatch:
             if seen_enough:
                 self._decide(now_s)
         elif found > NOTHING * RARER * self._usual[0]:
-            # The first of the rarer looks also finds what is left of the beginning.
+            # The first of the rarer collections also finds leftovers of the start.
             if self._looks > 1 and self._as_usual():
                 if not self._told:
                     self._tell_effect(now_s)
@@ -116,7 +118,7 @@ class GarbageWatch:
         )
 
     def _as_usual(self) -> bool:
-        """Undo what was done here, if it still is as it was left."""
+        """Undo our settings, unless someone else has changed them."""
         first, *others = self._usual
         rarer = gc.get_threshold() == (RARER * first, *others)
         if rarer:
@@ -127,13 +129,13 @@ class GarbageWatch:
 PROMPT_S = 0.0002
 EVERY_S = 2.0
 LOOKS = 50
-PAUSE_S = 0.002  # between two looks
-SELDOM = 0.8  # taken for less of the time: threads are to ask sooner
-OFTEN = 0.9  # taken for more: as usual again
+PAUSE_S = 0.002  # between two samples
+SELDOM = 0.8  # held for less of the time: shorten the interval
+OFTEN = 0.9  # held for more: restore it
 
 
 class LockWatch:
-    """The watch of one program; it looks as long as there are several threads."""
+    """Adapts the lock interval for one program, while it has several threads."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -143,7 +145,7 @@ class LockWatch:
         self._thread: threading.Thread | None = None
 
     def attend(self, threads: int) -> None:
-        """Take note of how many threads the program has from now on."""
+        """Set the number of threads the program has from now on."""
         with self._news:
             self._several = threads > 1 and RUSAGE_THREAD is not None
             self._news.notify()
@@ -155,7 +157,7 @@ class LockWatch:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more; the interval is what it was."""
+        """Stop watching and restore the interval."""
         with self._news:
             self._over, self._several = True, False
             self._news.notify()
@@ -183,7 +185,7 @@ class LockWatch:
 
 
 class Interval:
-    """The interval of the interpreter, which all programs in a process share."""
+    """The interpreter's switch interval, shared by all programs in a process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -191,7 +193,7 @@ class Interval:
         self._before_s = 0.0
 
     def prompt(self, program: object) -> None:
-        """Make it short, for the sake of a program."""
+        """Shorten it on behalf of a program."""
         with self._lock:
             if not self._wanting:
                 self._before_s = sys.getswitchinterval()
@@ -199,7 +201,7 @@ class Interval:
             self._wanting.add(program)
 
     def usual(self, program: object) -> None:
-        """Make it what it was before, unless another program wants it short."""
+        """Restore it, unless another program wants it short."""
         with self._lock:
             if program in self._wanting:
                 self._wanting.discard(program)
@@ -211,7 +213,7 @@ interval = Interval()
 
 
 def lock_share(looks: int = LOOKS) -> float:
-    """Return in which share of the looks another thread held the interpreter's lock.
+    """Return the share of samples in which another thread held the interpreter lock.
 
     >>> 0.0 <= lock_share(looks=2) <= 1.0
     True
@@ -219,7 +221,7 @@ def lock_share(looks: int = LOOKS) -> float:
     taken, waited = 0, voluntary_switches()
     for _ in range(looks):
         time.sleep(PAUSE_S)
-        # To sleep is one switch; any further one is a wait for the lock.
+        # Sleeping is one switch; any further one is a wait for the lock.
         before, waited = waited, voluntary_switches()
         taken += waited > before + 1
     return taken / looks

@@ -1,7 +1,7 @@
-"""Watches the keys of regions; has hot ones go to another replica while it runs.
+"""Watches the keys of regions, and moves hot ones to another replica at run time.
 
-Each region with a key and several replicas is looked at now and then. Where a replica
-has much more to do than the others, and does not keep up, some of its buckets of keys go
+Each keyed region with several replicas is checked from time to time. If a replica has
+much more load than the others, and does not keep up, some of its buckets of keys move
 to others, at a switch.
 """
 
@@ -21,8 +21,8 @@ from anabranch.runtime.balance import add_up, find_hot_key, is_uneven, rebalance
 from anabranch.runtime.split import BUCKETS, bucket_of
 
 LOOK_S = 0.25
-FIRST_LOOK_S = 0.05  # a table that is bad from the beginning should not last
-LEAST_ITEMS = 500  # that have entered a region, until its load is looked at
+FIRST_LOOK_S = 0.05  # a bad initial table should not last
+LEAST_ITEMS = 500  # items entered before a region's load is examined
 
 
 def fade(counts: Mapping[Any, int]) -> Counter[Any]:
@@ -35,7 +35,7 @@ def fade(counts: Mapping[Any, int]) -> Counter[Any]:
 
 
 class SetTable(Protocol):
-    """Gives buckets of a region to other replicas of it."""
+    """Assigns buckets of a region to other replicas."""
 
     def __call__(
         self, region: str, table: tuple[int, ...], what: str, why: str, effect: str
@@ -60,17 +60,17 @@ class KeyWatch:
         self._over = threading.Event()
 
     def start(self) -> None:
-        """Begin to watch, if there is anything to see."""
+        """Start watching, if there is anything to watch."""
         if self._regions:
             name = "anabranch-keys"
             threading.Thread(target=self._watch, name=name, daemon=True).start()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._over.set()
 
     def find_hot_keys(self) -> dict[str, tuple[str, ...]]:
-        """Return the keys, by region, that were found to be too much for a replica."""
+        """Return the hot keys found, by region."""
         named = sorted(self._named, key=repr)
         return {
             region: tuple(reprlib.repr(key) for where, key in named if where == region)
@@ -84,11 +84,11 @@ class KeyWatch:
             for region in self._regions:
                 try:
                     self.look(region)
-                except EngineError:  # it has ended, or failed, meanwhile
+                except EngineError:  # it has ended or failed meanwhile
                     return
 
     def look(self, region: Region) -> None:
-        """Look at a region, and move some of its keys if that is worth it."""
+        """Check a region, and move some of its keys if that pays off."""
         configuration, network = self._flow.configuration, self._flow.network
         replicas = configuration.degrees.get(region.name, 1)
         if replicas == 1:
@@ -112,7 +112,7 @@ class KeyWatch:
             self._note(*hot.describe(region.name, replicas))
 
     def _falls_behind(self, region: Region) -> bool:
-        """Tell whether items wait for a replica of a region."""
+        """Tell whether a replica of a region has a backlog."""
         counters = self._flow.network.counters()
         inside: Collection[str] = region.operators
         return any(

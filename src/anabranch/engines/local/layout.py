@@ -6,22 +6,24 @@ between elements:
 - one thread feeds another: nothing is needed;
 - a region whose streams meet nothing else on their way: the splitter numbers items and
   the merger follows the ordering of the plan;
-- streams that part and meet again in other ways: every stream that leads to such a
+- streams that fork and meet again in other ways: every stream that leads to such a
   meeting carries full positions from the source on.
 
-The plan says which of these holds for a region while every region is replicated. A plan
+The plan says which of these applies to a region when every region is replicated. A plan
 that asks for something else is refused.
 
-Thread propagation (Appendix D) finds the threads that can reach each operator. Every source
-has a thread, and so has every threaded port. A thread goes on through the operators behind
-its start, until it comes to a threaded port, to the replicas of a region, which have
-threads of their own, or to an operator that needs a lock. An operator that several threads
-can reach needs one; ours keeps their order too (see `anabranch.runtime.ports`).
+Thread propagation (Appendix D) finds the threads that can reach each operator. Every
+source has a thread, and so has every threaded port. A thread continues through the
+operators behind its start, until it comes to a threaded port, to the replicas of a
+region, which have threads of their own, or to an operator that needs a lock. An
+operator that several threads can reach needs one; ours keeps their order too (see
+`anabranch.runtime.ports`).
 
-Where the streams of one region come together, the numbers of its splitter tell the order.
-They do not where streams meet that parted elsewhere, nor behind a shuffle that follows an
-operator with several outputs per item: these have the same number, and the shuffle deals
-them to different replicas. The streams that lead to such a place carry positions.
+Where the streams of one region come together, the numbers of its splitter give the
+order. They do not where streams meet that forked elsewhere, nor behind a shuffle that
+follows an operator with several outputs per item: these have the same number, and the
+shuffle deals them to different replicas. The streams that lead to such a place carry
+positions.
 """
 
 from __future__ import annotations
@@ -43,15 +45,15 @@ from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.ordering.choose import Strategy
 from anabranch.runtime.positions import Positions, positions_of
 
-MOST_SPARE = 64  # replicas of a region, beyond which none are made to be woken later
-EPOCH = 10  # items for each replica between two pulses; the default of the paper
+MOST_SPARE = 64  # replicas of a region, beyond which none are made in reserve
+EPOCH = 10  # items per replica between two pulses; the default of the paper
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Where threads are, and how wide regions are (1 where nothing is said).
+    """The threaded ports, and the degrees of regions (1 by default).
 
-    `suspended` are replicas of a region that exist besides, but get no items.
+    `suspended` are further replicas of a region that get no items.
     """
 
     ports: frozenset[Input] = frozenset()
@@ -67,21 +69,21 @@ class Configuration:
         return replace(self, ports=self.ports | {port})
 
     def without_port(self, port: Input) -> Configuration:
-        """Return the configuration with one threaded port less."""
+        """Return the configuration with one threaded port fewer."""
         return replace(self, ports=self.ports - {port})
 
     def with_degree(self, region: str, degree: int) -> Configuration:
-        """Return the configuration with a region that has so many replicas."""
+        """Return the configuration with another degree for a region."""
         tables = {name: t for name, t in self.tables.items() if name != region}
         suspended = {n: count for n, count in self.suspended.items() if n != region}
         degrees = {**self.degrees, region: degree}
         return replace(self, degrees=degrees, suspended=suspended, tables=tables)
 
     def with_active(self, region: str, degree: int) -> Configuration:
-        """Return the configuration with so many replicas of a region at work.
+        """Return the configuration with so many active replicas of a region.
 
-        Those that it has are woken or suspended. If they are not enough, it gets twice
-        as many as are needed, so that more can be woken.
+        Existing ones are woken or suspended. If they are not enough, it gets twice as
+        many as needed, so that more can be woken.
 
         >>> one = Configuration().with_active("r0", 3)
         >>> one.count_replicas("r0"), one.with_active("r0", 2).suspended
@@ -94,11 +96,11 @@ class Configuration:
         return replace(made, suspended={**made.suspended, region: there - degree})
 
     def count_replicas(self, region: str) -> int:
-        """Count the replicas of a region, those that are suspended too."""
+        """Count the replicas of a region, including suspended ones."""
         return self.degrees.get(region, 1) + self.suspended.get(region, 0)
 
     def why_not_wake(self, other: Configuration) -> str | None:
-        """Return why another configuration is not this one with replicas woken, or None.
+        """Return why another configuration needs more than waking replicas, or None.
 
         >>> three = Configuration().with_active("r0", 3)
         >>> three.why_not_wake(three.with_active("r0", 6))
@@ -113,7 +115,7 @@ class Configuration:
         return None if same == self else "more than replicas differ"
 
     def with_table(self, region: str, table: tuple[int, ...]) -> Configuration:
-        """Return the configuration with another replica for some buckets."""
+        """Return the configuration with some buckets on other replicas."""
         return replace(self, tables={**self.tables, region: table})
 
 
@@ -122,11 +124,11 @@ Parts = Mapping[str, str]  # operator -> the region it is replicated with
 
 @dataclass(frozen=True)
 class ThreadPropagation:
-    """What thread propagation finds.
+    """The result of thread propagation.
 
-    `leader` names for each operator the first operator of the element it is in: those
-    that one thread runs by direct calls. `locks` are the operators that several
-    threads reach; `threaded` those that begin with a thread of their own.
+    `leader` has for each operator the first operator of its element: the operators that
+    one thread runs by direct calls. `locks` are the operators that several threads
+    reach; `threaded` those that begin with a thread of their own.
     """
 
     leader: Mapping[str, str]
@@ -226,8 +228,8 @@ def _find_beside(
 ) -> dict[str, list[str]]:
     """Return which elements carry positions if an element of a region does.
 
-    All of its region, which has one way to keep its order, and the regions that it
-    shuffles to: what was numbered otherwise is not numbered anew.
+    All of its region, which has one ordering, and the regions that it shuffles to:
+    items are not renumbered.
     """
     inside: dict[str, list[str]] = {}
     for name in leaders & parts.keys():
@@ -240,10 +242,10 @@ def _find_beside(
 
 
 def _unsure(plan: Plan, shuffles: frozenset[tuple[str, str]]) -> frozenset[str]:
-    """Return the regions behind which numbers do not tell the order."""
+    """Return the regions behind which numbers do not give the order."""
     prolific = {r.name for r in plan.regions if r.push.most is None or r.push.most > 1}
     unsure: set[str] = set()
-    for region in plan.regions:  # left to right, so what comes before is known
+    for region in plan.regions:  # left to right, so producers are known
         before = {one for one, two in shuffles if two == region.name}
         if before & (prolific | unsure):
             unsure.add(region.name)
@@ -259,7 +261,7 @@ def positions_in(graph: Graph, plan: Plan) -> Positions:
 
 
 def _is_prolific(op: Op, most: Mapping[str, int | None]) -> bool:
-    """Tell whether one item may lead to several events; punctuations count too."""
+    """Tell whether one item may cause several events, including punctuations."""
     if isinstance(
         op.kind, SourceKind | SinkKind | Map | Filter | Union | Barrier | Deal
     ):
@@ -274,7 +276,7 @@ Numbers: TypeAlias = Literal["round_robin", "seqno", "strict", "relaxed"]
 
 
 def refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
-    """Raise `PlanError` for a region that cannot run here the way the plan says."""
+    """Raise `PlanError` for a region that cannot run as planned here."""
     for region in plan.regions:
         why = why_not_run(graph, region, resilient=resilient)
         if why is not None:
@@ -287,7 +289,7 @@ def refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
 
 
 def why_not_run(graph: Graph, region: Region, *, resilient: bool) -> str | None:
-    """Return why a region cannot run here the way the plan says, or None."""
+    """Return why a region cannot run as planned here, or None."""
     kinds = [graph[name].kind for name in region.operators]
     if any(isinstance(kind, SourceKind | SinkKind) for kind in kinds):
         return "one thread reads a source, and one writes a sink"
@@ -304,7 +306,7 @@ def why_not_run(graph: Graph, region: Region, *, resilient: bool) -> str | None:
 
 
 def _why_gaps(graph: Graph, region: Region, *, resilient: bool) -> str | None:
-    """Return why the numbers that leave a region may have gaps, or None."""
+    """Return why a region's output numbers may have gaps, or None."""
     if resilient:
         return "an item that fails leaves a gap"
     if not is_one_to_one(graph, region):
@@ -315,9 +317,9 @@ def _why_gaps(graph: Graph, region: Region, *, resilient: bool) -> str | None:
 
 
 def parts_of(graph: Graph, plan: Plan, configuration: Configuration) -> dict[str, str]:
-    """Return for each operator that has several replicas the region it is in."""
+    """Return the region of each operator that has several replicas."""
     parts: dict[str, str] = {}
-    for region in plan.regions:  # left to right, so what comes before is known
+    for region in plan.regions:  # left to right, so producers are known
         if configuration.count_replicas(region.name) == 1:
             continue
         if why_not_in_groups(graph, region, parts) is None:
@@ -328,7 +330,7 @@ def parts_of(graph: Graph, plan: Plan, configuration: Configuration) -> dict[str
 def why_not_in_groups(
     graph: Graph, region: Region, parts: Mapping[str, str]
 ) -> str | None:
-    """Return why items cannot be dealt out in groups where a region needs that."""
+    """Return why items cannot be dealt in groups where a region needs that."""
     if region.period == 1:
         return None
     if any(e.producer.operator in parts for e in streams_into(graph, region.operators)):
@@ -337,7 +339,9 @@ def why_not_in_groups(
 
 
 def why_not_suspended(region: Region) -> str | None:
-    """Return why replicas of a region cannot be suspended and woken as it runs, or None."""
+    """Return why a region's replicas cannot be suspended and woken at run time, or
+    None.
+    """
     if region.key:
         return "a replica has the states of its keys, which would have to move"
     if region.period > 1:
@@ -355,8 +359,8 @@ def part_strategies(
 ) -> dict[str, Numbers]:
     """Return how numbers keep the order of each replicated region.
 
-    The plan says how while every region is replicated. Where a neighbour has one replica,
-    there is no shuffle, and nothing to meet; then the cheapest safe order is enough.
+    The plan says how if every region is replicated. If a neighbour has one replica,
+    there is no shuffle and no meeting; then the cheapest safe ordering is enough.
     """
     in_shuffle = {name for pair in shuffled for name in pair}
     found: dict[str, Numbers] = {}
@@ -376,7 +380,7 @@ def part_strategies(
 
 
 def is_one_to_one(graph: Graph, region: Region) -> bool:
-    """Tell whether a region gives one output for each item, and each punctuation."""
+    """Tell whether a region gives one output per item and per punctuation."""
     ops = [graph[name] for name in region.operators]
     return region.push == (1, 1) and all(
         kernel_of(op).forwards_punctuation and not isinstance(op.kind, Punctuate)
@@ -385,7 +389,7 @@ def is_one_to_one(graph: Graph, region: Region) -> bool:
 
 
 def _cheapest(graph: Graph, region: Region, *, sparse: bool) -> Numbers:
-    """Return the cheapest safe order of a region; `sparse` numbers have gaps."""
+    """Return the cheapest safe ordering of a region; `sparse` numbers have gaps."""
     most = region.push.most
     if most is None or most > 1:
         return "relaxed"
@@ -402,8 +406,8 @@ class ElementLayout:
     """An element: operators that one thread at a time runs by direct calls.
 
     `inputs` are the streams from other elements (all lead to the first operator),
-    `outputs` those to other elements and `sinks` those to sinks of its own. `carried`
-    is what it carries along with the items, `strategy` how it merges what comes in.
+    `outputs` those to other elements and `sinks` those to its own sinks. `carried` is
+    what it carries with the items, `strategy` how it merges its input.
     """
 
     name: str
@@ -431,7 +435,7 @@ class LocalLayout:
     punctuated: frozenset[str]
 
     def element_of(self, operator: str) -> ElementLayout:
-        """Return the element that an operator is in."""
+        """Return the element of an operator."""
         return self.elements[self.threads.leader[operator]]
 
     def queues(self, edge: Edge) -> int:
@@ -446,7 +450,7 @@ def lay_out(
 ) -> LocalLayout:
     """Return the elements of a program under a configuration; refuse a wrong plan.
 
-    `resilient` programs go on after errors, so that items may be missing anywhere.
+    `resilient` programs continue after errors, so that items may be missing anywhere.
     """
     check(graph, plan)
     refuse_regions(graph, plan, resilient=resilient)
@@ -459,7 +463,7 @@ def lay_out(
 def lay_out_replicated(
     graph: Graph, plan: Plan, *, resilient: bool = False
 ) -> LocalLayout:
-    """Return the layout that the plan speaks of: every region has several replicas."""
+    """Return the layout that the plan describes: every region has several replicas."""
     degrees = {region.name: 2 for region in plan.regions}
     return _arrange(graph, plan, Configuration(degrees=degrees), resilient=resilient)
 
@@ -551,7 +555,7 @@ def _joint_strategy(
     producers: list[ElementLayout],
     strategies: Mapping[str, Numbers],
 ) -> Strategy:
-    """Return how an element merges the streams of the threads that feed it."""
+    """Return how an element merges the streams of its producing threads."""
     if sum(1 if p.part == part else p.degree for p in producers) <= 1:
         return "single"
     (first, *others) = producers

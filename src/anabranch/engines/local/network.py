@@ -1,8 +1,8 @@
-"""A layout brought to life: replicas, the ports between them, and their threads.
+"""A running layout: replicas, the ports between them, and their threads.
 
-A network is not changed, except that its splitters deal to more or fewer of the replicas
-that it has. Another configuration is another network: the flow is drained from the old
-one, the states move over, and the flow goes on in the new one.
+A network does not change, except that its splitters deal to more or fewer of its
+replicas. Another configuration is another network: the old one is drained, the states
+move over, and the flow continues in the new one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from anabranch.runtime.verify.verifier import Verifier
 
 @dataclass(frozen=True)
 class NetworkBuild:
-    """What replicas are made from, beside the layout."""
+    """The inputs for making replicas, besides the layout."""
 
     graph: Graph
     regions: Mapping[str, Region]
@@ -66,10 +66,10 @@ class NetworkBuild:
     verifier: Verifier | None = None
     dealt: dict[Edge, Dealt] = field(
         default_factory=dict
-    )  # by what a region begins with
+    )  # by first operator of a region
 
     def dealt_at(self, edge: Edge, region: str) -> Dealt:
-        """Return the dealing that a splitter and who merges behind it share."""
+        """Return the dealing state that a splitter and its merger share."""
         degree = self.configuration.degrees.get(region, 1)
         return self.dealt.setdefault(edge, Dealt(degree))
 
@@ -77,7 +77,7 @@ class NetworkBuild:
 def build_replicas(
     layout: LocalLayout, build: NetworkBuild
 ) -> dict[str, tuple[Replica, ...]]:
-    """Return the replicas of every element, connected, their states still empty."""
+    """Return the replicas of every element, connected, with empty states."""
     replicas = {
         name: tuple(
             _replica(layout, element, channel, build)
@@ -96,7 +96,7 @@ def build_replicas(
 
 
 def table_of(configuration: Configuration, region: str) -> tuple[int, ...]:
-    """Return which replica of a region has which bucket."""
+    """Return the replica of each bucket of a region."""
     planned = configuration.tables.get(region)
     return planned or even_table(configuration.degrees.get(region, 1))
 
@@ -174,7 +174,7 @@ def _program(
 def _positions(
     layout: LocalLayout, element: ElementLayout, replica: Replica
 ) -> Positions | None:
-    """Return the positions that a program carries along."""
+    """Return the positions that a program carries."""
     if element.carried == "positions":
         return layout.positions
     if not replica.indexed and (element.carried == "nothing" or replica.one_to_one):
@@ -184,7 +184,7 @@ def _positions(
 
 
 def _is_aligned(element: ElementLayout, graph: Graph) -> bool:
-    """Tell whether each output of an element stands for the item in its place."""
+    """Tell whether each output of an element corresponds to the item at its index."""
     ops = [graph[name] for name in element.operators]
     return all(isinstance(op.kind, SourceKind | Map | Scan | SinkKind) for op in ops)
 
@@ -213,7 +213,7 @@ def _inlet(layout: LocalLayout, element: ElementLayout, build: NetworkBuild) -> 
 def _find_dealt(
     layout: LocalLayout, element: ElementLayout, build: NetworkBuild
 ) -> Dealt | None:
-    """Return the dealing of the items that an element takes in turn, if it does."""
+    """Return the dealing state for an element that merges round robin, if it does."""
     if element.strategy != "round_robin":
         return None
     (edge,) = element.inputs
@@ -273,7 +273,7 @@ def _router(part: str, build: NetworkBuild, edge: Edge | None = None) -> Router:
 
 Fail: TypeAlias = Callable[
     [BaseException], None
-]  # told once about an error in a thread
+]  # called once about an error in a thread
 
 
 class Network:
@@ -311,11 +311,11 @@ class Network:
 
     @property
     def threads(self) -> dict[str, threading.Thread]:
-        """The threads of all ports, by the name of the replica that each runs."""
+        """The threads of all ports, by the name of their replica."""
         return {thread.name: thread for thread in self._threads}
 
     def run_by_thread_of(self, replica: Replica) -> list[Replica]:
-        """Return all replicas that the thread of a replica may go on with."""
+        """Return all replicas that the thread of a replica may continue with."""
         found = [replica]
         for one in found:
             found += [r for r in self._inline[one.name] if r not in found]
@@ -327,14 +327,14 @@ class Network:
             thread.start()
 
     def feed(self, source: str, batch: Batch) -> None:
-        """Send a batch of a source on its way; never waits for other threads."""
+        """Send in a batch of a source; never waits for other threads."""
         (replica,) = self.replicas[source]
         self._flow(replica, batch)
         replica.settle()
         self._run_inline(replica)
 
     def fail(self, source: str, error: BaseException, batch: Batch) -> None:
-        """Have the stream of a source break off at the item that it cannot read."""
+        """End the stream of a source at an item that it cannot read."""
         (replica,) = self.replicas[source]
         replica.fail(error, batch)
         self._run_inline(replica)
@@ -346,35 +346,35 @@ class Network:
             inlet.await_room(queue)
 
     def close(self, source: str, *, final: bool) -> None:
-        """End the stream of a source, or cut it off here."""
+        """End the stream of a source, or detach it."""
         (replica,) = self.replicas[source]
         replica.close(final=final)
         self._run_inline(replica)
 
     def join(self) -> None:
-        """Wait until everything that came in has gone through."""
+        """Wait until all input has gone through."""
         for thread in self._threads:
             thread.join()
 
     def lift_bounds(self) -> None:
-        """Let nobody wait for room any more; what is under way goes through."""
+        """Let no thread wait for room any more; items in flight go through."""
         for inlet in self._inlets:
             inlet.lift_bound()
 
     def abort(self) -> None:
-        """Send everybody home, wherever they wait."""
+        """Wake all waiting threads so that they can stop."""
         for inlet in self._inlets:
             inlet.abort()
 
     def abandon(self) -> None:
-        """Send everybody home, also whoever comes back from an operator later."""
+        """Stop all threads, including those that return from an operator later."""
         self.abort()
         for replicas in self.replicas.values():
             for replica in replicas:
                 replica.drop()
 
     def take_pending(self) -> dict[Edge, list[Batch]]:
-        """Take out, once it is at rest, what waits for another source to catch up."""
+        """Take out, once idle, the items that wait for another source to catch up."""
         found: dict[Edge, list[Batch]] = {}
         for name, element in self.layout.elements.items():
             edges = [e for e in element.inputs for _ in range(self.layout.queues(e))]
@@ -385,7 +385,7 @@ class Network:
         return found
 
     def resume(self, left_over: Mapping[Edge, list[Batch]]) -> None:
-        """Put what another network left over where it belongs; before the start."""
+        """Put another network's leftovers where they belong; before the start."""
         for edge, batches in left_over.items():
             producer = self.layout.element_of(edge.producer.operator)
             consumer = self.layout.element_of(edge.consumer.operator)
@@ -398,9 +398,9 @@ class Network:
             outlet.put(batch)
 
     def _divide_within(self, edge: Edge, first: Outlet) -> Outlet:
-        """Return who deals out what waited between two elements of a region.
+        """Return the outlet that deals waiting items between two elements of a region.
 
-        What leads to an operator with a key still has the key that it came in with.
+        Items for a keyed operator still have the key they came in with.
         """
         consumer = self.layout.element_of(edge.consumer.operator)
         part = str(consumer.part)
@@ -418,7 +418,7 @@ class Network:
         return [e for e in edges if e.consumer.operator in region.operators]
 
     def router_of(self, region: Region) -> Router | None:
-        """Return who deals the items of a region out, if it has replicas."""
+        """Return the router of a region, if it has replicas."""
         for edge in self._edges_into(region):
             producer = self.layout.element_of(edge.producer.operator)
             outlet = self.replicas[producer.name][0].outlets.get(edge)
@@ -427,7 +427,7 @@ class Network:
         return None
 
     def deal_to(self, region: Region, replicas: int) -> None:
-        """Have so many replicas of a region at work; the flow goes on meanwhile."""
+        """Activate so many replicas of a region; the flow continues meanwhile."""
         for edge in self._edges_into(region):
             producer = self.layout.element_of(edge.producer.operator)
             for replica in self.replicas[producer.name]:
@@ -436,7 +436,7 @@ class Network:
                     outlet.deal_to(replicas)
 
     def take_key_counts(self, region: Region) -> Counter[Any]:
-        """Return how many items of each key have entered a region since the last time."""
+        """Return the items per key that entered a region since the last call."""
         counts: Counter[Any] = Counter()
         for edge in self._edges_into(region):
             producer = self.layout.element_of(edge.producer.operator)
@@ -447,7 +447,7 @@ class Network:
         return counts
 
     def limit(self, source: str) -> int:
-        """Return how many items of a source should come at a time."""
+        """Return the batch size for a source."""
         (replica,) = self.replicas[source]
         return replica.limit
 
@@ -457,7 +457,7 @@ class Network:
         return replica.program is not None and replica.program.takes_tables
 
     def _look_ahead(self, replica: Replica, owner_of: Mapping[Inlet, Replica]) -> None:
-        """Find what a thread goes on with, and where it may have to wait for room."""
+        """Find what a thread continues with, and where it may wait for room."""
         behind = [owner_of[slot.inlet] for slot in replica.slots]
         inline = [r for r in behind if r.inlet is not None and not r.inlet.threaded]
         self._inline[replica.name] = tuple(dict.fromkeys(inline))
@@ -493,7 +493,7 @@ class Network:
         self._run_inline(replica)
 
     def _run_inline(self, replica: Replica) -> None:
-        """Go on through the locks behind a replica, as far as something is due."""
+        """Continue through the locks behind a replica, as far as something is due."""
         pending = list(self._inline[replica.name])
         while pending:
             following = pending.pop(0)
@@ -501,7 +501,7 @@ class Network:
                 pending += self._inline[following.name]
 
     def _pass_lock(self, replica: Replica) -> bool:
-        """Run what is due behind a lock, unless another thread is doing so."""
+        """Run what is due behind a lock, unless another thread does."""
         inlet = replica.inlet
         assert inlet is not None  # noqa: S101 - it stands behind its lock
         due = inlet.claim()
@@ -528,11 +528,11 @@ class Network:
             inlet.await_room(queue)
 
     def count_waiting(self) -> int:
-        """Return how many items wait between threads."""
+        """Return the number of items waiting between threads."""
         return sum(inlet.waiting for inlet in self._inlets)
 
     def counters(self) -> dict[str, ElementCounters]:
-        """Return how many items went into each element, and how many wait there."""
+        """Return the input and backlog counts of each element."""
         return {
             name: ElementCounters(
                 replicas=len(replicas),

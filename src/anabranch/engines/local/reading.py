@@ -1,17 +1,17 @@
-"""The thread of a source: it reads, drives the operators behind it, and sends on batches.
+"""The thread of a source: it reads, drives the operators behind it, and sends batches.
 
-Collections and files never block: as many items are taken as should go together. Other
-items are gathered while they come quickly; none waits for the next one. An iterator does
-not say that it is about to block: then the flusher sends on what was gathered.
+Collections and files never block: a full batch is taken at once. Other items are
+gathered while they come quickly; none waits for the next one. An iterator does not
+announce that it will block: then the flusher sends what was gathered.
 
-A quick source sends its batches by itself, hundreds of times a second. Waking the flusher
-each time would cost too much: a thread that wakes up wants the interpreter's lock. So the
-flusher looks at such a source now and then, more rarely the longer it has found nothing to
-do, and sleeps when nothing moves.
+A fast source sends its batches by itself, hundreds of times a second. Waking the
+flusher each time would cost too much, since a waking thread wants the interpreter lock.
+So the flusher checks such a source from time to time, more rarely the longer it has
+found nothing to do, and sleeps when nothing moves.
 
-Several sources that can be read at any time take turns: the first item of each, the second
-of each, and so on. If one of them is live, nobody waits for it: items are taken in the
-order in which they arrive. Positions tell either order.
+Several sources that can be read at any time take turns: the first item of each, the
+second of each, and so on. If one of them is live, nothing waits for it: items are taken
+in order of arrival. Positions encode either order.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from anabranch.runtime.ports import AbortedError
 
 
 class Gate:
-    """Open, unless somebody has closed it; one batch at a time goes through.
+    """A gate that lets one batch at a time through, unless it is closed.
 
-    A plain lock would not do: the source takes it again as soon as it lets it go, and
-    whoever wants to close it might wait for a long time.
+    A plain lock would not do: the source reacquires it as soon as it releases it, and a
+    thread that wants to close it might starve.
 
     >>> gate = Gate()
     >>> with gate:
@@ -58,7 +58,7 @@ class Gate:
         self._closed = False
         self._passing = False
         self._waiting = 0
-        self._due = False  # somebody waited while it was closed, and goes first
+        self._due = False  # a batch waited while it was closed, and goes first
 
     def __enter__(self) -> None:
         with self._changed:
@@ -75,10 +75,10 @@ class Gate:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nothing more through; wait until what is passing has passed.
+        """Let nothing more through; wait until the current batch has passed.
 
-        What waited for the gate to open goes first: the flow moves on between any two
-        changes, however quickly they follow each other.
+        A batch that waited for the gate to open goes first: the flow makes progress
+        between any two changes, however close.
         """
         with self._changed:
             while self._due:
@@ -96,12 +96,12 @@ class Gate:
 
 
 class SourceTurns(Protocol):
-    """Gives the items of sources their positions."""
+    """Assigns positions to the items of sources."""
 
     by_arrival: bool
 
     def take(self, source: int, numbers: Sequence[int]) -> tuple[list[Column], Mark]:
-        """Return the positions of items of a source, and how far it then has come."""
+        """Return the positions of a source's items, and its mark after them."""
 
 
 class Alone:
@@ -114,7 +114,7 @@ class Alone:
 
 
 class InTurn:
-    """The first item of each source, the second of each, and so on.
+    """Round robin: the first item of each source, the second of each, and so on.
 
     >>> InTurn().take(1, [7, 8])
     ([[7, 8], [1, 1]], (8, 1, inf))
@@ -127,7 +127,7 @@ class InTurn:
 
 
 class ByArrival:
-    """Whatever comes first; all sources must pass the same gate.
+    """First come, first served; all sources must pass the same gate.
 
     >>> turns = ByArrival()
     >>> turns.take(1, [1, 2]), turns.take(0, [1])
@@ -164,46 +164,46 @@ def _arrives(op: Op) -> bool:
 
 
 HELD_S = 0.002  # how long an item may wait for the next one
-SELDOM = 4  # times that long between two looks at a source that never was late
+SELDOM = 4  # times that long between two checks of a source that was never late
 
 
 class Gathering(Protocol):
-    """A source that gathers what it reads."""
+    """A source that gathers items into batches."""
 
     read: int
 
     @property
     def holds(self) -> bool:
-        """Whether it has gathered items that are not sent on yet."""
+        """Whether it holds gathered items."""
 
     def flush_if_late(self, now_s: float) -> bool:
-        """Send on what has waited for too long; tell whether there was something."""
+        """Send items that have waited too long; tell whether there were any."""
 
 
 class Flusher:
-    """The thread that looks; one for all sources of a program."""
+    """The thread that flushes late items; one for all sources of a program."""
 
     def __init__(self, fail: Callable[[BaseException], None], ambient: Ambient) -> None:
         self._fail = fail
-        self._moving: dict[Gathering, int] = {}  # with what was read at the last look
+        self._moving: dict[Gathering, int] = {}  # with the items read at the last check
         self._changed = threading.Condition()
         self._pause_s = HELD_S
         self._over = False
-        run = ambient.bind(self._run)  # which goes through the operators of a source
+        run = ambient.bind(self._run)  # which go through the operators of a source
         self.thread = threading.Thread(target=run, name="flusher", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start it."""
         self.thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop it."""
         with self._changed:
             self._over = True
             self._changed.notify()
 
     def look_after(self, source: Gathering) -> None:
-        """Take note that a source holds items."""
+        """Record that a source holds items."""
         with self._changed:
             if source in self._moving:
                 return
@@ -233,42 +233,42 @@ class Flusher:
             while not self._over:
                 if not self._changed.wait(self._pause_s if self._moving else None):
                     return list(self._moving)
-                self._pause_s = HELD_S  # somebody is new
+                self._pause_s = HELD_S  # a source is new
             return None
 
 
-SLOW_S = 100e-6  # an item that takes longer to read is sent on at once
+SLOW_S = 100e-6  # an item that takes longer to read is sent at once
 
 
 class Into(Protocol):
-    """Where a source sends what it reads."""
+    """The destination of a source's items."""
 
     def feed(self, source: str, batch: Batch) -> None:
-        """Send a batch in; it is passing the source's gate."""
+        """Send in a batch, which is passing the source's gate."""
 
     def await_room(self, source: str) -> None:
         """Wait until there is room for the next batch; the gate must be free."""
 
     def limit(self, source: str) -> int:
-        """Return how many items should come at a time."""
+        """Return the batch size."""
 
     def takes_tables(self, source: str) -> bool:
         """Tell whether the next items may come as a table."""
 
     def end(self, source: SourceThread) -> None:
-        """Take note that a source has been read to its end."""
+        """Record that a source has ended."""
 
     def has_passed(self, source: SourceThread) -> bool:
         """Tell whether a source need not be read any further, because of a failure."""
 
     def break_off(self, source: SourceThread, error: BaseException) -> None:
-        """Take note that a source cannot be read any further."""
+        """Record that a source cannot be read any further."""
 
 
 class SourceThread:
     """Reads a source to its end.
 
-    Every batch goes through its gate; when all gates are closed, the flow is suspended.
+    Every batch passes its gate; when all gates are closed, the flow is paused.
     """
 
     def __init__(
@@ -309,12 +309,12 @@ class SourceThread:
         self.thread.start()
 
     def where(self, number: int) -> str:
-        """Return where an item stood, in words."""
+        """Return the location of an item in words."""
         return f"item {number} of {self.op.name}"
 
     @property
     def arrivals(self) -> int:
-        """How many items have arrived, as far as is known: at least what was read."""
+        """The number of arrived items, as far as known: at least those read."""
         known = None if self._live is None else self._live.count_arrivals()
         return max(self.read, known or 0)
 
@@ -325,11 +325,11 @@ class SourceThread:
 
     @property
     def holds(self) -> bool:
-        """Whether it has gathered items that are not sent on yet."""
+        """Whether it holds gathered items."""
         return bool(self._held)
 
     def flush_if_late(self, now_s: float) -> bool:
-        """Send on what has waited for too long; tell whether there was something."""
+        """Send items that have waited too long; tell whether there were any."""
         late = bool(self._held) and now_s - self._held_since_s >= HELD_S
         if late:
             with self.gate:
@@ -371,7 +371,7 @@ class SourceThread:
         return self._into.takes_tables(self.op.name)
 
     def _drive_chunks(self, chunks: Generator[Chunk, None, Any]) -> None:
-        """Send on what is there without a wait, so that nothing has to be held back."""
+        """Send what can be read without waiting, so that nothing is held back."""
         with contextlib.closing(chunks):
             for items, numbers in chunks:
                 if self._is_over():
@@ -381,7 +381,7 @@ class SourceThread:
                 self._into.await_room(self.op.name)
 
     def _drive_live(self, reader: LiveReader) -> None:
-        """Send on what has arrived, whenever something has."""
+        """Send what has arrived, whenever something has."""
         self._live = reader
         try:
             while not (self._is_over() or reader.ended):
@@ -422,7 +422,7 @@ class SourceThread:
         return self.stopping or self._into.has_passed(self)
 
     def next_batch(self) -> Batch:
-        """Return the place of the item that comes next, if there were one."""
+        """Return a batch at the location of the next item."""
         columns, mark = self._turns.take(self.index, [self.sent + 1])
         origin = Origin(perf_counter(), self, self.sent + 1, self.sent + 1)
         return Batch([None], columns, mark, origin, ledger=self._ledger)

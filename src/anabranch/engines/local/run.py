@@ -1,4 +1,4 @@
-"""The local engine: threads of this process, and a program that runs on it."""
+"""The local engine: a program that runs in threads of this process."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import Failure, stop
 from anabranch.runtime.verify.verifier import Verifier, find_verdicts
 
-WORTH_S = 0.02  # that a round must take by itself to be tried on several replicas
+WORTH_S = 0.02  # duration of a round above which several replicas are tried
 
 
 def run_body(
     plan: Plan, options: Options, graph: Graph, items: list[Any], degree: int
 ) -> list[Any]:
-    """Run a body on the items of a window, on so many replicas."""
+    """Run a body on the items of a window, with so many replicas."""
     outputs: list[Any] = []
     ambient = Ambient()  # of the thread that runs the operator
     told = Options(degree=degree, verify=options.verify, ambient=ambient)
@@ -54,7 +54,7 @@ def run_body(
 
 
 def run_bodies_in_parallel(graph: Graph, plan: Plan, options: Options) -> Graph:
-    """Return a program whose rounds run as the plan says."""
+    """Return a program whose rounds run as planned."""
     runners = {
         body.operator: BodyRunner(
             partial(run_body, body.plan, options),
@@ -79,7 +79,7 @@ class LocalRun(RunningThread):
     """A program on the local engine.
 
     `insert_port`, `remove_port`, `set_degree` and `set_table` change it while it runs;
-    each returns what was done and how long the flow stood still for it.
+    each returns what was done and how long the flow paused for it.
     """
 
     def __init__(
@@ -112,16 +112,16 @@ class LocalRun(RunningThread):
 
     @property
     def configuration(self) -> Configuration:
-        """Where the threaded ports are now, and how wide the regions."""
+        """The current threaded ports and degrees."""
         return self.flow.configuration
 
     def actuator(self) -> LocalActuator:
-        """Return the view and the controls for the throughput controller."""
+        """Return the throughput controller's view and controls."""
         self._garbage.start()
         return LocalActuator(self, self.flow)
 
     def latency_actuator(self) -> LocalLatencyActuator:
-        """Return the view and the controls for the latency controller."""
+        """Return the latency controller's view and controls."""
         latencies = [one.from_birth for one in self._latencies.values()]
         return LocalLatencyActuator(self, self.flow, latencies)
 
@@ -201,7 +201,7 @@ class LocalRun(RunningThread):
     def insert_port(
         self, operator: str, port: int = 0, why: str = "asked for"
     ) -> Adaptation:
-        """Put a threaded port at an input of an operator."""
+        """Insert a threaded port at an input of an operator."""
         place = self._place(operator, port)
         what = f"insert a threaded port at {operator}[{port}]"
         return self._change(self.configuration.with_port(place), what, why)
@@ -209,7 +209,7 @@ class LocalRun(RunningThread):
     def remove_port(
         self, operator: str, port: int = 0, why: str = "asked for"
     ) -> Adaptation:
-        """Take a threaded port away."""
+        """Remove a threaded port."""
         place = self._place(operator, port)
         what = f"remove the threaded port at {operator}[{port}]"
         return self._change(self.configuration.without_port(place), what, why)
@@ -217,7 +217,7 @@ class LocalRun(RunningThread):
     def set_degree(
         self, region: str, degree: int, why: str = "asked for"
     ) -> Adaptation:
-        """Give a region so many replicas."""
+        """Set the number of replicas of a region."""
         if region not in self.flow.regions or degree < 1:
             known = ", ".join(self.flow.regions) or "none"
             msg = (
@@ -236,7 +236,7 @@ class LocalRun(RunningThread):
         why: str = "asked for",
         effect: str = "",
     ) -> Adaptation:
-        """Give buckets of a keyed region to other replicas of it."""
+        """Assign buckets of a keyed region to other replicas."""
         what = what or f"{region} has another table of buckets"
         changed = self.configuration.with_table(region, table)
         return self._change(changed, what, why, effect)
@@ -288,7 +288,7 @@ class LocalRun(RunningThread):
 
 
 class LocalEngine:
-    """Runs a program in this process, beginning with a given configuration if any."""
+    """Runs programs in this process, with a given initial configuration if any."""
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = configuration
@@ -296,8 +296,8 @@ class LocalEngine:
     def start(self, graph: Graph, plan: Plan, options: Options) -> LocalRun:
         configuration = self._configuration
         if configuration is None:
-            # Threads that hold the interpreter's lock gain nothing from replicas; whether
-            # the user's code releases it is for the control layer to find out.
+            # Threads that hold the interpreter lock gain nothing from replicas; the
+            # control layer finds out whether user code releases it.
             degree = options.degree or 1
             degrees = dict.fromkeys((region.name for region in plan.regions), degree)
             configuration = Configuration(

@@ -1,4 +1,4 @@
-"""Move the states of all operators from one network to another."""
+"""Moves the states of all operators from one network to another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AllStates: TypeAlias = dict[str, dict[Any, Any]]  # operator -> states by key
 
 
 def first_states(graph: Graph) -> AllStates:
-    """Return the states before the first item: there even if no item ever comes."""
+    """Return the initial states, present even if no item ever arrives."""
     states: AllStates = {}
     for op in graph:
         if not isinstance(op.kind, SourceKind | SinkKind):
@@ -31,7 +31,7 @@ def first_states(graph: Graph) -> AllStates:
 
 
 def gather_states(network: Network, graph: Graph) -> AllStates:
-    """Take the states out of a network that has come to rest."""
+    """Take the states out of an idle network."""
     states: AllStates = {}
     clocked: dict[str, list[Any]] = {}
     for replicas in network.replicas.values():
@@ -40,8 +40,8 @@ def gather_states(network: Network, graph: Graph) -> AllStates:
                 if graph[name].timing is not None:
                     clocked.setdefault(name, []).append(own[()])
                     continue
-                # Replicas that keep nothing per key are all alike, but for the one that
-                # has the begun group of a region with blocks.
+                # Replicas without keyed state are all alike, except the one that has
+                # the incomplete group of a region with blocks.
                 before = states.get(name, {})
                 begun = {k: s for k, s in own.items() if _is_empty(before.get(k))}
                 states[name] = {**own, **before, **begun}
@@ -49,7 +49,7 @@ def gather_states(network: Network, graph: Graph) -> AllStates:
 
 
 def _is_empty(state: Any) -> bool:
-    """Tell whether a state is a list with nothing in it; users' objects are not asked."""
+    """Tell whether a state is an empty list; user objects are not asked."""
     return type(state) is list and not state
 
 
@@ -60,9 +60,9 @@ def hand_over(
     regions: Mapping[str, Region],
     configuration: Configuration,
 ) -> None:
-    """Put states into a network that has not begun; each goes where its bucket is.
+    """Put states into a network that has not started, each where its bucket is.
 
-    The first replica gets the begun group of a region with blocks, and the rest of it.
+    The first replica gets the incomplete group of a region with blocks.
     """
     for element in network.layout.elements.values():
         replicas = network.replicas[element.name]
@@ -81,7 +81,7 @@ def hand_over(
                     fresh = own[()] if channel == 0 else kernel_of(graph[name]).open()
                     replica.states[name][()] = fresh
             elif not set(regions[element.part].key) <= set(graph[name].state_key):
-                # Only an operator that keeps nothing may be in a region of another key.
+                # Only a stateless operator may be in a region of another key.
                 replicas[0].states[name].update(own)
             else:
                 key = regions[element.part].key
@@ -96,7 +96,7 @@ def hand_over(
 def _find_replica(
     op: Op, region: Region, table: Sequence[int]
 ) -> Callable[[Any], int] | None:
-    """Return the function from a key of an operator to its replica, if it has keys."""
+    """Return the function from an operator's key to its replica, if it has keys."""
     if not op.keyed_by:
         return None
     part_of = key_projection(op.keyed_by, region.key)
@@ -106,7 +106,7 @@ def _find_replica(
 def _go_on_with_groups(
     states: AllStates, network: Network, graph: Graph, regions: Mapping[str, Region]
 ) -> None:
-    """Let regions with blocks go on with the group that had begun."""
+    """Let regions with blocks continue with their incomplete group."""
     for region in regions.values():
         router = network.router_of(region) if region.period > 1 else None
         if isinstance(router, GroupRouter):
@@ -114,9 +114,9 @@ def _go_on_with_groups(
 
 
 def count_begun_items(graph: Graph, region: Region, states: AllStates) -> int:
-    """Return how many items of the group at hand have entered a region with blocks.
+    """Return how many items of the current group have entered a region with blocks.
 
-    What waits in front of its blocks tells that: within a group no two places leave
+    The items waiting in front of its blocks tell: within a group no two places leave
     the same behind.
     """
     kinds = [graph[name].kind for name in region.operators]

@@ -1,9 +1,9 @@
-"""Which threads a flow has, where they are now, and how many items go by where.
+"""The threads of a flow, their positions, and the rates of its streams.
 
-What goes from element to element is counted as it goes, batch by batch. A fused operator
-has no counter of its own, which would cost something for each item: now and then a few
-batches run through a program that counts every stream, and tell which share of the
-element's items comes by each of its operators.
+Streams between elements are counted batch by batch. A fused operator has no counter of
+its own, which would cost something per item: from time to time a few batches run
+through a program that counts every stream, which gives each operator's share of its
+element's items.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _nowhere(_: FrameType) -> str | None:
     return None
 
 
-# The code of the function that hands items over to a sink.
+# The code of the function that delivers items to a sink.
 (DELIVER,) = (
     code
     for code in deliverer.__code__.co_consts
@@ -66,7 +66,7 @@ PLACES: Places = {
 
 
 def list_watched_threads(flow: LocalFlow) -> list[Watched]:
-    """Return the threads of the sources and of all ports, as they are now."""
+    """Return the current threads of the sources and of all ports."""
     network = flow.network
     found = []
     for source in flow.sources:
@@ -85,7 +85,7 @@ def list_watched_threads(flow: LocalFlow) -> list[Watched]:
 def _describe_thread(
     flow: LocalFlow, thread: threading.Thread, begin: str, replica: Replica
 ) -> Watched:
-    """Tell what a thread runs: its own replica, and those behind locks."""
+    """Return what a thread runs: its own replica, and those behind locks."""
     network, graph = flow.network, flow.graph
     run = network.run_by_thread_of(replica)
     head_of = {
@@ -121,19 +121,19 @@ def _describe_thread(
     )
 
 
-COUNTED = 2000  # items that are counted stream by stream, for one answer
-LITTLE_COUNTED = 20  # items: fewer tell less than all that were counted before
+COUNTED = 2000  # items counted by stream, for one answer
+LITTLE_COUNTED = 20  # items: fewer say less than all counted before
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a replica has done."""
+    """The work a replica has done."""
 
     items: int = 0
     busy_s: float = 0.0
 
     def since(self, before: Work) -> Work:
-        """Return what was done after an earlier look."""
+        """Return the work since an earlier reading."""
         return Work(self.items - before.items, self.busy_s - before.busy_s)
 
 
@@ -144,11 +144,13 @@ class Counters:
     at_s: float
     works: Mapping[str, tuple[Work, ...]]  # element -> replicas
     given: Mapping[Edge, int]  # streams between elements, and to sinks
-    inside: Mapping[Edge, int]  # streams inside of elements, in counted batches
+    inside: Mapping[Edge, int]  # streams inside elements, in counted batches
     counted: Mapping[str, int]  # element -> items of these batches
 
     def since(self, before: Counters) -> Counters:
-        """Return the counts between two looks at one network; `at_s` is how long."""
+        """Return the counts between two readings of one network; `at_s` is the time
+        between.
+        """
         recent = {
             name: count - before.counted.get(name, 0)
             for name, count in self.counted.items()
@@ -174,7 +176,7 @@ class Counters:
 
 
 def count_items(network: Network) -> Counters:
-    """Return the counters of a network, and have its next items counted."""
+    """Return the counters of a network, and count its next items by stream."""
     given: dict[Edge, int] = {}
     inside: dict[Edge, int] = {}
     counted: dict[str, int] = {}
@@ -200,11 +202,11 @@ def count_items(network: Network) -> Counters:
 
 
 def find_stream_rates(flow: LocalFlow, done: Counters) -> dict[Edge, float]:
-    """Return the items a second on every stream, between two looks at the counters.
+    """Return the items per second on every stream, between two readings.
 
-    Streams between elements are counted. So is what leads to them by maps alone, which
-    give as many items as they take. Others have the share that counted batches tell;
-    where there were none, an operator is taken to give as many items as it takes.
+    Streams between elements are counted. So are those that lead to them through maps
+    alone, which preserve the number of items. Others have the share found in counted
+    batches; without any, an operator is assumed to give one output per item.
     """
     graph, took_s = flow.graph, max(done.at_s, 1e-9)
     rates = {edge: count / took_s for edge, count in done.given.items()}
@@ -233,7 +235,7 @@ def _in_edges(graph: Graph, name: str) -> list[Edge]:
 
 
 def shapes_of(flow: LocalFlow) -> dict[str, RegionShape]:
-    """Return the regions of a flow, with the replicas at work."""
+    """Return the regions of a flow, with their active replicas."""
     degrees = flow.configuration.degrees
     return {
         one.name: RegionShape(one.operators, degrees.get(one.name, 1), bool(one.key))
@@ -244,7 +246,7 @@ def shapes_of(flow: LocalFlow) -> dict[str, RegionShape]:
 def list_inputs(
     flow: LocalFlow, done: Counters, rates: Mapping[Edge, float]
 ) -> Iterator[InputLoad]:
-    """Yield all inputs with their rates, by element; what items cost is not in them yet."""
+    """Yield all inputs with their rates, by element, without costs."""
     graph, shapes = flow.graph, shapes_of(flow)
     took_s = max(done.at_s, 1e-9)
     for name, element in flow.network.layout.elements.items():
@@ -278,7 +280,7 @@ def list_inputs(
 
 
 def find_weights(samples: Iterable[ThreadSamples]) -> dict[str, float]:
-    """Return how often threads were seen at each operator, on a core or not."""
+    """Return the number of samples at each operator, on a core or not."""
     found: dict[str, float] = {}
     for one in samples:
         for route, looks in one.stood.items():
@@ -293,10 +295,10 @@ def fill_elements(
     weights: Mapping[str, float],
     on_core: float,
 ) -> Iterator[InputLoad]:
-    """Yield inputs with what an item costs by the clock on the wall.
+    """Yield inputs with the wall-clock cost of an item.
 
-    An element knows how long it was at work; `weights` divide that among its operators,
-    and `on_core` tells which share of it needed a core.
+    An element knows its time at work; `weights` divide that among its operators, and
+    `on_core` is the share that needed a core.
     """
     alike: dict[str, list[InputLoad]] = {}
     for one in inputs:

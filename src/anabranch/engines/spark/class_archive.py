@@ -1,14 +1,14 @@
 """A class archive for Spark's JVM: the classes of a session, ready to be mapped.
 
-Most of the time until a first result goes into loading some ten thousand classes. Java
-can map them from an archive that an earlier process has written. The first process that
-finds no archive has one made when it ends, by another process at the lowest priority that
-runs a small job. Nobody depends on it: Java ignores an archive that does not fit or is
-damaged, and the directory can be deleted at any time. Only one that was cut short could
-harm Java, so that the name of an archive has its size.
+Most of the time to the first result is spent loading some ten thousand classes. Java
+can map them from an archive written by an earlier process. The first process that finds
+no archive has one made when it ends, by another process at the lowest priority that
+runs a small job. Nothing depends on it: Java ignores an archive that does not fit or is
+damaged, and the directory can be deleted at any time. Only a truncated one could harm
+Java, so the name of an archive has its size.
 
-An archive holds code that runs, so it is taken only from a directory that belongs to this
-user and that nobody else can write to.
+An archive contains executable code, so it is used only from a directory that belongs to
+this user and that nobody else can write to.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 UNUSED_DAYS = 60  # after which an archive of another installation is removed
 DUMP_S = 120.0  # for the JVM to write it
 
-# An archive that does not fit is no news for the user.
+# An archive that does not fit does not concern the user.
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _OWN_OPTIONS = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare")
 _JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
@@ -45,11 +45,11 @@ _CLASS_PATHS = (
 
 
 def archive_options(java: str, given: str) -> str:
-    """Return the options by which a JVM uses the archive of this user, or none.
+    """Return the JVM options that use this user's archive, or none.
 
-    `given` are options that the user has set: who says something about archives there,
-    or in a variable that Java reads, is left alone. If there is no archive yet, one is
-    made when this process ends.
+    `given` are the user's options: if they, or a variable that Java reads, mention
+    archives, nothing is added. If there is no archive yet, one is made when this
+    process ends.
     """
     said = " ".join([given, *(os.environ.get(name, "") for name in _JAVA_OPTIONS)])
     if any(option in said for option in _OWN_OPTIONS):
@@ -60,7 +60,7 @@ def archive_options(java: str, given: str) -> str:
     draft = directory / f"{key_of(java)}.draft"
     archive = find_archive(draft)
     if archive is None:
-        atexit.unregister(start_making)  # of a session before
+        atexit.unregister(start_making)  # of an earlier session
         atexit.register(start_making, draft)
         return ""
     with contextlib.suppress(OSError):
@@ -69,7 +69,7 @@ def archive_options(java: str, given: str) -> str:
 
 
 def find_archive(draft: Path) -> Path | None:
-    """Return the archive that was made from a draft, if it is whole."""
+    """Return the archive made from a draft, if it is complete."""
     for archive in draft.parent.glob(f"{draft.stem}-*.jsa"):
         with contextlib.suppress(OSError):
             if archive == _name_of(draft, archive.stat().st_size):
@@ -82,7 +82,9 @@ def _name_of(draft: Path, size: int) -> Path:
 
 
 def find_directory() -> Path | None:
-    """Return the directory of archives, new if need be; None if it is not private."""
+    """Return the directory of archives, creating it if necessary; None if it is not
+    private.
+    """
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         directory = Path(base) / "anabranch" / "classes"
@@ -90,7 +92,7 @@ def find_directory() -> Path | None:
             return None
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()
-    except (OSError, RuntimeError):  # no home, or none that can be written to
+    except (OSError, RuntimeError):  # no home directory, or not writable
         return None
     private = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
     return directory if private and os.access(directory, os.W_OK) else None
@@ -109,7 +111,7 @@ def key_of(java: str) -> str:
 
 
 def start_making(draft: Path) -> None:
-    """Have another process make an archive, which outlives this one."""
+    """Start another process that makes an archive and outlives this one."""
     with contextlib.suppress(OSError):
         subprocess.Popen(
             [sys.executable, "-m", "anabranch.engines.spark.class_archive", draft],
@@ -122,7 +124,7 @@ def start_making(draft: Path) -> None:
 
 
 def make(draft: Path) -> None:
-    """Make an archive, unless another process is at it; it appears when it is whole."""
+    """Make an archive, unless another process does; it appears when complete."""
     with (
         contextlib.suppress(BlockingIOError),
         draft.with_suffix(".lock").open("w") as f,
@@ -142,7 +144,7 @@ def make(draft: Path) -> None:
 
 
 def _run_small_job(options: str) -> None:
-    """Run a job of the kind that epochs are, and wait until its JVM has ended."""
+    """Run a job like an epoch, and wait until its JVM has ended."""
     for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
         os.environ.pop(name, None)
     spark = (
@@ -168,7 +170,7 @@ def _run_small_job(options: str) -> None:
 
 
 def _remove_unused(directory: Path) -> None:
-    """Remove archives that no process has used for long."""
+    """Remove archives that have not been used for long."""
     oldest_s = time.time() - UNUSED_DAYS * 24 * 3600
     for archive in directory.glob("*.jsa"):
         with contextlib.suppress(OSError):

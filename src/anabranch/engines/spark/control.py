@@ -1,9 +1,9 @@
-"""What the controllers see of a program on Spark, and change from epoch to epoch.
+"""The controllers' view of a program on Spark, and its controls.
 
-The levels of a program run one after the other, so threads compete for cores only with
-those of their level. The controller is shown the level that takes longest, with its share
-of the epoch. All regions have the same number of replicas, as many as there are cores from
-the start; cuts are for operators that cannot be replicated.
+The levels of a program run one after the other, so threads compete for cores only
+within their level. The controller sees the longest level, with its share of the epoch.
+All regions have the same number of replicas, initially the number of cores; cuts are
+for operators that cannot be replicated.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from anabranch.plan.plan import Arrangement
 
 EPOCHS = 3  # measured for one answer
 PROFILED = 1
-WARM_UP = 8  # epochs at most until the first measurement begins
-STEADY = 0.05  # how much faster an epoch may be than the one before it
-FULL = 0.75  # an epoch with less of the usual number of items is not compared
-FADING = 0.8  # so much of it remains usual if they become fewer
+WARM_UP = 8  # epochs at most before the first measurement
+STEADY = 0.05  # allowed speed-up of an epoch over the one before it
+FULL = 0.75  # an epoch with a smaller share of the usual items is not compared
+FADING = 0.8  # decay of the usual number when epochs become smaller
 REGIONS = "all regions"  # they have one degree
 
 
@@ -49,32 +49,32 @@ class Adjustable(Protocol):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of task slots."""
 
     @property
     def degree(self) -> int:
-        """How many replicas regions have in the epochs that begin now."""
+        """The degree of regions in the next epochs."""
 
     @property
     def costs(self) -> StageCosts:
-        """What stages cost here."""
+        """The measured cost of stages."""
 
     def set_degree(self, degree: int) -> None:
-        """Change the number of replicas, from the next epoch on."""
+        """Change the degree, from the next epoch on."""
 
     def set_cuts(self, operators: Collection[str]) -> None:
         """Cut elements before these operators, from the next epoch on."""
 
 
 class SparkActuator:
-    """Watches and changes one program; used by one thread, its controller."""
+    """Observes and changes one program; used by one thread, its controller."""
 
     def __init__(self, run: Adjustable, layout: SparkLayout, log: EpochLog) -> None:
         self._run = run
         self.layout = layout
         self._log = log
         self._ports: frozenset[str] = frozenset()
-        self._looked_at = 0  # the last epoch that was, or that is none of ours
+        self._looked_at = 0  # the last epoch used, or one before this controller
         self._warm = False
         self._usual = 0.0  # items of an epoch
 
@@ -88,7 +88,7 @@ class SparkActuator:
 
     @property
     def places(self) -> frozenset[str]:
-        """Before which operators there can be a cut and is none."""
+        """The operators before which a cut is possible and absent."""
         return self._possible - self._ports
 
     @cached_property
@@ -101,9 +101,9 @@ class SparkActuator:
 
     @cached_property
     def regions(self) -> Mapping[str, tuple[str, ...]]:
-        """All operators that are replicated, as one region: they have one degree.
+        """All replicated operators, as one region: they have one degree.
 
-        The first is the one to measure at: all that most sources give comes by it.
+        The first is the one to measure at: most source items pass it.
         """
         inside = [
             name
@@ -125,7 +125,7 @@ class SparkActuator:
 
     @property
     def producers(self) -> Mapping[str, tuple[str, ...]]:
-        """Nothing: cuts go and come with what epochs are measured to take."""
+        """Nothing: cuts depend on measured epochs alone."""
         return {}
 
     @property
@@ -157,7 +157,7 @@ class SparkActuator:
         return self.profile_from([r for one in seen for r in one.reports], took_s)
 
     def profile_from(self, reports: Collection[Report], took_s: float) -> Pipeline:
-        """Return the model of the level that took longest, of epochs that took so long."""
+        """Return the model of the longest level, of epochs that took `took_s`."""
         levels = LevelTimes(self.layout, reports, self.cores, self._run.costs)
         slowest = levels.slowest
         pipeline = pipeline_of(
@@ -194,10 +194,11 @@ class SparkActuator:
         )
 
     def _with_cuts(self, one: InputLoad, in_columns: Container[int]) -> InputLoad:
-        """Return an input with the cuts that would move it to another worker as its route.
+        """Return an input whose route has the cuts that would move it to another
+        worker.
 
-        None in a unit that runs in columns, since its parts would run in Python. Workers
-        have no lock in common.
+        There are none in a unit that runs in columns, since its parts would run in
+        Python. Workers share no lock.
         """
         service = replace(one.service, lock_s=0.0)
         unit = self.layout.unit_of[one.thread]
@@ -223,7 +224,7 @@ class SparkActuator:
     def _first_warm(self) -> Seen | None:
         """Return the first epoch that is not faster than the one before it.
 
-        What Java compiles in the first epochs would look like the gain of a change.
+        Java's warm-up in the first epochs would look like the gain of a change.
         """
         one = self._next_full()
         for _ in range(WARM_UP):
@@ -239,8 +240,8 @@ class SparkActuator:
     def _next_full(self) -> Seen | None:
         """Return the next epoch that has enough items to be compared with others.
 
-        The costs that each epoch has once weigh more in a small one, which also means
-        that the program keeps up with its sources: nothing has to become faster.
+        The fixed costs of an epoch weigh more in a small one, which also means that the
+        program keeps up with its sources: nothing has to become faster.
         """
         while True:
             seen = self._log.next(1, self._run.ended, self._looked_at)
@@ -276,7 +277,7 @@ class Resizable(Protocol):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of task slots."""
 
     @property
     def elapsed_s(self) -> float:
@@ -287,11 +288,11 @@ class Resizable(Protocol):
         """Set when it has ended, well or not."""
 
     def set_degree(self, degree: int) -> None:
-        """Change the number of replicas, from the next epoch on."""
+        """Change the degree, from the next epoch on."""
 
 
 class SparkLatencyActuator:
-    """Watches one program and changes its epochs; used by one thread.
+    """Observes one program and changes its epochs; used by one thread.
 
     A program begins with one replica.
     """
@@ -303,7 +304,7 @@ class SparkLatencyActuator:
         self._seen = 0  # epochs
         self._last = sojourns([arrivals.latencies])
         self._recent = RecentArrivals()
-        self._degree = 1  # as was asked for
+        self._degree = 1  # as requested
         run.set_degree(1)
 
     @property
@@ -312,7 +313,7 @@ class SparkLatencyActuator:
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of task slots."""
         return self._run.cores
 
     @property
@@ -340,7 +341,7 @@ class SparkLatencyActuator:
         return "from the next epoch on"
 
     def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
-        """Watch until an epoch has ended, or for so long; there is no earlier change."""
+        """Observe until an epoch has ended, or for so long; no change comes earlier."""
         arrivals, started_s = self._arrivals, perf_counter()
         while True:
             if self._run.ended.wait(0):
@@ -366,7 +367,7 @@ class SparkLatencyActuator:
         )
 
     def _describe(self, epochs: Sequence[Epoch], per_s: float) -> Pipeline:
-        """Return the model of the regions, which run as one: what epochs have told."""
+        """Return the model of the regions, treated as one, from measured epochs."""
         items = sum(one.items for one in epochs)
         each_s = sum(one.work_s for one in epochs) / max(1, items)
         return Pipeline(

@@ -1,8 +1,8 @@
 """The process that workers are forked from: it loads what every task needs, once.
 
-Spark's own daemon leaves most imports to the workers, each of which then loads Arrow and
-us, and reads PySpark from a zip file that has no compiled modules. A fork gets them for
-nothing.
+Spark's own daemon leaves most imports to the workers, each of which then loads Arrow
+and this package, and reads PySpark from a zip file without compiled modules. A fork
+gets them for free.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import TypeAlias
 
-# Loaded by name, once it is known from where.
+# Imported by name, once it is known from where.
 DAEMON = "pyspark.daemon"
 WORKER = "pyspark.worker"
 NEEDED = (
@@ -27,9 +27,9 @@ NEEDED = (
 
 
 def prefer_installed_pyspark() -> None:
-    """Have PySpark read from where it is installed, if it is, not from Spark's zip file.
+    """Import PySpark from its installation, if there is one, not from Spark's zip file.
 
-    Both are of one installation: the zip file is part of the package.
+    Both belong to one installation: the zip file is part of the package.
     """
     zipped = [path for path in sys.path if Path(path).name == "pyspark.zip"]
     for path in zipped:
@@ -42,7 +42,7 @@ Serve: TypeAlias = Callable[[BufferedReader, BufferedWriter], None]
 
 
 def end_quietly(serve: Serve) -> Serve:
-    """Return a task server that ends this process where Spark is gone.
+    """Return a task server that ends this process when Spark is gone.
 
     Spark's own would try to report the lost connection on it, and print a traceback for
     each worker at the end of some programs.
@@ -63,14 +63,14 @@ def end_quietly(serve: Serve) -> Serve:
 
 
 def main() -> None:
-    """Load what tasks need, then do as Spark's own daemon does."""
+    """Load what tasks need, then run Spark's own daemon."""
     prefer_installed_pyspark()
     for module in NEEDED:
         importlib.import_module(module)
     worker = sys.modules[WORKER]
     worker.main = end_quietly(worker.main)  # type: ignore[attr-defined]
     gc.collect()
-    gc.freeze()  # a worker that looks for garbage would copy all pages it looks at
+    gc.freeze()  # a garbage collection in a worker would copy all pages it visits
     importlib.import_module(DAEMON).manager()
 
 

@@ -1,9 +1,9 @@
-"""DataFrames of the user's as sources, and which source is taken in how.
+"""A user's DataFrames as sources, and the intake of each source.
 
-Each micro-batch of a streaming DataFrame is an epoch: Spark's thread hands the batch
-over in `foreachBatch` and waits until the epoch has been committed. The tasks of the
-batch write their partitions down as Arrow files; from then on the rows are read like
-those of any file, by number: partition after partition, as they stand.
+Each micro-batch of a streaming DataFrame is an epoch: Spark's thread passes the batch
+in `foreachBatch` and waits until the epoch has been committed. The tasks of the batch
+write their partitions as Arrow files; from then on the rows are read like those of any
+file, by number, partition by partition.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Spooled:
 
 
 class _HandedOver:
-    """A micro-batch for which Spark's thread waits."""
+    """A micro-batch that Spark's thread waits for."""
 
     def __init__(self, frame: DataFrame, number: int) -> None:
         self.frame = frame
@@ -89,7 +89,7 @@ class _HandedOver:
 
 
 class StreamingIntake(Intake):
-    """The micro-batches of a streaming DataFrame, one for each epoch."""
+    """The micro-batches of a streaming DataFrame, one per epoch."""
 
     def __init__(
         self, op: Op, directory: Location, checkpoint: Location | None
@@ -104,14 +104,14 @@ class StreamingIntake(Intake):
         self._batches: queue.SimpleQueue[_HandedOver] = queue.SimpleQueue()
         self._running: _HandedOver | None = None
         self._files: list[_Spooled] = []
-        self._batch = -1  # the last one that was taken
+        self._batch = -1  # the last batch taken
         self._number = 1
 
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         self._finish_batch()
         if self._query is None:
             self._query = self._start_query()
-        # Asked before the queue is looked at: a query that is over adds nothing to it.
+        # Checked before the queue: an ended query adds nothing to it.
         active = self._query.isActive
         try:
             batch = self._running = self._batches.get_nowait()
@@ -145,21 +145,21 @@ class StreamingIntake(Intake):
             writer = writer.trigger(**dict(self._kind.trigger))
         if self._checkpoint is not None:
             place = self._checkpoint
-            # As Hadoop's file systems, by which Spark reaches stores, want to be called.
+            # URL schemes of Hadoop's file systems, by which Spark reaches stores.
             path = str(place) if isinstance(place, Path) else _to_hadoop(place)
             writer = writer.option("checkpointLocation", path)
         return writer.start()
 
     def _hand_over(self, frame: DataFrame, number: int) -> None:
-        """Take over a micro-batch, in a thread of Spark's, and wait for its epoch."""
+        """Take a micro-batch, in a thread of Spark's, and wait for its epoch."""
         if number <= self._batch:
-            return  # committed before; Spark had no time to take note of it
+            return  # committed before; Spark had no time to record it
         batch = _HandedOver(frame, number)
         self._batches.put(batch)
         batch.wait()
 
     def _finish_batch(self) -> None:
-        """Let Spark go on: what was taken last has been committed."""
+        """Let Spark continue: the last batch has been committed."""
         if self._running is not None:
             self._running.release()
             self._running = None
@@ -178,7 +178,7 @@ class StreamingIntake(Intake):
 
 
 class FrameIntake(Intake):
-    """The rows of a DataFrame that has an end."""
+    """The rows of a bounded DataFrame."""
 
     def __init__(self, op: Op, directory: Location) -> None:
         assert isinstance(op.kind, FromSpark)  # noqa: S101
@@ -211,14 +211,14 @@ class FrameIntake(Intake):
 
 
 def _refuse_schema(op: Op, kind: FromSpark) -> None:
-    """Refuse a DataFrame whose columns cannot give the attributes of the type."""
+    """Refuse a DataFrame whose columns do not fit the attributes of the type."""
     if op.type is not None:
         schema = to_arrow_schema(kind.frame.schema, timezone="UTC")
         check_schema(schema, attributes_of(op.type), f"{op.name} ({op.site})")
 
 
 def _to_hadoop(place: StorePath) -> str:
-    """Return how Hadoop names a place of a store.
+    """Return Hadoop's name of a location in a store.
 
     >>> _to_hadoop(StorePath("s3://jobs/vwap"))
     's3a://jobs/vwap'
@@ -231,9 +231,9 @@ _HADOOP = {"s3": "s3a", "local": "file"}
 
 
 def spool(frame: DataFrame, directory: Location, name: str) -> list[_Spooled]:
-    """Have the tasks of a DataFrame write their rows down; return the files in order.
+    """Have the tasks of a DataFrame write their rows; return the files in order.
 
-    The other files in the directory go: they are of attempts that do not count, and of
+    Other files in the directory are removed: they belong to lost attempts, or to
     earlier batches and runs.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -282,7 +282,7 @@ def _pieces(source: str, first: int, files: list[_Spooled], parts: int) -> list[
 def _pieces_of(
     source: str, first: int, file: _Spooled, start: int, size: int
 ) -> Iterator[Piece]:
-    """Cut `file.rows` rows of a file, from `start` on, into pieces."""
+    """Cut `file.rows` rows of a file, starting at `start`, into pieces."""
     for at in range(0, file.rows, size):
         count = min(size, file.rows - at)
         yield SpooledPiece(source, first + at, count, file.path, start + at)
@@ -291,7 +291,7 @@ def _pieces_of(
 def _cut(
     files: Iterable[_Spooled], start: int, end: int
 ) -> Iterator[tuple[int, _Spooled]]:
-    """Return the rows `start` to `end` of files: of each, where and how many.
+    """Yield the rows `start` to `end` of files: the offset and the rows of each.
 
     >>> list(_cut([_Spooled("a", 5), _Spooled("b", 5)], 3, 7))
     [(3, _Spooled(path='a', rows=2)), (0, _Spooled(path='b', rows=2))]
@@ -314,13 +314,12 @@ def intake_of(  # noqa: PLR0911 - one return for each kind of source
     checkpoint: Location | None = None,
     here: bool = False,
 ) -> Intake:
-    """Return the intake of a source; `share` brings items to all hosts.
+    """Return the intake of a source; `share` broadcasts items to all hosts.
 
-    A generator is read by every worker for itself, unless it must be read `here`, once,
-    since its code has effects or depends on the world.
+    Every worker reads a generator for itself, unless it must be read `here`, once,
+    because its code has effects or depends on the outside world.
 
-    Rows that have to be put down somewhere go to `scratch`, or, where the job has a
-    `checkpoint`, to that.
+    Spooled rows go to `scratch` or, if the job has a `checkpoint`, to that.
     """
     match op.kind:
         case FromIterable(items=Sequence() as items):

@@ -1,7 +1,7 @@
-"""The Spark engine: a program runs epoch after epoch.
+"""The Spark engine: runs a program epoch by epoch.
 
-An epoch takes some rows of each source. After the last one the operators finish one
-by one, producers first, each in an epoch of its own.
+An epoch takes some rows of each source. After the last one the operators finish one by
+one, producers first, each in an epoch of its own.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ from anabranch.runtime.failures import stop
 from anabranch.runtime.verify.verifier import find_verdicts
 
 IDLE_S = 0.02
-LOOK_S = 0.002  # between two looks whether an epoch is over
-# Between the beginnings of two epochs that did not get all that they may take, since rows
-# have not arrived: each has its parts and its record. Under a latency goal it is short.
+LOOK_S = 0.002  # between two checks whether an epoch is over
+# Between the starts of two epochs that were not full because rows have not arrived:
+# each has its parts and its record. Under a latency goal it is short.
 PACE_S, QUICK_PACE_S = 0.05, 0.005
-CANCELLED_S = 15.0  # until Spark has let go of tasks that were cancelled
+CANCELLED_S = 15.0  # until Spark has released cancelled tasks
 
-# What the threads of the driver are at, by the code of ours that they run.
+# The positions of the driver's threads, by the code they run.
 PLACES: Places = {
     SparkOutputs._call.__code__: lambda frame: frame.f_locals["op"].name,  # noqa: SLF001
     Deliveries.deliver.__code__: lambda frame: frame.f_locals["op"].name,
@@ -93,7 +93,7 @@ STATE_S = 5.0  # between two measurements of the size of states
 
 @dataclass(frozen=True)
 class NextEpoch:
-    """The rows of an epoch that is next, or has begun; `at_s` is when they were taken."""
+    """The rows of the next epoch, or of one begun; `at_s` is when they were taken."""
 
     taken: Taken
     number: int  # in the log
@@ -140,7 +140,7 @@ class SparkRun(RunningThread):
         self._cores: int | None = None  # known once there is a session
         self._cuts: frozenset[str] = frozenset()
         self._channels: Mapping[str, int] = {}  # by operator, in the last epoch
-        self._sparing = False  # no replicas where there is little to do
+        self._sparing = False  # no replicas if there is little work
         self._size = EpochSize()
         self._epoch_items = options.epoch_items or self._size.items
         self._admits = options.epoch_items is None  # as many as is good
@@ -153,7 +153,7 @@ class SparkRun(RunningThread):
         self._state_sizes: dict[str, tuple[float, int | None]] = {}  # when; bytes
         self._epoch_rows = 0  # of the one that runs
         self._pace_s = PACE_S
-        self._overlaps = True  # epochs may begin before those before are over
+        self._overlaps = True  # epochs may overlap
         self._arrivals = Arrivals()
         self._silence: Silence | None = None
         self._backlog: int | None = None
@@ -162,7 +162,7 @@ class SparkRun(RunningThread):
         self._tasks: Tasks | None = None  # once there is a session
         self._on: SparkSession | None = None
         self._epochs: Epochs | None = None
-        self._warming = False  # workers are started; no code of the user's runs
+        self._warming = False  # workers are started; no user code runs
 
     def _open_checkpoint(self, plan: Plan) -> Checkpoint | None:
         if self._options.checkpoint is None:
@@ -230,7 +230,7 @@ class SparkRun(RunningThread):
             self._epochs.close()
 
     def _clear_hosts(self, scratch: Path) -> None:
-        """Leave nothing on other hosts; a next run restores what it needs."""
+        """Clear other hosts; the next run restores what it needs."""
         if self._on is None or is_on_this_machine(self._on.sparkContext):
             return
         checkpoint = self._checkpoint
@@ -238,8 +238,8 @@ class SparkRun(RunningThread):
         clear_hosts(self._on, str(scratch), identity)
 
     def _round_off(self, *, complete: bool) -> None:
-        """Make the outputs visible, unless their job was stopped before its end."""
-        if self._ended.is_set():  # it was given up, and somebody else has done this
+        """Publish the outputs, unless the job was stopped before its end."""
+        if self._ended.is_set():  # it was abandoned, and another thread has done this
             return
         if complete or (self._graph.live and self._checkpoint is None):
             self._outputs.complete()
@@ -248,12 +248,14 @@ class SparkRun(RunningThread):
             self._outputs.abort()
 
     def _was_cancelled(self, error: BaseException) -> bool:
-        """Tell whether an epoch ended since the job is to stop, not by its own fault."""
+        """Tell whether an epoch ended because the job is stopping, not by its own
+        fault.
+        """
         stopping = self._stopping.is_set() and not self._ended.is_set()
         return stopping and not isinstance(error, AnabranchError)
 
     def _go_on(self, scratch: Path, record: Record | None) -> bool:
-        """Run all epochs that are left; tell whether the end was reached."""
+        """Run all remaining epochs; tell whether the end was reached."""
         spark = self._on = self._session()
         self._tasks = tasks = Tasks(spark, self._layout, scratch, self._labels)
         tasks.join()
@@ -302,7 +304,7 @@ class SparkRun(RunningThread):
                 intake.close()
 
     def _warm_up(self, epochs: Epochs) -> None:
-        """Start the workers; a stop in the meantime need not wait for anything."""
+        """Start the workers; a stop meanwhile need not wait for anything."""
         self._warming = True
         try:
             if not self._stopping.is_set():
@@ -311,7 +313,7 @@ class SparkRun(RunningThread):
             self._warming = False
 
     def _make_spec(self, scratch: Path) -> Spec:
-        """Return the description of the job for workers, with the present layout."""
+        """Return the specification of the job for workers, with the present layout."""
         checkpoint = self._checkpoint
         job = uuid.uuid4().hex
         return Spec(
@@ -331,9 +333,9 @@ class SparkRun(RunningThread):
         )
 
     def _replan(self, epochs: Epochs, error: RefutedError) -> Epochs:
-        """Go back to the last commit, with what was refuted run by one thread.
+        """Return to the last commit, with refuted operators run by one thread.
 
-        Where that cannot be done, the error stands.
+        If that is not possible, the error stands.
         """
         found = epochs.refuted
         replan, tasks, scratch = self._options.replan, self._tasks, self._scratch
@@ -378,7 +380,7 @@ class SparkRun(RunningThread):
         return made
 
     def _run_epoch(self, epochs: Epochs, epoch: NextEpoch) -> Epochs:
-        """Run an epoch, again if need be; return what the next one runs on."""
+        """Run an epoch, again if necessary; return the runner of the next one."""
         usual = epoch.taken.asked == epoch.asked
         while True:
             try:
@@ -393,10 +395,10 @@ class SparkRun(RunningThread):
     def _take_epochs(
         self, waiting: deque[NextEpoch], epochs: Epochs, taking: Taking
     ) -> None:
-        """Take the rows of the next epoch, and those of more that can begin already.
+        """Take the rows of the next epoch, and of more that can begin already.
 
         The size of such an epoch is no guess, and nobody waits for its rows: those of
-        the epochs before are being worked on.
+        earlier epochs are being processed.
         """
         while not waiting or (
             epochs.in_flight == len(waiting) < epochs.depth
@@ -420,7 +422,7 @@ class SparkRun(RunningThread):
                     epochs.begin(taken.pieces)
 
     def _is_there(self, taking: Taking, epochs: Epochs) -> bool:
-        """Wait for rows, but no longer than the epoch that runs takes."""
+        """Wait for rows, but no longer than the current epoch takes."""
         while not taking.is_done(LOOK_S):
             if epochs.is_done() or self._stopping.is_set():
                 return False
@@ -429,7 +431,7 @@ class SparkRun(RunningThread):
     def _run_next(
         self, epoch: NextEpoch, epochs: Epochs, intakes: Mapping[str, Intake]
     ) -> Epochs:
-        """Run an epoch; return what the one behind it runs on."""
+        """Run an epoch; return the runner of the following one."""
         taken, asked = epoch.taken, epoch.asked
         began_s = time.monotonic()
         self._books.positions = dict(taken.positions)
@@ -474,14 +476,14 @@ class SparkRun(RunningThread):
         if has_idle(self._graph):
             live = (name for name, intake in intakes.items() if intake.live)
             self._silence = Silence(self._graph, live)
-        self._books.not_read.clear()  # the run that first came by has told about them
+        self._books.not_read.clear()  # the first run that met them has reported them
         waiting: deque[NextEpoch] = deque()
         while not self._stopping.is_set() and not epochs.finishing:
             self._take_epochs(waiting, epochs, taking)
             if not waiting:
                 if all(intake.ended for intake in intakes.values()):
                     break
-                # For what has not arrived yet.
+                # For rows that have not arrived yet.
                 self._stopping.wait(min(IDLE_S, self._pace_s))
                 continue
             epochs = self._run_next(waiting.popleft(), epochs, intakes)
@@ -496,8 +498,8 @@ class SparkRun(RunningThread):
     def _take(self, taking: Taking, rows: int, degree: int) -> Taken:
         """Take the rows of the next epoch.
 
-        Where there is none, since the source fails, what it has left out before is
-        told; with a checkpoint the next run comes by it again.
+        If the source fails instead, the rows it skipped before are reported; with a
+        checkpoint the next run meets them again.
         """
         try:
             return taking.take(rows, degree)
@@ -507,7 +509,7 @@ class SparkRun(RunningThread):
             raise
 
     def _note_results(self, rows: int, result_bytes: int) -> None:
-        """Have epochs take fewer items if the driver could not take their results."""
+        """Limit epochs if the driver could not take their results."""
         self._limit.note(rows, result_bytes)
         if self._limit.items < self._epoch_items and not self._is_limited:
             self._is_limited = True
@@ -519,7 +521,7 @@ class SparkRun(RunningThread):
             )
 
     def _restore_states(self, epochs: Epochs) -> None:
-        """Put lifted states back where the user has them, as of the last commit."""
+        """Restore lifted states to the user's variables, as of the last commit."""
         if self._tasks is not None and not self._tasks.cancelled:
             for op in self._graph:
                 if isinstance(op.kind, Lifted):
@@ -550,7 +552,7 @@ class SparkRun(RunningThread):
         return not self._busy_in_driver() and self._ended.wait(CANCELLED_S)
 
     def _abandon(self) -> None:
-        """Let go while an operator in the driver has not returned.
+        """Release everything while an operator in the driver has not returned.
 
         The checkpoint stays locked: should the operator return, nothing is committed,
         but no other run of this process may begin before.
@@ -564,7 +566,7 @@ class SparkRun(RunningThread):
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _forget_states(self) -> None:
-        """Remove this host's copy of the states; nobody will go on from it."""
+        """Remove this host's copy of the states; nothing will continue from it."""
         if self._checkpoint is not None:
             directory = local_directory(self._checkpoint.identity)
             shutil.rmtree(directory, ignore_errors=True)
@@ -623,7 +625,7 @@ class SparkRun(RunningThread):
         return found
 
     def _measure_state(self, unit: str) -> int | None:
-        """Return the size of the states of a unit on this host, some seconds old."""
+        """Return the size of a unit's states on this host, some seconds old."""
         if self._state_directory is None:
             return None
         now_s = time.monotonic()
@@ -634,7 +636,7 @@ class SparkRun(RunningThread):
         return known[1]
 
     def _note_columns(self, reports: Iterable[Report]) -> None:
-        """Count the items that operators ran in columns, and those they could have."""
+        """Count the items run in columns, and those that could have been."""
         for report in reports:
             for name, (done, others) in report.ran.items():
                 columns, python = self._ran.get(name, (0, 0))
@@ -648,7 +650,7 @@ class SparkRun(RunningThread):
         }
 
     def actuator(self) -> SparkActuator:
-        """Return the view and the controls for the throughput controller."""
+        """Return the throughput controller's view and controls."""
         self._sparing = True
         made = SparkActuator(self, self._layout, self._epoch_log)
         self._followers.append(made)
@@ -656,21 +658,21 @@ class SparkRun(RunningThread):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time: those of the session, once there is one."""
+        """The number of task slots: those of the session, once there is one."""
         return self._cores or os.cpu_count() or 1
 
     @property
     def degree(self) -> int:
-        """How many replicas there are in the epochs that begin now."""
+        """The degree in the next epochs."""
         return self._degree or self.cores
 
     @property
     def costs(self) -> StageCosts:
-        """What stages cost here, as far as it is known."""
+        """The cost of stages here, as far as known."""
         return OF_JOBS if self._epochs is None else self._epochs.costs
 
     def latency_actuator(self) -> SparkLatencyActuator:
-        """Return the view and the controls for the latency controller."""
+        """Return the latency controller's view and controls."""
         self._pace_s, self._overlaps = QUICK_PACE_S, False
         made = SparkLatencyActuator(self, self._layout, self._arrivals)
         self._followers.append(made)
@@ -678,7 +680,7 @@ class SparkRun(RunningThread):
 
     @property
     def epoch_items(self) -> int:
-        """How many items of each source an epoch takes; once set, it stays so."""
+        """The number of items an epoch takes of each source; fixed once set."""
         return self._epoch_items
 
     @epoch_items.setter
@@ -686,7 +688,7 @@ class SparkRun(RunningThread):
         self._epoch_items, self._admits = items, False
 
     def set_degree(self, degree: int) -> None:
-        """Change the number of replicas, from the next epoch on."""
+        """Change the degree, from the next epoch on."""
         self._degree = degree
 
     def set_cuts(self, operators: Collection[str]) -> None:

@@ -1,6 +1,6 @@
-"""The settings of Spark that the user has given, by any of the ways that Spark reads.
+"""The user's Spark settings, given in any of the ways that Spark reads.
 
-They win over our defaults. `spark-submit` has handed its settings to the JVM that runs
+They override our defaults. `spark-submit` has passed its settings to the JVM that runs
 the program; otherwise they are in `spark-defaults.conf`, in PYSPARK_SUBMIT_ARGS and in
 the environment, and Spark would read them when it starts.
 """
@@ -16,10 +16,10 @@ from pathlib import Path
 import pyspark
 from pyspark import SparkConf, SparkContext
 
-_GATEWAY = "PYSPARK_GATEWAY_PORT"  # of the JVM that has started this process
+_GATEWAY = "PYSPARK_GATEWAY_PORT"  # of the JVM that started this process
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
-_OPTIONS = {  # of spark-submit, those that say the same as a setting of ours
+_OPTIONS = {  # options of spark-submit that equal a setting
     "--master": "spark.master",
     "--name": "spark.app.name",
     "--driver-memory": "spark.driver.memory",
@@ -29,12 +29,12 @@ _VARIABLES = {"MASTER": "spark.master", "SPARK_DRIVER_MEMORY": "spark.driver.mem
 
 
 def is_submitted() -> bool:
-    """Tell whether `spark-submit` runs this program, in a JVM that is there already."""
+    """Tell whether `spark-submit` runs this program, in an existing JVM."""
     return _GATEWAY in os.environ
 
 
 def read_settings() -> dict[str, str]:
-    """Return all settings that the user has given."""
+    """Return all settings given by the user."""
     if is_submitted():
         SparkContext._ensure_initialized()  # noqa: SLF001 - a SparkConf needs the JVM
         return dict(SparkConf().getAll())
@@ -74,7 +74,7 @@ def read_defaults() -> dict[str, str]:
 
 
 def read_file(path: str) -> dict[str, str]:
-    """Return the settings in a file of properties; none if it cannot be read."""
+    """Return the settings in a properties file; none if it cannot be read."""
     try:
         lines = Path(path).read_text().splitlines()
     except OSError:
@@ -90,7 +90,7 @@ def read_file(path: str) -> dict[str, str]:
 def add_defaults(
     given: Mapping[str, str], defaults: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the defaults for what is not given.
+    """Return the defaults for settings that are not given.
 
     >>> add_defaults({"a": "mine"}, {"a": "yours", "b": "yours"})
     {'b': 'yours'}

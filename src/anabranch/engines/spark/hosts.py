@@ -1,8 +1,9 @@
-"""The hosts of a cluster: how many there are, and what a job leaves on them.
+"""The hosts of a cluster: their number, and a job's files on them.
 
-States are files of a host. On several hosts a task may run where its states are not; with
-a checkpoint they are restored there, without one nobody could. So a program with states
-is refused on several hosts before it has read a row, unless it has a checkpoint.
+States are local files. On several hosts a task may run where its states are not; with a
+checkpoint they are restored there, without one that is impossible. So a stateful
+program is refused on several hosts before it has read a row, unless it has a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def find_hosts(spark: SparkSession) -> set[str]:
 
 
 def refuse_states_on_several_hosts(layout: SparkLayout, hosts: Collection[str]) -> None:
-    """Refuse a program with states that has no checkpoint, unless it has one host."""
+    """Refuse a stateful program without a checkpoint on several hosts."""
     stateful = find_stored(layout)
     if len(hosts) < 2 or not stateful:  # noqa: PLR2004 - several
         return
@@ -54,7 +55,7 @@ def refuse_states_on_several_hosts(layout: SparkLayout, hosts: Collection[str]) 
 
 
 def find_stored(layout: SparkLayout) -> list[str]:
-    """Return the operators whose states are files of the hosts."""
+    """Return the operators whose states are files on the hosts."""
     return [
         name
         for unit in layout.units
@@ -67,9 +68,10 @@ def find_stored(layout: SparkLayout) -> list[str]:
 
 
 def clear_hosts(spark: SparkSession, scratch: str, identity: str | None) -> None:
-    """Remove what a job has left on the hosts that run tasks, as far as they answer.
+    """Remove a job's files from the hosts that run tasks, as far as they answer.
 
-    That is its scratch directory, and the states of the checkpoint `identity`, if given.
+    These are its scratch directory, and the states of the checkpoint `identity`, if
+    given.
     """
     context = spark.sparkContext
 

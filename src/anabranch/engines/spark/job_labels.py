@@ -1,9 +1,9 @@
-"""How the Spark jobs of a program are labelled: group, pool, description and tag.
+"""Labels of a program's Spark jobs: group, pool, description and tag.
 
 Spark's pages list jobs and stages by these. A group, a pool and a description that the
-user has set for the thread that starts a program hold for its jobs too. They run in
-threads of ours, to which Spark does not hand them on. A tag of our own finds the
-jobs to cancel, whatever group they belong to.
+user has set for the thread that starts a program apply to its jobs too; they run in our
+threads, to which Spark does not pass them on. A tag of our own finds the jobs to
+cancel, whatever group they belong to.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ POOL = "spark.scheduler.pool"
 DESCRIPTION = "spark.job.description"
 INTERRUPT = "spark.job.interruptOnCancel"
 _MODE = "spark.scheduler.mode"
-_MOST = 8  # operators that a description names
+_MOST = 8  # operators named in a description
 
 
 @dataclass(frozen=True)
 class JobLabels:
-    """The labels of a program's jobs; `given` ones are those of the user's thread."""
+    """The labels of a program's jobs; `given` ones come from the user's thread."""
 
     program: str
     given_group: str | None = None

@@ -1,4 +1,4 @@
-"""What the tasks of an epoch are told, and the rows that they exchange."""
+"""The epoch loop: what the tasks of an epoch do, and the rows they exchange."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ Tell = Callable[[str, str, str], object]  # what is done, why, and the effect
 RunRounds = Callable[[list[Any]], list[Any]]  # from the items of a window
 
 NONE = range(0)  # levels of the stage behind the last
-COST_RUNS = 3  # the quickest of them tells
-LEAST_S = 0.0002  # that a stage or a task costs
+COST_RUNS = 3  # the fastest counts
+LEAST_S = 0.0002  # cost of a stage or a task
 
 
 @dataclass(frozen=True)
 class Flight:
-    """An epoch that has begun in resident tasks, beside those before it."""
+    """An epoch running in resident tasks, beside earlier ones."""
 
     run: int
     task: EpochTask
@@ -102,16 +102,16 @@ class Epochs:
     ) -> None:
         self.degree = degree
         self.exactly = (
-            True  # as many replicas of every unit; else fewer where it is full
+            True  # exactly this degree for every unit; else fewer if it is full
         )
-        self.sparing = False  # no replicas for units that had little to do
+        self.sparing = False  # no replicas for units with little work
         self.cuts: frozenset[str] = frozenset()
         self.profiling = False
         self.costs = OF_JOBS
         self.profiled = False  # whether the last epoch was
-        self.commit_s = 0.0  # that the commit of the last epoch took
+        self.commit_s = 0.0  # duration of the last commit
         self.reports: Sequence[Report] = ()  # of the last epoch
-        self.result_bytes = 0  # that the driver got from it
+        self.result_bytes = 0  # bytes that the driver received
         shipped, names = pack(spec)
         in_driver = any(unit.in_driver for unit in spec.layout.units)
         originals = Originals.of_driver() if in_driver else None
@@ -148,36 +148,36 @@ class Epochs:
 
     @cached_property
     def session(self) -> SparkSession:
-        """The session that its queries run in."""
+        """The session for its queries."""
         return for_queries(self.spark)
 
     def close(self) -> None:
-        """Let go of the workers that stay for this program."""
+        """Release the resident workers of this program."""
         self._residence.leave()
 
     @property
     def stamp(self) -> Stamp:
-        """The last epoch that was committed, and its turn."""
+        """The last committed epoch and its turn."""
         return self._base
 
     @property
     def channels(self) -> Mapping[str, int]:
-        """How many replicas each operator has in this epoch, or had in the last."""
+        """The number of replicas of each operator in this epoch, or in the last."""
         channels = self._division.channels
         units = self._layout.unit_of
         return {name: channels[unit.number] for name, unit in units.items()}
 
     def find_hot_keys(self) -> dict[str, tuple[str, ...]]:
-        """Return the keys, by region, that are too much for a replica."""
+        """Return the hot keys, by region."""
         return self._key_tables.find_hot_keys()
 
     @property
     def finishing(self) -> bool:
-        """Whether operators have said their last words; no rows may follow them."""
+        """Whether operators have given their last outputs; no rows may follow them."""
         return bool(self._finished)
 
     def resume(self, record: Record | None, turn: int) -> None:
-        """Go on from a record of a checkpoint; turns are numbered from `turn` on."""
+        """Resume from a checkpoint's record; turns are numbered from `turn` on."""
         self._turn = turn
         if record is not None:
             self._base = record.stamp
@@ -192,7 +192,7 @@ class Epochs:
             self._buckets = record.buckets
 
     def take_over(self, other: Epochs) -> None:
-        """Go on after the last commit of epochs that ran another layout."""
+        """Continue after the last commit of epochs with another layout."""
         self.degree, self.exactly = other.degree, other.exactly
         self.sparing, self.profiling = other.sparing, other.profiling
         self._base, self._turn, self._ended = other._base, other._turn, other._ended
@@ -201,7 +201,7 @@ class Epochs:
         self._shared, self.idle = other._shared, other.idle
 
     def begin_anew(self) -> None:
-        """Forget all states: what follows is another run of the program."""
+        """Forget all states: another run of the program follows."""
         self._versions, self._begun, self._shared = {}, {}, {}
         self._ended, self._finished = END, set()
 
@@ -215,7 +215,7 @@ class Epochs:
         return None
 
     def warm_up(self) -> None:
-        """Start the workers and have them load the program, before any data comes."""
+        """Start the workers and load the program, before any data comes."""
         stages = self._division.stages
         workers = [levels for levels in stages if not self._is_in_driver(levels)]
         if workers:
@@ -231,7 +231,7 @@ class Epochs:
             self._last_division = None
 
     def _measure_costs(self) -> StageCosts:
-        """Measure the cost of stages here, by having tasks do nothing in three ways."""
+        """Measure the cost of stages here, with empty tasks in three divisions."""
         layout, nothing = self._layout, {u.number: 0.0 for u in self._layout.units}
         alone = (1,) * len(layout.units)
         wide = widths(layout, self.degree, exactly=True)
@@ -249,7 +249,7 @@ class Epochs:
         )
 
     def _time_nothing(self, division: Division) -> float:
-        """Return how long an epoch without rows takes that is divided like this."""
+        """Return the duration of an epoch without rows under a division."""
         self._last_division = division
         stages = [one for one in division.stages if not self._is_in_driver(one)]
         took_s = []
@@ -261,26 +261,28 @@ class Epochs:
 
     @cached_property
     def why_not_overlap(self) -> str | None:
-        """Why no epoch can begin before the one before it is over, or None."""
+        """Why epochs cannot overlap, or None."""
         return why_not_overlap(self._layout)
 
     @property
     def in_flight(self) -> int:
-        """How many epochs have begun and are not over."""
+        """The number of epochs begun and not over."""
         return len(self._flights)
 
     @property
     def depth(self) -> int:
-        """How many epochs keep all workers busy, one of them being committed."""
+        """The number of epochs that keeps all workers busy, one of them being
+        committed.
+        """
         cores: int = self.spark.sparkContext.defaultParallelism
         workers = len(self._division.stages) + sum(map(len, self._cuts().values()))
         return 1 + min(workers, cores, MOST_UNDER_WAY)
 
     def begin(self, pieces: Mapping[str, list[Piece]]) -> bool:
-        """Begin an epoch beside those that still run, if it can; tell whether it has.
+        """Begin an epoch beside running ones, if possible; tell whether it has begun.
 
-        It is over when `run` has come to it. Its tasks begin with the states that those
-        of the epochs before it make, so all are divided in the same way.
+        It is over when `run` has reached it. Its tasks begin with the states made by
+        the epochs before it, so all have the same division.
         """
         if self.why_not_overlap is not None:
             return False
@@ -313,17 +315,17 @@ class Epochs:
         return run is not None
 
     def _has_to_see_one(self) -> bool:
-        """Tell whether an epoch must be over before others run beside it.
+        """Tell whether an epoch must end before others run beside it.
 
-        It tells the work of a row, and which keys are hot: those that begin beside it
-        would be divided as it is.
+        It shows the work per row, and which keys are hot: those that begin beside it
+        would have the same division.
         """
         if self.sparing and not self._row_work:
             return True
         return not self._key_tables.has_looked(self._division.channels)
 
     def is_done(self) -> bool:
-        """Tell whether the oldest epoch that has begun waits for its commit."""
+        """Tell whether the oldest running epoch waits for its commit."""
         return not self._flights or self._residence.is_done(self._flights[0].run)
 
     def run(self, pieces: Mapping[str, list[Piece]]) -> None:
@@ -348,7 +350,7 @@ class Epochs:
             self.tell(*uneven.describe())
 
     def _find_flight(self, pieces: Mapping[str, list[Piece]]) -> Flight | None:
-        """Return the next epoch if it has begun, behind what is committed now."""
+        """Return the next epoch if it has begun, after the current commit."""
         flight = self._flights.popleft() if self._flights else None
         if flight is not None and flight.pieces is pieces:
             attempt = flight.task.attempt
@@ -361,7 +363,7 @@ class Epochs:
     def _share_out(
         self, pieces: Mapping[str, list[Piece]]
     ) -> dict[tuple[int, int], Share]:
-        """Return which replicas of the sources read which pieces."""
+        """Assign pieces to the replicas of the sources."""
         shares: dict[tuple[int, int], Share] = {}
         for source, parts in pieces.items():
             unit = self._layout.unit_of[source]
@@ -374,13 +376,13 @@ class Epochs:
 
     @property
     def _division(self) -> Division:
-        """How this epoch is divided, or the last one was."""
+        """The division of this epoch, or of the last one."""
         if self._last_division is None:
             self._last_division = self._divide(NOT_KNOWN)
         return self._last_division
 
     def _divide(self, work: Work) -> Division:
-        """Return how an epoch is divided that has so much work."""
+        """Return the division of an epoch with so much work."""
         exactly = self.exactly
         costs = self.costs
         channels = widths(
@@ -392,9 +394,9 @@ class Epochs:
         return divide(self._layout, channels, work, cores, self._cuts(), costs=costs)
 
     def _fit_buckets(self) -> None:
-        """Divide the buckets of keys further if this epoch has many replicas.
+        """Split the buckets of keys further if this epoch has many replicas.
 
-        A part begins with the version of what it was a part of.
+        A half begins with the version of the bucket it was split from.
         """
         buckets = self._count_buckets()
         if buckets == self._buckets:
@@ -411,10 +413,10 @@ class Epochs:
             for unit, versions in self._versions.items()
         }
         self._buckets = buckets
-        self._snapshots = frozenset()  # chosen for buckets that are no more
+        self._snapshots = frozenset()  # chosen for buckets that no longer exist
 
     def _count_buckets(self) -> int:
-        """Return how many buckets of keys there should be."""
+        """Return the number of buckets of keys there should be."""
         channels = self._division.channels
         keyed = [channels[unit.number] for unit in self._layout.units if unit.key]
         fitting = fit_buckets(self._buckets, max(keyed, default=1))
@@ -423,9 +425,9 @@ class Epochs:
     def finish(self, go_on: Callable[[], bool] = lambda: True) -> bool:
         """End the stream: operators finish one by one, producers first.
 
-        All are asked at once what they have to say. When one of them has spoken, those
-        that hear it are asked again. Before each epoch it is asked whether to `go_on`;
-        tells whether all have finished.
+        All are asked for their last outputs at once; after one has given them, its
+        consumers are asked again. `go_on` is asked before each epoch; returns whether
+        all have finished.
         """
         waiting = [
             name
@@ -434,7 +436,7 @@ class Epochs:
             and _may_finish(self._layout, name)
             and name not in self._finished
         ]
-        # In the driver, what an operator does when it is asked cannot be undone.
+        # In the driver, an operator's last outputs cannot be undone.
         together = not self._in_driver_too
         answers: dict[str, list[Report]] = {}
         while waiting:
@@ -460,7 +462,7 @@ class Epochs:
         return True
 
     def _run_rounds(self, name: str, reports: list[Report]) -> list[Report]:
-        """Return reports with what rounds make of the items that an operator holds.
+        """Return reports in which rounds replace the items that an operator holds.
 
         If something fails, the task of the operator runs them, as one thread would.
         """
@@ -472,7 +474,7 @@ class Epochs:
         ]
         if not items:
             return []
-        self._residence.leave()  # the rounds want its slots
+        self._residence.leave()  # the rounds need its slots
         try:
             outputs = self.rounds[name](items)
         except RefutedError:
@@ -486,9 +488,9 @@ class Epochs:
     def _ask(
         self, names: Sequence[str], *, held: bool = True
     ) -> dict[str, list[Report]] | None:
-        """Ask operators what they give at the end; return their reports.
+        """Ask operators for their last outputs; return their reports.
 
-        None if of several one has failed: it may lack what others will give it. Those
+        None if one of several has failed: it may lack the outputs of others. Operators
         whose rounds tasks share are asked what they have `held`.
         """
         sharing = self.rounds.keys() & names if held else ()
@@ -519,9 +521,9 @@ class Epochs:
         }
 
     def _inject(self, name: str, reports: list[Report]) -> bool:
-        """Run what an operator gives at the end through the rest; tell whether it does.
+        """Run an operator's last outputs through the rest; tell whether there were any.
 
-        Its outputs are numbered in their order, over all its replicas.
+        They are numbered in order, over all its replicas.
         """
         found = [
             (order, report.channel, outputs)
@@ -555,7 +557,7 @@ class Epochs:
         return True
 
     def ask_state(self, name: str) -> Any:
-        """Return the state of an operator without a key, as of the last commit."""
+        """Return the state of an unkeyed operator, as of the last commit."""
         answers = self._ask([name]) or {}
         ((_, (state,)),) = (
             one for told in answers[name] for one in told.finished[name]
@@ -592,7 +594,7 @@ class Epochs:
         return self._key_tables.of(self._division.channels, self._buckets)
 
     def _prepare(self, task: EpochTask) -> EpochTask:
-        """Have a place for the parts that the tasks of an epoch write."""
+        """Prepare the directories for an epoch's parts."""
         directory = self._books.begin(task.attempt.stamp)
         return replace(task, attempt=replace(task.attempt, parts_directory=directory))
 
@@ -614,9 +616,9 @@ class Epochs:
         asked: Sequence[Report] = (),
         flight: Flight | None = None,
     ) -> None:
-        """Run an epoch through all levels, and have it entered in the books.
+        """Run an epoch through all levels, and commit it.
 
-        One that has begun in a `flight` is only waited for, unless it fails.
+        One that is in `flight` is only awaited, unless it fails.
         """
         tried: list[EpochTask] = []
 
@@ -673,7 +675,7 @@ class Epochs:
         self.commit_s = time.monotonic() - began_s
 
     def _await(self, flight: Flight) -> list[Row] | None:
-        """Return the rows of an epoch that has begun; None if it has to run again."""
+        """Return the rows of a running epoch; None if it has to run again."""
         self._tasks.note(flight.division.stages, flight.task.attempt)
         try:
             rows = self._residence.collect(flight.run)
@@ -685,10 +687,11 @@ class Epochs:
         return None if failed else rows
 
     def _refuse_refuted(self, reports: Sequence[Report]) -> None:
-        """Raise `RefutedError` if the epoch has refuted a verdict; nothing is committed.
+        """Raise `RefutedError` if the epoch has refuted a verdict; nothing is
+        committed.
 
-        What has changed in this process was changed by a sink, or beside the program,
-        or by computing here what a worker has computed.
+        Changes in this process were made by a sink, or outside the program, or by
+        repeating here what a worker has computed.
         """
         found = {one.operator: one for report in reports for one in report.refuted}
         told = [one for report in reports for one in report.rehearsed]
@@ -709,12 +712,13 @@ class Epochs:
     def _find_first(
         self, error: AnabranchError, go: Callable[[tuple[int, ...]], list[Row]]
     ) -> AnabranchError:
-        """Return the failure that one thread would have met first, in a failed epoch.
+        """Return the failure that a single thread would have met first, in a failed
+        epoch.
 
-        Tasks fail at the same time, and a task that fails hands nothing on, so another
-        item before may fail further on. The epoch runs again up to the failure, until
-        nothing fails before it; sinks in the driver then get what came before it.
-        Nothing runs again where units ran in the driver: others would notice.
+        Tasks fail concurrently, and a failed task passes nothing on, so an earlier item
+        may fail further on. The epoch runs again up to the failure, until nothing fails
+        before it; driver sinks then get what precedes it. Nothing is repeated if units
+        ran in the driver: that would be visible.
         """
         while error.place is not None and not self._in_driver_too:
             until = error.place
@@ -735,7 +739,7 @@ class Epochs:
     def _refuse_missing(
         self, reports: Sequence[Report], cuts: Mapping[int, Sequence[str]]
     ) -> None:
-        """Refuse an epoch unless each task has reported: once, or once for each part."""
+        """Refuse an epoch unless each task has reported once, or once per part."""
         layout, division = self._layout, self._division
         expected = {
             (unit.number, channel)
@@ -758,7 +762,7 @@ class Epochs:
     def _with_new_versions(
         self, reports: Sequence[Report]
     ) -> dict[str, Mapping[int, Stamp]]:
-        """Return the versions of buckets, with those that the reports name."""
+        """Return the versions of buckets, updated from the reports."""
         made: dict[int, dict[int, Stamp]] = {}
         for report in reports:
             if report.versions:
@@ -770,13 +774,13 @@ class Epochs:
         return versions
 
     def _retry(self, run: Callable[[], list[Row]]) -> list[Row]:
-        """Run something again if a process that it needs was lost meanwhile."""
+        """Run something again if a process it needs was lost meanwhile."""
         for _ in range(TRIES - 1):
             try:
                 return run()
             except Exception as error:
-                # What a unit in the driver has done cannot be undone; and workers that
-                # were cancelled are not lost.
+                # The effects of a unit in the driver cannot be undone; and cancelled
+                # workers are not lost.
                 if self._in_driver_too or self._tasks.cancelled or not is_loss(error):
                     raise
         return run()
@@ -808,7 +812,7 @@ class Epochs:
     def _hand_out(
         self, shares: dict[tuple[int, int], Share], rows: list[Row]
     ) -> dict[tuple[int, int], Share]:
-        """Return the shares of tasks, with what the driver has for them."""
+        """Return the shares of tasks, with the driver's rows for them."""
         handed = dict(shares)
         for unit, channel, entry, payload in rows:
             if unit >= 0:
@@ -823,13 +827,13 @@ class Epochs:
         task: EpochTask,
         shares: dict[tuple[int, int], Share],
     ) -> list[Row]:
-        """Run some stages as one Spark job and return the rows that come out."""
+        """Run some stages as one Spark job and return their output rows."""
         self._tasks.note(stages, task.attempt)
         shapes, tasks = self._stages_of(stages, task, shares)
         rows = self._residence.run(tasks, shares, self._row_work)
         if rows is not None:
             return rows
-        self._residence.leave()  # it may want its slots
+        self._residence.leave()  # it may need its slots
         self._tasks.describe_stages(_name_step(task))
         spark = self._row_by_row if task.cuts else self.session
         return _rows(self._plans.collect(spark, shapes, tasks))
@@ -840,7 +844,7 @@ class Epochs:
         task: EpochTask,
         shares: dict[tuple[int, int], Share],
     ) -> tuple[list[StageShape], list[EpochTask]]:
-        """Return the task of each stage, and what Spark has to know of it."""
+        """Return the task of each stage, and its shape for Spark."""
         shapes, tasks = [], []
         for levels, then in itertools.zip_longest(stages, stages[1:], fillvalue=NONE):
             units = {u.number for level in levels for u in self._layout.levels[level]}
@@ -863,7 +867,7 @@ class Epochs:
         return shapes, tasks
 
     def _name_stage(self, units: Iterable[int]) -> str:
-        """Return the operators of some units, as a plan of Spark shows them."""
+        """Return the operators of some units, as shown in Spark's plan."""
         named = (self._layout.units[number].operators for number in sorted(units))
         return textwrap.shorten(" ".join(itertools.chain(*named)), 80)
 
@@ -907,7 +911,7 @@ class Epochs:
         return sorted(reports, key=lambda report: (report.unit, report.channel))
 
     def _collect_sinks(self, rows: list[Row]) -> dict[str, list[Any]]:
-        """Return the items of the sinks that the driver serves, in order."""
+        """Return the items of driver sinks, in order."""
         graph, pickler = self._layout.graph, self.runner.pickler
         found: dict[str, list[Any]] = {}
         for unit, _, entry, payload in rows:
@@ -923,9 +927,9 @@ class Epochs:
 
 
 def find_latest(before: Mapping[str, Any], reports: Iterable[Report]) -> dict[str, Any]:
-    """Return the state that replicas share, once the last of them has seen it.
+    """Return the shared state of replicas, as the last of them has seen it.
 
-    A replica of a range does not see what comes behind its range.
+    A replica of a range does not see what comes after its range.
 
     >>> first, last = ({"clock": ("number", [n])} for n in (5, 7))
     >>> find_latest({}, [Report(0, 1, shared=last), Report(0, 0, shared=first)])
@@ -942,9 +946,9 @@ def find_latest(before: Mapping[str, Any], reports: Iterable[Report]) -> dict[st
 
 
 def _count(shared: tuple[Any, Sequence[Any]]) -> list[tuple[bool, Any]]:
-    """Return how far clocks have come; one that has not begun is before all others.
+    """Return the progress of clocks; one that has not begun precedes all others.
 
-    What times are may be known before any clock has begun.
+    The time scale may be known before any clock has begun.
     """
     scale, clocks = shared
     known = (scale is not None, None)
@@ -952,7 +956,7 @@ def _count(shared: tuple[Any, Sequence[Any]]) -> list[tuple[bool, Any]]:
 
 
 def _rise(seconds: float, more: int, usual_s: float) -> float:
-    """Return the cost of each of so many more, within reason.
+    """Return the marginal cost of `more` units, within bounds.
 
     >>> _rise(0.006, 3, usual_s=0.03), _rise(0.0, 0, usual_s=0.03)
     (0.002, 0.03)
@@ -965,7 +969,7 @@ def _count_rows(pieces: Mapping[str, list[Piece]]) -> int:
 
 
 def _find_range(pieces: Mapping[str, list[Piece]]) -> range:
-    """Return the numbers of the rows of an epoch."""
+    """Return the row numbers of an epoch."""
     taken = list(itertools.chain.from_iterable(pieces.values()))
     first = min(piece.first for piece in taken)
     return range(first, max(piece.first + piece.rows for piece in taken))
@@ -983,7 +987,7 @@ def run_shipped(job: str, shipped: Broadcast[bytes]) -> Run:
 
 
 def _name_step(task: EpochTask) -> str:
-    """Name the step of a Spark job, for Spark's own pages."""
+    """Return the name of a Spark job's step, for Spark's pages."""
     match task.mode:
         case WarmUp():
             return "warm-up"
@@ -1010,7 +1014,7 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 def _without_errors(reports: list[Report]) -> list[Report]:
-    """Return reports; raise the first error in them, by its place."""
+    """Return reports; raise the first error in them, by place."""
     errors = [(r.error, r.cause) for r in reports if r.error is not None]
     if errors:
         error, cause = min(errors, key=lambda one: _place_of(one[0]))

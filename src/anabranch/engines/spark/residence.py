@@ -1,19 +1,19 @@
-"""Tasks that stay: one Spark job for many epochs, where Spark has room for it.
+"""Resident tasks: one Spark job for many epochs, if Spark has room for it.
 
-A Spark job for each epoch costs the driver and the JVM some hundredths of a second,
-more than the rows of a small epoch. So a job of its own holds Python workers, which are
-fed with epochs through connections (`epochs/resident/`): Spark places them, accounts for
-them and ends them with the job. Epochs stay what is committed and recovered. When one of
-the tasks is lost, all are given up, and the epoch that ran runs again from the last
-commit, in tasks of a new Spark job. Where that happens again and again, tasks do not stay
-for some minutes: each epoch is a Spark job.
+A Spark job per epoch costs the driver and the JVM some hundredths of a second, more
+than the rows of a small epoch. So one long job holds Python workers, which receive
+epochs through connections (`epochs/resident/`): Spark places them, accounts for them
+and ends them with the job. Epochs remain the unit of commit and recovery. When one of
+the tasks is lost, all are abandoned, and the running epoch is repeated from the last
+commit, in tasks of a new Spark job. If that happens repeatedly, no tasks stay for some
+minutes: each epoch is a Spark job.
 
-States have a home: what a task runs stays with it from epoch to epoch, and tasks of a new
-Spark job take over from those that were on their host. So a state is restored from the
-checkpoint only where its host has changed.
+States have a home: a task keeps its seats from epoch to epoch, and tasks of a new Spark
+job take over from those on their host. So a state is restored from the checkpoint only
+if its host has changed.
 
-Whoever else has a job on this Spark and waits for a slot gets those of the resident
-tasks, as soon as the epoch that runs is over.
+Another job on this Spark that waits for a slot gets those of the resident tasks, as
+soon as the current epoch is over.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ from anabranch.logs import log, logger_of
 from anabranch.operators.sources import FromSpark
 
 _LOGGER = logger_of("engines")
-MOST = 64  # processes: each is connected with each
-ENTER_S = 60.0  # until all are there
-LEAVE_S = 5.0  # until all are gone, before they are cancelled
-LOOK_S = 0.25  # between two looks whether somebody waits for a slot
-LOSSES = 3  # within LOSSES_S, until nobody stays for as long
+MOST = 64  # processes: each is connected to each
+ENTER_S = 60.0  # until all are connected
+LEAVE_S = 5.0  # until all have ended, before they are cancelled
+LOOK_S = 0.25  # between two checks whether a job waits for a slot
+LOSSES = 3  # within LOSSES_S, before tasks stop being resident for as long
 LOSSES_S = 600.0
 FREED_S = 10.0  # until the slots of lost tasks are free
 FREED_LOOK_S = 0.05
-GROWN_S = 30.0  # between two looks whether there are more slots than tasks could get
-AWAY_S = 2.0  # after others wanted the slots; doubled each time
+GROWN_S = 30.0  # between two checks whether there are more slots than tasks could get
+AWAY_S = 2.0  # after another job needed the slots; doubled each time
 
-# Spark encrypts what it moves between hosts; our connections would not.
+# Spark encrypts its traffic between hosts; our connections would not.
 _ENCRYPTED = (
     "spark.network.crypto.enabled",
     "spark.authenticate.enableSaslEncryption",
@@ -85,7 +85,7 @@ _ENCRYPTED = (
 
 
 def why_not_resident(context: SparkContext, layout: SparkLayout) -> str | None:
-    """Return why a program cannot have tasks that stay, or None."""
+    """Return why a program cannot have resident tasks, or None."""
     if any(isinstance(op.kind, FromSpark) for op in layout.graph.sources):
         return "the rows of a DataFrame come from other Spark jobs"
     if all(unit.in_driver for unit in layout.units):
@@ -118,9 +118,9 @@ class Residence:
         self._stay: _Stay | None = None
         self._slots = 0  # when tasks were last begun
         self._lost_s: deque[float] = deque(maxlen=LOSSES)  # when tasks were lost
-        self._not_entered = 0  # times that tasks did not come
+        self._not_entered = 0  # times that tasks did not start
         self._hosts: Sequence[str] = ()  # the homes of processes, by their numbers
-        self._at: Sequence[str] = ()  # the same, when it was last found what runs where
+        self._at: Sequence[str] = ()  # the same, at the last assignment
         self._looked_s = 0.0  # when the slots were last counted
         self._away_s = AWAY_S
         self._not_before_s = 0.0
@@ -134,8 +134,8 @@ class Residence:
     ) -> list[Row] | None:
         """Run stages of an epoch; return the rows for the driver.
 
-        None if no tasks stay now: then it has to be a Spark job. What still runs of other
-        epochs is given up.
+        None if there are no resident tasks now: then it has to be a Spark job. Other
+        running epochs are abandoned.
         """
         run = self.begin(tasks, shares, work)
         return None if run is None else self.collect(run)
@@ -150,8 +150,8 @@ class Residence:
     ) -> int | None:
         """Begin to run stages of an epoch; return the number of the run.
 
-        Those from run `behind` on go on beside it; without it, there are none. None if
-        no tasks stay now, or not those that run the epochs before.
+        Runs from `behind` on continue beside it; without it, there are none. None if
+        there are no resident tasks now, or not those that run the epochs before.
         """
         if self._why_not is not None:
             return None
@@ -176,7 +176,9 @@ class Residence:
     def _find_homes(
         self, key: Any, stages: Sequence[Any], hub: Hub, work: Work
     ) -> Homes:
-        """Return which process runs what: one on the host that did so before, if it can."""
+        """Assign seats to processes: the one on the host that had it before, if
+        possible.
+        """
         for (_, known), homes in self._homes.items():
             before = translate_homes(homes, self._at, hub.homes)
             keep = known == key[1]
@@ -214,7 +216,7 @@ class Residence:
             raise
 
     def leave(self) -> None:
-        """Let the resident tasks go."""
+        """Release the resident tasks."""
         stay, self._stay = self._stay, None
         if stay is not None:
             stay.end()
@@ -223,10 +225,12 @@ class Residence:
                 self._away_s *= 2
 
     def _enter(self, wanted: int) -> _Stay | None:
-        """Return the resident tasks, at least so many if Spark has room; None if none."""
+        """Return the resident tasks, at least so many if Spark has room; None if
+        none.
+        """
         stay = self._stay
         if wanted > self._slots and time.monotonic() > self._looked_s + GROWN_S:
-            self._count_slots()  # executors may have come since
+            self._count_slots()  # executors may have been added since
         enough = min(wanted, self._slots)
         if stay is not None and not stay.is_over and stay.hub.count >= enough:
             return stay
@@ -269,9 +273,9 @@ class Residence:
 
     @property
     def _is_lost_often(self) -> bool:
-        """Whether tasks are lost again and again; what was long ago does not count.
+        """Whether tasks have been lost repeatedly of late.
 
-        Where they do not even come, it is no use to wait for them again.
+        If they do not even start, waiting for them again is useless.
         """
         since_s = time.monotonic() - LOSSES_S
         lately = sum(lost_s > since_s for lost_s in self._lost_s)
@@ -300,20 +304,20 @@ class _Stay:
             host if local else context.getConf().get("spark.driver.bindAddress", host)
         )
         self.hub = Hub(bound, count, hosts)
-        self.wanted = False  # by somebody else's job
-        self.runs: list[int] = []  # that were begun and not collected
+        self.wanted = False  # by another job
+        self.runs: list[int] = []  # begun and not collected
         self._running = threading.Lock()  # held to change that, or to end without any
         self._over = threading.Event()
         self._shared: dict[int, Broadcast[Any]] = {}  # that the processes have
-        self._numbers = itertools.count(1)  # of runs, and of what they share
+        self._numbers = itertools.count(1)  # of runs, and of their shared data
 
     @property
     def is_over(self) -> bool:
-        """Whether its tasks are gone, or on their way."""
+        """Whether its tasks are gone, or ending."""
         return self._over.is_set() or self.hub.is_lost
 
     def begin(self, spark: SparkSession, job: str, shipped: Broadcast[bytes]) -> None:
-        """Start the Spark job, and look after those who wait for its slots."""
+        """Start the Spark job, and watch for others that wait for its slots."""
         address, secret = (self._host, self.hub.port), self.hub.secret
 
         def stay(_: Iterable[Any]) -> Iterable[Any]:
@@ -331,7 +335,7 @@ class _Stay:
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
     def wait_for_all(self) -> bool:
-        """Wait until the tasks are there; tell whether they are."""
+        """Wait until the tasks have started; tell whether they have."""
         until_s = time.monotonic() + ENTER_S
         while time.monotonic() < until_s and not self._tasks.cancelled:
             if self.is_over or self.hub.wait_for_all(LOOK_S):
@@ -358,9 +362,9 @@ class _Stay:
         homes: Homes,
         behind: int | None,
     ) -> int | None:
-        """Begin some stages, whose seats have their homes in the processes.
+        """Begin some stages, with their seats assigned to processes.
 
-        None if somebody wants the slots.
+        None if another job needs the slots.
         """
         run = next(self._numbers)
         oldest = run if behind is None else behind
@@ -408,9 +412,9 @@ class _Stay:
         return number
 
     def _watch(self) -> None:
-        """Have the tasks end when somebody else waits for their slots.
+        """End the tasks when another job waits for their slots.
 
-        That may be a sink of this program, which then nobody collects a run before.
+        That may be a sink of this program, which would wait while no run is collected.
         """
         while not self._over.wait(LOOK_S):
             try:
@@ -423,9 +427,9 @@ class _Stay:
                     return
 
     def end(self) -> None:
-        """Let the tasks go; those that do not are cancelled.
+        """Release the tasks; those that do not end are cancelled.
 
-        One that runs an epoch which nobody waits for is not waited for either.
+        A task running an epoch that nobody waits for is not awaited either.
         """
         self.hub.close()
         is_idle = all(map(self.hub.is_done, self.runs))
@@ -464,7 +468,7 @@ def load_work(
 
 
 def count_slots(context: SparkContext) -> int:
-    """Return how many tasks can run at a time."""
+    """Return the number of task slots."""
     java = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell
     profile = java.resourceProfileManager().defaultResourceProfile()
     slots: int = java.maxNumConcurrentTasks(profile)
@@ -472,7 +476,7 @@ def count_slots(context: SparkContext) -> int:
 
 
 def _find_free_slots(context: SparkContext) -> int:
-    """Return how many tasks Spark could run now; negative if some wait for a slot."""
+    """Return the free task slots; negative if tasks wait for a slot."""
     tracker = context.statusTracker()
     free = count_slots(context)
     for stage in tracker.getActiveStageIds():

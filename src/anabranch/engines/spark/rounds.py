@@ -1,9 +1,9 @@
 """The rounds of an `iterate` at the end of a stream, on all replicas.
 
-The body is a program of its own. A round is an epoch of it with all items, and the end
-behind that; then its states begin anew. What goes in and comes out passes the driver, as
-all does that operators give at the end. Nothing is committed until the last round is over:
-a job that is killed before goes on with the items that the operator holds.
+The body is a program of its own. A round is an epoch of it with all items, followed by
+its end; then its states are reset. Input and output pass through the driver, like all
+last outputs of operators. Nothing is committed until the last round is over: a job
+killed before that continues with the items that the operator holds.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import stop
 from anabranch.runtime.verify.verifier import find_verdicts
 
-WORTH_S = (
-    0.5  # that a round must take by itself to be tried in tasks: items travel there
-)
+WORTH_S = 0.5  # duration of a round above which tasks are tried: items are sent there
 
 
 class SparkRounds:
-    """The rounds of an `iterate` in tasks, which stay until the last round is over."""
+    """The rounds of an `iterate` in resident tasks."""
 
     def __init__(
         self,
@@ -50,7 +48,7 @@ class SparkRounds:
         *,
         degree: int | None,
     ) -> None:
-        """Take from the specification of the job what holds for the body too."""
+        """Derive the body's specification from the job's."""
         self._spark = spark
         self._kind = kind
         self._labels = labels
@@ -87,7 +85,7 @@ class SparkRounds:
                 self._epochs = None
 
     def _prepare(self) -> None:
-        """Start the workers, if they are not there."""
+        """Start the workers if necessary."""
         if self._epochs is not None:
             return
         tasks = Tasks(self._spark, self.layout, Path(self._spec.scratch), self._labels)
@@ -123,9 +121,9 @@ def share_rounds(
     labels: JobLabels,
     degree: int | None,
 ) -> dict[str, RunRounds]:
-    """Return how the rounds of each operator run on all replicas, where they can.
+    """Return how the rounds of each operator run on all replicas, where possible.
 
-    On several hosts the states of a body would have to move, in the middle of a round.
+    On several hosts the states of a body would have to move in the middle of a round.
     """
     found: dict[str, RunRounds] = {}
     several = len(find_hosts(spark)) > 1

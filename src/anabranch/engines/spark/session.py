@@ -1,12 +1,13 @@
-"""The Spark session: one that exists already, or an embedded one of our own.
+"""The Spark session: an existing one, or an embedded one of our own.
 
 A session of the user's is never changed. Our queries run beside it, in a session of the
-same Spark that has their settings.
+same Spark with their own settings.
 
-Spark buffers: a worker writes through a buffer, and the rows for the next worker become one
-large batch. Both would make the next part of a cut unit wait until the one before has
-ended. So a row that nobody reads follows each chunk and fills the buffer, and where there
-is a cut, rows go in batches of one. Each is a chunk of items, so there are few.
+Spark buffers: a worker writes through a buffer, and the rows for the next worker are
+collected into one large batch. Either would make the next part of a cut unit wait until
+the one before has ended. So a row that nobody reads follows each chunk and fills the
+buffer, and at a cut, rows go in batches of one. Each is a chunk of items, so there are
+few.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from anabranch.private import private_directory
 
 OLDEST_JAVA = 17
 RESULT_LIMIT = "spark.driver.maxResultSize"
-_DEFAULT_PYTHON = "python3"  # of Spark, where PYSPARK_PYTHON is not set
+_DEFAULT_PYTHON = "python3"  # Spark's default if PYSPARK_PYTHON is not set
 _NEEDED = ("anabranch", "cloudpickle", "lmdb", "numpy", "pyarrow", "xxhash")
 
 _DAEMON = "anabranch.engines.spark.daemon"
 
-# The JVM moves blobs and plans small jobs; the work is done in Python. What the second
-# compiler would gain there is less than the time that it takes from the first epochs.
+# The JVM moves blobs and plans small jobs; the work is done in Python. The second
+# compiler would gain less there than the time it takes from the first epochs.
 _COMPILE_ONCE = "-XX:TieredStopAtLevel=1"
 
 # Spark's shell announces a change of any other root level; the filter does the rest.
@@ -56,14 +57,14 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
-# For every session that we open; what the user has given wins.
+# For every session that we open; the user's settings override them.
 _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.locality.wait": "0s",
 }
 
-# Also for an embedded Spark, which nobody has asked for and nobody looks at.
+# Also for an embedded Spark, whose pages nobody asked for.
 _EMBEDDED = {
     "spark.shuffle.compress": "false",  # blobs stay on this host's page cache
     "spark.broadcast.compress": "false",
@@ -76,22 +77,22 @@ _EMBEDDED = {
 
 # For our own queries, in whatever session.
 _QUERIES = {
-    # The plan of an epoch is fixed; re-planning it costs more than it brings.
+    # The plan of an epoch is fixed; re-planning it costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
 }
 
 
-# PySpark sets the second one when somebody calls `SparkSession.builder.remote`.
+# PySpark sets the second one in `SparkSession.builder.remote`.
 _CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
 def open_session(master: str | None) -> SparkSession:
-    """Return the session to run on: the user's, as it is, or a new one.
+    """Return the session to run on: the user's, unchanged, or a new one.
 
-    Settings of the user win over ours: those of `spark-submit`, of
-    `spark-defaults.conf` and of the environment.
+    The user's settings override ours: those of `spark-submit`, of `spark-defaults.conf`
+    and of the environment.
     """
     refuse_connect(master)
     active = SparkSession.getActiveSession()
@@ -127,10 +128,10 @@ def refuse_connect(master: str | None) -> None:
 def choose_settings(
     master: str | None, given: Mapping[str, str], java: str | None
 ) -> dict[str, str]:
-    """Return the settings to add to those that the user has given.
+    """Return the settings to add to those of the user.
 
-    `master` is that of the call, which wins. Without a `java` there is a JVM already,
-    and nobody would read the options for it.
+    `master` is that of the call, which wins. Without `java` there is a JVM already, and
+    its options would be ignored.
     """
     where = master or given.get("spark.master", "local[*]")
     defaults = _SETTINGS | _QUERIES | {"spark.app.name": "anabranch"}
@@ -147,7 +148,7 @@ def choose_settings(
 
 
 def java_options(java: str, given: str = "") -> str:
-    """Return the options of the driver's JVM: ours, then those of the user."""
+    """Return the options of the driver's JVM: ours, then the user's."""
     ours = [_quiet(), archive_options(java, given)]
     if not any(option in given for option in ("Tiered", "-Xint", "-Xcomp")):
         ours.append(_COMPILE_ONCE)
@@ -172,10 +173,10 @@ def check_java() -> str:
 
 
 def check_python(spark: SparkSession) -> None:
-    """Refuse a session whose workers run a Python that cannot run programs.
+    """Refuse a session whose workers run an incompatible Python.
 
-    A session that the user made runs the `python3` of the PATH, unless PYSPARK_PYTHON
-    names another one. Only that of this machine can be asked before the first job.
+    A session made by the user runs the `python3` of the PATH, unless PYSPARK_PYTHON
+    names another one. Only that of this machine can be checked before the first job.
     """
     context = spark.sparkContext
     if not is_on_this_machine(context):
@@ -187,7 +188,7 @@ def check_python(spark: SparkSession) -> None:
 
 
 def describe_python(spark: SparkSession, error: Exception) -> EngineError | None:
-    """Explain a failed first job by the Python of the workers, if that is the cause."""
+    """Explain a failed first job by the workers' Python, if that is the cause."""
     text = str(error)
     for sign in ("No module named 'anabranch'", "PYTHON_VERSION_MISMATCH"):
         if sign in text:
@@ -198,9 +199,9 @@ def describe_python(spark: SparkSession, error: Exception) -> EngineError | None
 
 @contextlib.contextmanager
 def own_python(spark: SparkSession) -> Iterator[None]:
-    """Let functions that are sent to workers of this machine run in this very Python.
+    """Run functions sent to workers of this machine in this very Python.
 
-    What the user named by PYSPARK_PYTHON stays.
+    A Python named by PYSPARK_PYTHON stays.
     """
     context = spark.sparkContext
     named = context.pythonExec
@@ -213,7 +214,7 @@ def own_python(spark: SparkSession) -> Iterator[None]:
 
 
 def why_not_python(python: str) -> str | None:
-    """Return why a Python cannot run programs that are sent from this one, or None.
+    """Return why a Python cannot run programs sent from this one, or None.
 
     >>> why_not_python(sys.executable) is None
     True
@@ -248,7 +249,7 @@ def _python_of(context: SparkContext) -> str:
 
 
 def is_on_this_machine(context: SparkContext) -> bool:
-    """Tell whether the workers of a session run where its driver does."""
+    """Tell whether the workers of a session run on the driver's machine."""
     return str(context.master).startswith("local")
 
 
@@ -274,7 +275,7 @@ def _version(java: str) -> int | None:
 
 
 def _quiet() -> str:
-    """Return the option that keeps Java from logging anything but errors."""
+    """Return the option that limits Java's logging to errors."""
     folder = private_directory("spark")
     path = folder / "log4j2.properties"
     if not path.is_file() or path.read_text(encoding="utf-8") != _LOGGING:
@@ -284,7 +285,7 @@ def _quiet() -> str:
     return f"-Dlog4j2.configurationFile=file:{path}"
 
 
-if __name__ == "__main__":  # `make` asks before it starts anything
+if __name__ == "__main__":  # `make` checks before it starts anything
     try:
         check_java()
     except EngineError as error:
@@ -297,12 +298,12 @@ _ROW_BY_ROW = _QUERIES | {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 
 
 def filler() -> bytes:
-    """Return so much that nothing written before it stays in a worker's buffer."""
+    """Return enough bytes to flush a worker's buffer."""
     return bytes(2 * _BUFFER_BYTES)
 
 
 def find_result_limit(spark: SparkSession) -> float:
-    """Return how many bytes the results of a Spark job may have."""
+    """Return the maximum result size of a Spark job in bytes."""
     return read_size(spark.sparkContext.getConf().get(RESULT_LIMIT) or "1g")
 
 

@@ -1,11 +1,12 @@
-"""The plan of an epoch's Spark job: made once for each shape, told anew what to do.
+"""The plan of an epoch's Spark job: made once per shape, with new instructions each
+time.
 
-To build a stage takes some seventy calls into the JVM, more time than a small epoch's
-rows. What changes from epoch to epoch is only what tasks are told. So that goes with the
-job as one of its properties, which every attempt of its tasks gets from Spark, and the
-stages stay: as long as epochs have the same stages and the same number of tasks, their
-plan is the same. Where it would be too much for a property, the plan has it inside and is
-used once.
+Building a stage takes some seventy calls into the JVM, more time than a small epoch's
+rows. Only the tasks' instructions change from epoch to epoch. So these go with the job
+as one of its properties, which Spark gives to every attempt of its tasks, and the
+stages are reused: as long as epochs have the same stages and the same number of tasks,
+their plan is the same. If they are too large for a property, the plan contains them and
+is used once.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Run: TypeAlias = Callable[
 
 @dataclass(frozen=True)
 class StageShape:
-    """How many tasks a stage has, and how many workers each of them.
+    """The number of tasks of a stage, and of workers per task.
 
     Spark's pages show its `name` in the plan of the query.
     """
@@ -54,7 +55,7 @@ class StagePlans:
     """The plans of a job's epochs; used by the thread that runs them."""
 
     def __init__(self, run: Run) -> None:
-        """Have workers `run` what they are told."""
+        """Create plans whose workers call `run`."""
         self._run = run
         self._made: dict[Any, tuple[DataFrame, Sequence[Any]]] = {}
 
@@ -64,12 +65,12 @@ class StagePlans:
         shapes: Sequence[StageShape],
         tasks: Sequence[EpochTask],
     ) -> pa.Table:
-        """Run a job that has these stages, whose tasks are told that; return its rows."""
+        """Run a job with these stages and tasks; return its rows."""
         told, shared = dump(list(tasks))
         text = base64.b64encode(zlib.compress(told, 1)).decode()
         if len(text) > MOST_BYTES:
             return self._build(spark, shapes, shared, told).toArrow()
-        # Who is kept has its number for itself.
+        # Kept objects have unique ids.
         key = id(spark), tuple(shapes), tuple(map(id, shared))
         if key not in self._made:
             if len(self._made) >= KEPT:
@@ -77,7 +78,7 @@ class StagePlans:
             self._made[key] = self._build(spark, shapes, shared), (spark, *shared)
         frame, _ = self._made[key]
         spark.sparkContext.setLocalProperty(PROPERTY, text)
-        # Spark would take the rows that a plan has shuffled before for those of now.
+        # Spark would reuse the shuffled rows of an earlier job with the same plan.
         return (frame.alias("again") if len(shapes) > 1 else frame).toArrow()
 
     def _build(
@@ -124,9 +125,9 @@ def read_property() -> bytes:
 
 
 def dump(told: Any, known: Sequence[Any] = ()) -> tuple[bytes, list[Any]]:
-    """Pickle a task's description; return it with the broadcasts that it refers to.
+    """Pickle a task's instructions; return them with the broadcasts they refer to.
 
-    Those that are `known` come first, in the same order.
+    `known` broadcasts come first, in the same order.
     """
     file = io.BytesIO()
     pickler = _Pickler(file, known)
@@ -149,7 +150,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         self.shared = list(known)
 
     def reducer_override(self, obj: Any) -> Any:
-        # Not a persistent id: that would be asked for of every number.
+        # Not a persistent id: that would be called for every number.
         if not isinstance(obj, Broadcast):
             return super().reducer_override(obj)
         for number, one in enumerate(self.shared):
@@ -160,7 +161,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
 
 
 def find_shared(number: int) -> Any:
-    """Stand for a broadcast in what was pickled; `load` knows those that it refers to."""
+    """Represent a broadcast in a pickle; `load` replaces it."""
     msg = f"broadcast {number} can only be found while a task's description is loaded"
     raise EngineError(msg)
 

@@ -1,4 +1,4 @@
-"""Runs a task: rows in, one unit after the other, rows out; watched by a profiler."""
+"""Runs a task: rows in, one unit after the other, rows out, with a profiler."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ from anabranch.runtime.profile import OwnSampler, Sampler, Watched, can_look_at_
 from anabranch.runtime.program import Program
 from anabranch.runtime.verify.verifier import Verifier
 
-# What happens after the last operator, and behind a cut if there is one.
+# The work after the last operator, and behind a cut if there is one.
 LEAVING = (Exits.leave.__code__, Exits.write.__code__, UnitStates.save.__code__)
 
 
 class ThreadWatch:
-    """Watches the present thread in its block, if the task asks for it.
+    """Profiles the present thread in its block, if the task asks for it.
 
-    `operators` are those that the thread runs; it is at the last of them while it sends
-    and writes what they gave.
+    `operators` are those that the thread runs; it counts as at the last of them while
+    it sends and writes their outputs.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class ThreadWatch:
         self.stop()
 
     def stop(self) -> tuple[ThreadSamples, ...]:
-        """Watch no more, and return what was seen."""
+        """Stop, and return the samples."""
         if self._sampler is not None:
             self._seen, self._sampler = self._sampler.stop(), None
         return self._seen
 
 
-WHOLE = 32  # so many tasks until all objects are looked at for garbage
+WHOLE = 32  # tasks between full garbage collections
 
 _runners: dict[str, Runner] = {}  # by job; a worker serves one job at a time
 _tasks = itertools.count(1)
@@ -135,7 +135,7 @@ def run_task(
 
 @contextlib.contextmanager
 def in_force(spec: Spec) -> Iterator[None]:
-    """Have the settings of a job in this worker, and its limit of calls."""
+    """Apply a job's settings and call limits in this worker."""
     limit = limit_calls(spec.layout.graph, spec.item_timeout_s, ends_process=True)
     with spec.settings.in_force(), limit:
         yield
@@ -148,15 +148,15 @@ def open_runner(job: str, shipped: Broadcast[bytes]) -> Runner:
         close_buckets()
         runner = _runners[job] = Runner(*unpack(shipped.value))
         answer_in(runner.spec.scratch)
-        gc.freeze()  # what is there now stays; it need not be looked at again
+        gc.freeze()  # present objects stay; they need not be visited again
     return _runners[job]
 
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Look for garbage behind the block only.
+    """Postpone garbage collection until after the block.
 
-    A batch is a lot of objects, hardly any of them in a cycle.
+    A batch has many objects, hardly any of them in a cycle.
     """
     gc.disable()
     try:
@@ -167,7 +167,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def collect_garbage() -> None:
-    """Look for garbage in what this task has made, and now and then in all there is.
+    """Collect garbage made by this task, and from time to time in all objects.
 
     States stay in this process, so the latter takes longer and longer.
     """
@@ -198,7 +198,7 @@ class Runner:
     def run(
         self, task: EpochTask, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Run the task of a partition and pass on what is for later stages."""
+        """Run the task of a partition and pass on rows for later stages."""
         layout = self.layout
         rows = TaskRows()
         self._begin(task)
@@ -221,13 +221,13 @@ class Runner:
     def run_places(
         self, task: EpochTask, places: Sequence[Place], rows: TaskRows
     ) -> None:
-        """Run units, one after the other, on what is for them among the rows."""
+        """Run units, one after the other, on their share of the rows."""
         self._begin(task)
         for place in places:
             self.run_unit(task, place, rows)
 
     def rest(self) -> None:
-        """Do what is due between two stages of a task that stays."""
+        """Do the periodic work due between two stages of a resident task."""
         collect_garbage()
 
     def _begin(self, task: EpochTask) -> None:
@@ -237,9 +237,9 @@ class Runner:
     def run_first(
         self, task: EpochTask, place: Place, rows: TaskRows
     ) -> Generator[Chunk, None, bytes]:
-        """Run what comes before the first cut, and hand it on chunk by chunk.
+        """Run the operators before the first cut, and pass on each chunk.
 
-        Returns what was done, for the part behind the cut.
+        Returns the results, for the part behind the cut.
         """
         unit, channel = place
         share = task.shares.get((unit.number, channel), Share())
@@ -267,10 +267,10 @@ class Runner:
         end: Callable[[], Any],
         rows: TaskRows,
     ) -> Generator[Chunk, None, bytes | None]:
-        """Run what comes behind a cut, while the parts before still work.
+        """Run the operators behind a cut, while the parts before still work.
 
-        Behind the last chunk, `end` gives what these have done. Returns what was done
-        up to here, for the part behind the next cut; the last one reports it.
+        After the last chunk, `end` returns the results of these. Returns the results so
+        far, for the part behind the next cut; the last one reports them.
         """
         unit, channel = place
         runner = self.unit(unit, task.stage.part)
@@ -297,7 +297,7 @@ class Runner:
     def _hand_along(
         self, task: EpochTask, channel: int, chunks: Generator[Chunk, None, Done]
     ) -> Generator[pa.RecordBatch, None, Done]:
-        """Return the rows of chunks, so that none waits in a buffer."""
+        """Yield the rows of chunks, so that none waits in a buffer."""
         while True:
             try:
                 chunk = next(chunks)
@@ -320,7 +320,7 @@ class Runner:
         batches: Iterable[pa.RecordBatch],
         rows: TaskRows,
     ) -> Iterator[pa.RecordBatch]:
-        """Run what comes behind a cut in a worker of its own."""
+        """Run the operators behind a cut in a worker of its own."""
         unit, channel = place
         if len(task.cuts.get(unit.number, ())) < task.stage.part:
             yield from batches
@@ -342,7 +342,7 @@ class Runner:
         return [*others, (changes, told)]
 
     def _tell_failed(self, place: Place, error: Exception) -> Report:
-        """Return the report of a task that has failed."""
+        """Return the report of a failed task."""
         unit, channel = place
         converted = _convert_error(error)
         cause = converted.__cause__
@@ -351,7 +351,7 @@ class Runner:
         return Report(unit.number, channel, error=converted, cause=cause)
 
     def unit(self, unit: Unit, part: int = 0) -> UnitRunner:
-        """Return the running side of a unit, or of a part of it."""
+        """Return the runner of a unit, or of a part of it."""
         place = unit.number, part
         if place not in self._units:
             self._verifier.watch(unit.operators)
@@ -387,7 +387,7 @@ Done = TypeVar("Done")
 
 
 def _with_blobs(received: list[list[pa.Buffer]], share: Share) -> list[list[pa.Buffer]]:
-    """Return the blobs for each entry, with those that the driver has passed on."""
+    """Return the blobs for each entry, including those from the driver."""
     for entry, blob in share.blobs:
         received[entry].append(pa.py_buffer(blob))
     return received
@@ -402,9 +402,9 @@ def _with_samples(done: Sequence[PartDone], watch: ThreadWatch) -> list[PartDone
 def _along(
     batches: Iterable[pa.RecordBatch], rows: TaskRows, end: Callable[[pa.Buffer], None]
 ) -> Iterator[Chunk]:
-    """Return the chunks for the next part, as they come; pass the other rows on.
+    """Yield the chunks for the next part, as they come; pass on other rows.
 
-    What the parts before have done comes last, and is given to `end`.
+    The results of the parts before come last, and are given to `end`.
     """
     chunk: Chunk = []
     for batch in batches:
@@ -424,12 +424,12 @@ def _along(
                 rows.add(unit, channels[index], entries[index], payload)
 
 
-# What a task reports; anything else is a fault of ours, and Spark tells it.
+# What a task reports; anything else is our fault, and Spark reports it.
 _REPORTED = (AnabranchError, OSError, lmdb.Error)
 
 
 def _convert_error(error: Exception) -> AnabranchError:
-    """Return an error that may leave the process, with the user's own traceback."""
+    """Return an error that can be pickled, with the user's own traceback."""
     if isinstance(error, ConnectionError):  # the driver is gone, or another task
         raise error
     if not isinstance(error, AnabranchError):

@@ -1,11 +1,12 @@
-"""The Spark tasks of a job as a group: where they are, how they are lost or cancelled.
+"""The Spark tasks of a job as a group: their positions, losses and cancellation.
 
-A lost process (a Python worker, an executor) can be replaced: an epoch counts only when it
-is committed. A program that failed would fail again. `workers` tells the two apart.
+A lost process (a Python worker, an executor) can be replaced: an epoch counts only when
+it is committed. A program that failed would fail again. This module distinguishes the
+two.
 
-A worker cannot be asked while it is in a function of the user's. So when a job is to stop,
-a file says so, and a thread in each worker of this host answers with the operator that the
-worker is in. Of workers elsewhere only the stage is known.
+A worker inside a user's function cannot be asked. So when a job is to stop, a file says
+so, and a thread in each worker of this host answers with the operator that the worker
+is in. Of workers elsewhere only the stage is known.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from anabranch.epochs.unit.progress import PROGRESS, sum_up
 from anabranch.errors import AnabranchError, EngineError
 from anabranch.runtime.ports import AbortedError
 
-TRIES = 5  # of an epoch, before the loss counts as a failure
+TRIES = 5  # of an epoch, before a loss counts as a failure
 
 _SIGNS = (
     "Python worker exited unexpectedly",
@@ -67,7 +68,7 @@ def is_loss(error: BaseException) -> bool:
 def engine_error(error: BaseException) -> EngineError | None:
     """Return the user's error for a failure of Spark or of a disk.
 
-    None for any other error. The whole report of Spark stays the cause of the error.
+    None for any other error. Spark's whole report stays the cause of the error.
 
     >>> str(engine_error(OSError(28, "No space left on device"))).partition(";")[0]
     'Spark must be able to run the tasks of a job'
@@ -100,7 +101,7 @@ def engine_error(error: BaseException) -> EngineError | None:
 
 
 def _line_with(text: str, sign: str) -> str:
-    """Return the first line of a report that has a sign, from there on."""
+    """Return the first line of a report that contains a sign, from there on."""
     line = next(line for line in text.splitlines() if sign in line)
     return line[line.index(sign) :].strip()
 
@@ -117,7 +118,7 @@ _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b")
 
 
 def telling_line(text: str) -> str:
-    r"""Return the line of a report of Spark that says what happened.
+    r"""Return the line of a Spark report that says what happened.
 
     That is the last line of the worker's own traceback, or Java's last cause.
 
@@ -133,12 +134,12 @@ def telling_line(text: str) -> str:
     return found.strip().removeprefix("Caused by: ")
 
 
-ASKED = "where"  # the file that asks
+ASKED = "where"  # the request file
 ANSWERS = "at-*"
-DONE = "done-*"  # the files that tell how far workers are
-ANSWER_S = 0.5  # between two looks whether somebody asks
-LATE_S = 3.0  # an answer that is older than that is of a worker that is gone
-PATIENCE_S = 3.0  # a busy machine may be late with its answers
+DONE = "done-*"  # the progress files of workers
+ANSWER_S = 0.5  # between two checks for a request
+LATE_S = 3.0  # an older answer belongs to a worker that is gone
+PATIENCE_S = 3.0  # a busy machine may answer late
 
 PLACES: Places = {
     Exits.write.__code__: lambda frame: frame.f_locals["sink"],
@@ -167,11 +168,11 @@ class Tasks:
         self.abandoned = False  # nobody waits any more for what runs in the driver
 
     def join(self) -> None:
-        """Have the Spark jobs that this thread starts belong to the program."""
+        """Attach the Spark jobs that this thread starts to the program."""
         self._labels.set_in_thread(self._context, self._tag)
 
     def note(self, stages: Sequence[range], attempt: EpochAttempt) -> None:
-        """Take note of the stages that begin."""
+        """Record the stages that begin."""
         self.stages = stages
         self._runs = attempt.epoch, attempt.turn
 
@@ -190,9 +191,9 @@ class Tasks:
         self._context.setLocalProperty(DESCRIPTION, text)
 
     def count_done(self) -> dict[str, int]:
-        """Return how many items of the epoch that runs operators have done, so far.
+        """Return the items that operators have done so far in the current epoch.
 
-        That is what workers of this host say, who do so every half a second.
+        Workers of this host report them every half a second.
         """
         lines = []
         for path in self._directory.glob(DONE):
@@ -206,12 +207,12 @@ class Tasks:
         }
 
     def ask(self) -> None:
-        """Have the workers tell, from now on, which operator they are in."""
+        """Ask the workers to report, from now on, which operator they are in."""
         with contextlib.suppress(OSError):
             (self._directory / ASKED).touch()
 
     def operators(self) -> list[str]:
-        """Return the operators that workers say they are in, or those of the stage."""
+        """Return the operators that workers report, or those of the stage."""
         until_s = time.monotonic() + PATIENCE_S
         while not (named := self._read_answers() or self._in_running_stages()):
             if time.monotonic() > until_s:
@@ -246,22 +247,24 @@ class Tasks:
         return []
 
     def cancel(self) -> None:
-        """Cancel what runs; Spark kills workers that do not let go of their task."""
+        """Cancel what runs; Spark kills workers that do not end their task."""
         self.cancelled = True
         with contextlib.suppress(Exception):  # Spark may be gone already
             self._context.cancelJobsWithTag(self._tag)
 
     def refuse_if_abandoned(self) -> None:
-        """Send the driver's thread home that comes back after the job was given up."""
+        """Stop the driver's thread if it returns after the job was abandoned."""
         if self.abandoned:
             raise AbortedError
 
 
-_answering: set[str] = set()  # the directories that a thread of this process looks at
+_answering: set[str] = set()  # the directories watched by a thread of this process
 
 
 def answer_in(directory: str) -> None:
-    """Have a thread of this worker tell where the main thread is, when it is asked."""
+    """Start a thread in this worker that reports the main thread's operator on
+    request.
+    """
     if directory in _answering:
         return
     _answering.clear()  # a worker serves one job at a time
@@ -290,7 +293,7 @@ def _answer(directory: Path) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader never sees half of it."""
+    """Write a file atomically."""
     whole = path.with_name(f"new-{path.name}")
     whole.write_text(text)
     whole.replace(path)
