@@ -21,7 +21,8 @@ INTRO = """\
 
 Written by `anabranch bench all`. Each line is one claim: what a paper reports about it, what we measure, the spread (the
 lowest and the highest of the runs, which take turns), and our target. *Missed* is computed from the measurement; *not decided*
-says that the benchmark does not measure quite what the target is about, so that it can be missed but not met.
+says that the benchmark does not measure quite what the target is about, so that it can be missed but not met. A row with the
+target *none* claims nothing: it stands beside the paper's figure, or explains another row.
 All of it ran on {cores} cores; "in the model" is a simulation from costs that were measured here, and no measurement.
 One part can be run again by `anabranch bench NAME`, or by `anabranch bench all --only NAME`, which replaces its part here.
 """
@@ -102,7 +103,7 @@ def section(record: Mapping[str, Any]) -> str:
     day = record["when"][:10]
     if "restated" in record:
         day += f" ({record['restated']})"
-    lines = [f"`{command}`, {day}:\n"]
+    lines = [f"`{command}`, {day}, commit {record['commit']}:\n"]
     claims = claims_of(record)
     if claims:
         lines.append(table(HEAD, [row(claim) for claim in claims]))
@@ -154,14 +155,14 @@ def row(claim: Mapping[str, Any]) -> list[str]:
     spread = ""
     if claim["low"] is not None:
         spread = f"{claim['low']:.3g} to {claim['high']:.3g}"
-    target = ""
+    target = "none"
     if claim["at_least"] is not None:
         target = f"at least {claim['at_least']:g}"
     elif claim["at_most"] is not None:
         target = f"at most {claim['at_most']:g}"
-    if target and is_missed(claim):
+    if is_missed(claim):
         target += ": **missed**"
-    elif target:
+    elif target != "none":
         target += ": met" if has_target(claim) else ": not decided"
     measured = "not measured"
     if claim["measured"] is not None:

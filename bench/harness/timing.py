@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -189,6 +190,7 @@ def record(
         "name": name,
         "arguments": sys.argv[1:],
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": find_commit(),
         "quick": quick(),
         "cores": os.cpu_count(),
         "claims": [asdict(one) for one in claims],
@@ -198,6 +200,19 @@ def record(
     path = Path(os.environ[RECORDS]) / f"{bench}-{label}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(kept, indent=2, default=str), encoding="utf-8")
+
+
+def find_commit() -> str:
+    """Return the commit that is measured, and whether files differ from it."""
+    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*"]
+    found = subprocess.run(
+        [*asked, "--dirty=, with changes"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stdout.strip() or "unknown"
 
 
 def name_of(script: Path) -> str:

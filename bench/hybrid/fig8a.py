@@ -2,30 +2,33 @@
 
 The encoder and the decoder are those of the application; the operators between them are
 busy for a number of computations for each byte, as in the paper. Demand-driven has a box
-for each of the three parts; hybrid makes the middle data-parallel. Behind a decoder that
-takes bytes one by one no queue is needed, so ours can also fuse everything.
+for each of the three parts; hybrid is `ab.run` on the local engine, which replicates the
+middle.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "apps"))
 
 import anabranch as ab
+from bench.harness.timing import sized
 from bench.hybrid.figure import Figure, over, speeds, spread
-from bench.hybrid.schedulers import demand, hybrid
+from bench.hybrid.schedulers import demand
 from bench.hybrid.schedulers.stages import row_of
-from bench.hybrid.work import computed
+from bench.hybrid.work import computed, run_by_users
 from huffman import Decode, Encode, huffman_code
 from samples import real_file
 
 WORK = 1000
-SYMBOLS = 12_000
+SYMBOLS = sized(60_000, 600)
 
 
+@ab.declare(state="stateless")
 def busy(byte: int) -> int:
     computed(1.0, WORK)
     return byte
@@ -50,8 +53,8 @@ def main() -> None:
     for threads in (1, 2):
         found = speeds(
             {
-                "demand": lambda t=threads: demand.run(row, [1, 3, 1], 100, t),
-                "hybrid": hybrid.make(row, [1, 3, 1], 1000, threads, parallel=1),
+                "demand": partial(demand.run, row, [1, 3, 1], 100, threads),
+                "hybrid": run_by_users(row, threads),
             },
             len(symbols),
         )

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
-
+from bench.harness.plots import plot
 from bench.harness.timing import Claim, Table, claim, ratio, record, said_of, sized
 
-mpl.use("Agg")
-
-OUT = Path(__file__).resolve().parents[2] / "out"
 REPETITIONS = 5
 
 
@@ -52,7 +45,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 class Figure:
-    """Collects lines of a figure; prints them, writes JSON and a plot."""
+    """Collects lines of a figure; prints, records and plots them."""
 
     def __init__(self, name: str, title: str, axes: tuple[str, str], paper: str):
         self.name = name
@@ -88,17 +81,5 @@ class Figure:
         rows = [[x, *(y.get(x) for y in self.lines.values())] for x in places]
         table = Table(self.title, [self.axes[0], *self.lines], rows)
         record(self.name, self.claims, [table])
-        OUT.mkdir(exist_ok=True)
-        data = {"lines": {k: list(v.items()) for k, v in self.lines.items()}}
-        data |= {"notes": self.notes, "paper": self.paper}  # type: ignore[dict-item]
-        (OUT / f"{self.name}.json").write_text(json.dumps(data, indent=2))
-        figure, axes = plt.subplots(figsize=(6, 4))
-        for line, points in self.lines.items():
-            axes.plot([str(x) for x in points], list(points.values()), "o-", label=line)
-        axes.set_xlabel(self.axes[0])
-        axes.set_ylabel(self.axes[1])
-        axes.set_title(f"{self.title}\n(paper: {self.paper})", fontsize=8)
-        axes.set_ylim(bottom=0)
-        axes.legend(fontsize=7)
-        figure.tight_layout()
-        figure.savefig(OUT / f"{self.name}.png", dpi=120)
+        lines = {k: (list(v), list(v.values())) for k, v in self.lines.items()}
+        plot(self.name, lines, x=self.axes[0], y=self.axes[1])

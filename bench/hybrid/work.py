@@ -1,12 +1,22 @@
-"""The work loop of the paper on hybrid scheduling, and pipelines of it."""
+"""The work loop of the paper on hybrid scheduling, pipelines of it, and how they run.
+
+Our side of every figure runs on the local engine: as `ab.run` starts it, or with the
+queues of the figure, which are threaded ports, as its controller would place them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numba
 
 import anabranch as ab
+from anabranch.engines.engine import Options
+from anabranch.engines.local.layout import Configuration
+from anabranch.engines.local.run import LocalEngine
+from anabranch.graph.graph import Input
+from anabranch.job import compile_sinks
 from bench.hybrid.schedulers.stages import Row, row_of
 
 
@@ -20,10 +30,21 @@ def computed(x, count):  # the work unit of section 6 of the paper
 def work(count: int) -> Callable[[float], float]:
     """Return an operator that does `count` computations, at machine speed."""
 
+    @ab.declare(state="stateless")
     def worked(x: float) -> float:
         return computed(x, count)
 
     return identity if count == 0 else worked
+
+
+def work_in_turn(count: int) -> Callable[[float], float]:
+    """Return the same operator as one that may not be replicated."""
+
+    @ab.declare(state="global")
+    def worked(x: float) -> float:
+        return computed(x, count)
+
+    return worked
 
 
 def work_in_python(count: int) -> Callable[[float], float]:
@@ -53,3 +74,35 @@ def pipeline(items: Sequence[float], *functions: Callable[[float], float]) -> Ro
 def floats(count: int) -> list[float]:
     """Return items for a benchmark."""
     return [float(n % 1000) for n in range(count)]
+
+
+def run_by_users(row: Row, degree: int = 1) -> Callable[[], list[Any]]:
+    """Return a call that runs a program as a user does, compilation included."""
+
+    def run() -> list[Any]:
+        ab.run(row.sink, on="local", degree=degree)
+        return row.sink.items
+
+    return run
+
+
+def run_with_queues(
+    row: Row, queues: Sequence[str] = (), *, batch: int | None = None, degree: int = 1
+) -> Callable[[], list[Any]]:
+    """Return a call that runs a program with queues before the operators of these names.
+
+    It is compiled before. A queue is a threaded port; `batch` items are handed over at a
+    time, or as many as the engine finds fit.
+    """
+    made = compile_sinks(row.sink, on="local")
+    configuration = Configuration(
+        ports=frozenset(map(Input, queues)),
+        degrees={region.name: degree for region in made.plan.regions},
+        batch=batch,
+    )
+
+    def run() -> list[Any]:
+        LocalEngine(configuration).start(made.graph, made.plan, Options()).wait()
+        return row.sink.items
+
+    return run

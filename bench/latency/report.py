@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,25 +44,26 @@ def plot(
     name: str,
     panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]],
 ) -> None:
-    """Draw panels of lines, one above the other, to out/NAME.svg."""
-    import matplotlib as mpl  # noqa: PLC0415 - only who plots pays for it
+    """Draw panels of lines, one above the other, to out/NAME.svg, where Matplotlib is there."""
+    with suppress(ImportError):  # the figures are printed anyhow
+        import matplotlib as mpl  # noqa: PLC0415 - only who plots pays for it
 
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    OUT.mkdir(exist_ok=True)
-    figure, all_axes = plt.subplots(
-        len(panels), 1, figsize=(8, 2.6 * len(panels)), squeeze=False
-    )
-    for axes, (title, lines) in zip(all_axes[:, 0], panels.items(), strict=True):
-        for label, (xs, ys) in lines.items():
-            style = "--" if label.startswith("bound") else "-"
-            axes.plot(xs, ys, style, label=label, linewidth=1)
-        axes.set_ylabel(title)
-        axes.legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(OUT / f"{name}.svg")
-    print(f"drew {OUT / name}.svg")
+        OUT.mkdir(exist_ok=True)
+        figure, all_axes = plt.subplots(
+            len(panels), 1, figsize=(8, 2.6 * len(panels)), squeeze=False
+        )
+        for axes, (title, lines) in zip(all_axes[:, 0], panels.items(), strict=True):
+            for label, (xs, ys) in lines.items():
+                style = "--" if label.startswith("bound") else "-"
+                axes.plot(xs, ys, style, label=label, linewidth=1)
+            axes.set_ylabel(title)
+            axes.legend(fontsize=7)
+        figure.tight_layout()
+        figure.savefig(OUT / f"{name}.svg")
+        print(f"drew {OUT / name}.svg")
 
 
 def asked(word: str) -> bool:

@@ -1,5 +1,5 @@
-"""The schedulers that the paper on hybrid scheduling compares itself with, and its own.
+"""The schedulers that the paper on hybrid scheduling compares itself with.
 
-All of them run the same operators: a program's pipeline, operator by operator, as the
-kernels of the sequential engine define them. They differ in who runs when.
+No engine of ours schedules like them, so they are written here. They run the operators of
+a program as the kernels of the sequential engine define them, and differ in who runs when.
 """

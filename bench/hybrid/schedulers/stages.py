@@ -1,4 +1,4 @@
-"""A program as a row of operators that any of the schedulers can run."""
+"""A program as a row of operators that the engine and any scheduler can run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind
-from anabranch.language.drafts import build_graph
+from anabranch.language.drafts import Result, build_graph
 from anabranch.operators.custom import Apply
 from anabranch.operators.getters import key_getter
 from anabranch.operators.sources import FromIterable
@@ -31,6 +31,7 @@ class Stage:
 class Row:
     """A program that is a straight line."""
 
+    sink: Result
     graph: Graph
     items: list[Any]
     names: tuple[str, ...]  # of the operators between source and sink
@@ -40,7 +41,7 @@ class Row:
         return [stage_of(self.graph[name]) for name in self.names]
 
 
-def row_of(sink: Any) -> Row:
+def row_of(sink: Result) -> Row:
     """Return a program as a row; it must be one source, a line, and one sink."""
     graph = build_graph([sink])
     (source,) = graph.sources
@@ -49,7 +50,7 @@ def row_of(sink: Any) -> Row:
         raise ValueError(msg)
     assert isinstance(source.kind, FromIterable)
     inner = [op.name for op in graph if op.inputs and not isinstance(op.kind, SinkKind)]
-    return Row(graph, list(source.kind.items), tuple(inner))
+    return Row(sink, graph, list(source.kind.items), tuple(inner))
 
 
 def stage_of(op: Op) -> Stage:

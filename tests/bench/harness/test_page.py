@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def record(bench, claims, tables=()):
         "name": bench,
         "arguments": [],
         "when": "2026-11-16T00:00:00+00:00",
+        "commit": "0123456789ab",
         "quick": False,
         "cores": 2,
         "claims": claims,
@@ -48,13 +50,24 @@ def record(bench, claims, tables=()):
         ({"at_least": 1.7}, "at least 1.7: met"),
         ({"at_most": 1.6}, "at most 1.6: **missed**"),
         ({"at_most": 1.7}, "at most 1.7: met"),
-        ({}, ""),
+        ({}, "none"),
     ],
 )
 def test_whether_a_target_is_met_is_computed(target, said):
     cells = row({**CLAIM, **target})
 
     assert ["two over one", "2 (Fig. 7)", "1.7", "1.6 to 1.8", said, ""] == cells
+
+
+def test_every_record_has_its_day_and_its_commit():
+    kept = [json.loads(path.read_text()) for path in BENCH.glob("records/**/*.json")]
+
+    assert [] == [
+        one["name"]
+        for one in kept
+        if not re.match(r"\d{4}-\d\d-\d\d", one["when"])
+        or not re.match(r"[0-9a-f]{12}\b", one["commit"])
+    ]
 
 
 def test_the_page_has_every_record_under_its_heading(tmp_path):
@@ -93,7 +106,7 @@ def test_the_page_has_every_record_under_its_heading(tmp_path):
 def test_what_is_not_measured_is_a_row_and_no_target_is_met_by_it():
     claim = {**CLAIM, "measured": None, "low": None, "high": None, "remark": "no cores"}
 
-    cells = ["two over one", "2 (Fig. 7)", "not measured", "", "", "no cores"]
+    cells = ["two over one", "2 (Fig. 7)", "not measured", "", "none", "no cores"]
     assert cells == row(claim)
     assert not has_target({**claim, "at_least": 1.0})
     assert "at least 1: not decided" == row({**claim, "at_least": 1.0})[4]

@@ -1,10 +1,11 @@
-"""The schedulers of the benchmarks give what the sequential engine gives."""
+"""All sides of the hybrid figures give what the sequential engine gives."""
 
 import pytest
 
 import anabranch as ab
-from bench.hybrid.schedulers import demand, hybrid, noop, os_threads
+from bench.hybrid.schedulers import demand, noop, os_threads
 from bench.hybrid.schedulers.stages import row_of
+from bench.hybrid.work import run_by_users, run_with_queues
 
 
 class Runs(ab.Operator):
@@ -71,37 +72,13 @@ def test_no_op_padding_has_room_for_one_output_only():
 
 
 @pytest.mark.parametrize("make", [selective, prolific])
-@pytest.mark.parametrize("batch", [1, 7, 1000])
-def test_hybrid(make, batch):
+@pytest.mark.parametrize("batch", [1, 7, None])
+def test_the_engine_with_a_queue_before_each_operator(make, batch):
     row = row_of(make())
-    for parts in ([1] * len(row.names), [2, len(row.names) - 2], [len(row.names)]):
-        assert expected(make) == hybrid.run(row, parts, batch)
+    assert expected(make) == run_with_queues(row, row.names, batch=batch)()
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_hybrid_with_a_parallel_end(compiled):
-    def make():
-        source = ab.from_iterable([n / 3 for n in range(500)], float)
-        return source.map(_half).filter(_is_large).map(_half).to_list()
-
-    row = row_of(make())
-
-    assert expected(make) == hybrid.run(row, [2, 1], 64, 2, compiled=compiled)
-
-
-def _half(x: float) -> float:
-    return x * 0.5
-
-
-def _is_large(x: float) -> bool:
-    return x > 20
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_hybrid_with_every_part_parallel(threads):
-    assert (
-        expected(selective)
-        == hybrid.make_whole(row_of(selective()), [2, 2], 7, threads)()
-    )
-    with pytest.raises(AssertionError):
-        hybrid.make_whole(row_of(prolific()), [1, 2])
+@pytest.mark.parametrize("degree", [1, 2])
+def test_the_engine_as_users_run_it_twice(degree):
+    run = run_by_users(row_of(selective()), degree)
+    assert expected(selective) == run() == run()
