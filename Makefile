@@ -68,7 +68,7 @@ bench: $(VENV)/.bench  ## Run a benchmark: make bench BENCH=compile/time
 	$(BIN)/anabranch bench $(BENCH)
 
 docs: $(VENV)/.docs  ## Build the documentation into site/; a broken link is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # --quiet would hide the warnings that --strict counts
 	@echo "open site/index.html"
 
 java: $(READY)  ## Check that there is a Java that Spark can run on

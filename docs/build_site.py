@@ -1,4 +1,5 @@
-"""Show the examples of docstrings as code in the API reference."""
+"""What the site changes in the pages: examples of docstrings become code, and links
+to files outside of docs/, which the site does not have, become text."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import re
 import griffe
 
 _EXAMPLE = re.compile(r"(?m)^>>> .*(?:\n(?!\s*$).*)*")
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
 
 
 class FenceExamples(griffe.Extension):
@@ -21,3 +23,8 @@ class FenceExamples(griffe.Extension):
 def fence(text: str) -> str:
     """Return a docstring with its examples in fences."""
     return _EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Return a page without links to files that are not part of the site."""
+    return _OUTSIDE.sub(r"\1", markdown)
