@@ -1,5 +1,8 @@
-"""What the site changes in the pages: examples of docstrings become code, and links
-to files outside of docs/, which the site does not have, become text."""
+"""Adapt pages for the site.
+
+Examples of docstrings become code blocks. Links to files outside of docs/, which the
+site does not have, become plain text.
+"""
 
 from __future__ import annotations
 
