@@ -1,1 +1,1 @@
-"""Sources and sinks: the public base classes, and one file for each system."""
+"""Sources and sinks: the public base classes, and one file per system."""

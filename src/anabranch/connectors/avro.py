@@ -1,10 +1,10 @@
-"""Avro values: from a type to a schema, items to bytes and back, and a schema registry.
+"""Avro values: schemas of types, encoding and decoding, and a schema registry.
 
-With a registry each value begins with a zero byte and the number of its schema, as
-Confluent's tools write it; a value is read with the schema that it was written with.
-Without one, values are bare, and both sides must have the same schema.
+With a registry each value begins with a zero byte and the id of its schema, as
+Confluent's tools write it; a value is read with its writer's schema. Without one,
+values are bare, and both sides must have the same schema.
 
-The schema of a type has a field for each attribute. What Avro has no type for, such as a
+The schema of a type has a field per attribute. A value without an Avro type, such as a
 Decimal of any precision, is a string, written as in JSON lines.
 """
 
@@ -91,7 +91,7 @@ def _schema(shape: Shape, named: set[str]) -> Any:  # noqa: PLR0911 - one return
             return [_schema(one, named) for one in members]
         case RecordShape(kind):
             name = kind.__name__
-            if name in named:  # by name from the second time on
+            if name in named:  # by name from the second use on
                 return name
             named.add(name)
             fields = [
@@ -107,7 +107,7 @@ def _schema(shape: Shape, named: set[str]) -> Any:  # noqa: PLR0911 - one return
 
 
 def prepare(value: Any) -> Any:  # noqa: PLR0911 - one return per form
-    """Return a value as `fastavro` takes it: records are dicts.
+    """Return a value in the form that `fastavro` takes: records are dicts.
 
     >>> prepare((1, {"a": dt.timedelta(seconds=90)}))
     [1, {'a': 'PT90S'}]
@@ -144,13 +144,13 @@ def _parse_schema(text: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def fetch_schema(registry: str, number: int) -> str:
-    """Return a schema by its number in a registry."""
+    """Return a schema by its id in a registry."""
     return str(_ask(registry, f"schemas/ids/{number}", None, InputError)["schema"])
 
 
 @functools.lru_cache(maxsize=256)
 def register_schema(registry: str, subject: str, schema: str) -> int:
-    """Have a schema in a registry, and return its number there."""
+    """Register a schema, and return its id."""
     place = f"subjects/{urllib.parse.quote(subject, safe='')}/versions"
     return int(_ask(registry, place, {"schema": schema}, OutputError)["id"])
 
@@ -158,7 +158,7 @@ def register_schema(registry: str, subject: str, schema: str) -> int:
 def _ask(
     registry: str, place: str, data: Any, error_type: type[AnabranchError]
 ) -> Mapping[str, Any]:
-    """Ask a registry something; a user and password may stand in its URL."""
+    """Send a request to a registry, whose URL may contain user and password."""
     split = urllib.parse.urlsplit(registry)
     bare = split._replace(netloc=split.netloc.rpartition("@")[2]).geturl().rstrip("/")
     headers = {"Accept": _JSON, "Content-Type": _JSON}
@@ -184,7 +184,7 @@ def _ask(
 
 
 class AvroDecoder:
-    """Makes an item of each value."""
+    """Decodes values into items."""
 
     def __init__(self, type: Any, schema: str | None, registry: str | None) -> None:
         self._avro = require("fastavro", "avro")
@@ -195,7 +195,7 @@ class AvroDecoder:
     def decode(
         self, rows: Sequence[bytes | None], where: Callable[[int], str]
     ) -> list[Any]:
-        """Return the item of each row, or a `Malformed` for one that is none."""
+        """Return the item of each row, or a `Malformed` for a bad one."""
         found: list[Any] = []
         for index, row in enumerate(rows):
             try:
@@ -236,7 +236,7 @@ class AvroDecoder:
 
 
 class AvroEncoder:
-    """Makes a value of each item."""
+    """Encodes items as values."""
 
     def __init__(
         self, type: Any, schema: str | None, registry: str | None, topic: str

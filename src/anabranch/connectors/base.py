@@ -1,6 +1,6 @@
 """The public base classes of connectors: a source or a sink is one class in one file.
 
-Files and packages that only some programs need are loaded when they are used.
+Files and packages that only some programs need are loaded on first use.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def load_connector(file: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Malformed:
-    """A row that is not an item.
+    """A row that cannot become an item.
 
-    `Source.read` yields it in the place of an item; `Sink.write` returns it for an item
-    that the other side does not take. By default it stops the job; with
-    `on_error="skip"` or `ab.dead_letter(...)` it is left out.
+    `Source.read` yields it in place of an item; `Sink.write` returns it for an item
+    that the target does not accept. By default it stops the job; with `on_error="skip"`
+    or `ab.dead_letter(...)` it is left out.
 
     `reason` is a phrase such as "must be a number; got 'x'", or the error itself.
-    `where` names the place of the row; `advice` says what to do about it.
+    `where` is the location of the row; `advice` says what to do about it.
 
     >>> import anabranch as ab
     >>> class Numbers(ab.Source):
@@ -79,24 +79,24 @@ class Source:
     """The base class of sources. A source defines `read`; everything else is optional.
 
     Use it as `ab.read(MySource(...), Type)`. It runs on every engine. With a checkpoint
-    each partition goes on behind the last row that counts, so that every row is read
+    each partition resumes after the last committed row, so that every row is read
     exactly once.
 
-    **Partitions.** Each partition is read on its own, from a position on. Spark reads
+    **Partitions.** Each partition is read independently, from a position. Spark reads
     the partitions of a bounded source in parallel, in its workers; for that, the source
-    must be picklable. It reads a source in the driver if the source has one partition,
-    is live, or cannot be pickled; a live source that has `offsets` is read by workers.
+    must be picklable. The driver reads a source that has one partition, is live, or
+    cannot be pickled; a live source that has `offsets` is read by workers.
 
-    **Positions.** A position says where the next row of a partition is: an offset, a row
-    id, the token of a page. It can be anything that JSON gives back unchanged: a
-    number, a string, or lists and dicts of these; None means the start. Reading from the same position must
-    give the same rows again.
+    **Positions.** A position says where the next row of a partition is: an offset, a
+    row id, a page token. It can be anything that survives a round trip through JSON: a
+    number, a string, or lists and dicts of these; None means the start. Reading from
+    the same position must give the same rows again.
 
     **Order.** A bounded source gives up to `block` rows of its first partition, then of
     its second, and so on, and begins again with the first. So the order is the same on
-    every engine and in every run. A live source gives rows in the order in which they
-    arrive: those that have arrived together go partition by partition. In both cases
-    the rows of a partition keep their order.
+    every engine and in every run. A live source gives rows in order of arrival: those
+    that have arrived together go partition by partition. In both cases the rows of a
+    partition keep their order.
 
     >>> import anabranch as ab
     >>> class Countdown(ab.Source):
@@ -112,7 +112,7 @@ class Source:
     """
 
     label: ClassVar[str] = "read"  # the name of its operator, if the user gives none
-    live: bool = False  # whether it goes on until `job.stop()`
+    live: bool = False  # whether it runs until `job.stop()`
     block: int = 10_000  # rows that a bounded source gives of each partition in turn
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
@@ -125,59 +125,59 @@ class Source:
         """Return the names of the partitions, in order; by default there is one.
 
         A bounded source must return the same list in every run of a job. A live one is
-        asked again from time to time; new partitions are read from their beginning.
+        polled from time to time; new partitions are read from their beginning.
         """
         return ("all",)
 
     def read(self, partition: str, position: Any) -> Iterable[tuple[Any, Any]]:
-        """Yield `(item, position behind it)` from a position on; None: from the start.
+        """Yield `(item, position after it)` from a position; None: from the start.
 
         A bounded source returns at the end of the partition. A live source returns when
-        nothing more has arrived; it must not wait. It is asked again soon, with the
-        last position. The engine may stop reading at any row, so let go of files and
+        nothing more has arrived; it must not block. It is called again soon, with the
+        last position. The engine may stop reading at any row, so release files and
         connections in `with` or `finally`.
         """
         raise NotImplementedError
 
     def has_ended(self) -> bool:
-        """Tell whether a live source has ended; asked when nothing has arrived."""
+        """Tell whether a live source has ended; called when nothing has arrived."""
         return False
 
     def decode(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """Return the items of rows that `read` yielded, one for each row, in order.
+        """Return the items of rows that `read` yielded, one per row, in order.
 
-        A row that is not an item becomes a `Malformed`. By default rows are items. Spark
-        calls it in the workers, also where the driver has read the rows: so `read` may
-        yield rows as they come, and leave the parsing to `decode`.
+        A bad row becomes a `Malformed`. By default rows are items. Spark calls it in
+        the workers, even if the driver has read the rows: so `read` may yield raw rows,
+        and leave the parsing to `decode`.
         """
         return rows
 
     def offsets(self, partition: str) -> tuple[int, int] | None:
-        """Return the first offset of a partition and the one behind its last; None: no answer.
+        """Return the first offset of a partition and its end offset; None: no answer.
 
-        For a source whose positions are offsets. It is read by ranges: Spark hands out
-        ranges of offsets to the workers, also those of a live source. `read` then yields
-        `(row, offset + 1)`, up to the last offset that there was when it was called;
-        offsets may be missing. A live source gives each partition its share, a bounded
-        one ends at the offsets that were the last ones when it was first asked, and is
-        read partition after partition.
+        For a source whose positions are offsets. It is read by ranges: Spark assigns
+        ranges of offsets to the workers, also those of a live source. `read` then
+        yields `(row, offset + 1)`, up to the end offset at the time of the call;
+        offsets may be missing. A live source gives each partition its share; a bounded
+        one ends at the end offsets of its first call, and is read partition by
+        partition.
         """
         return None
 
     def first_offset(self, partition: str) -> int | None:
-        """Return where a new job begins to read; None: no answer.
+        """Return where a new job starts reading; None: no answer.
 
-        By default, at the first offset. A job that goes on is not asked, and partitions
-        that come later are read from their first offset.
+        By default, at the first offset. It is not called for a job that resumes, and
+        partitions added later are read from their first offset.
         """
         found = self.offsets(partition)
         return None if found is None else found[0]
 
     def born_s(self, row: Any) -> float | None:
-        """Return when a row came into being, in seconds since 1970, if that is known.
+        """Return the birth time of a row, in seconds since 1970, if known.
 
-        The latency of a live source is measured from then on; by default, from the
-        moment at which the row was read.
+        The latency of a live source is measured from then; by default, from the time
+        the row was read.
         """
         return None
 
@@ -186,37 +186,37 @@ class Source:
         time.sleep(at_most_s)
 
     def count_waiting(self, positions: Mapping[str, Any]) -> int | None:
-        """Return how many rows of a live source have arrived and wait, if that is known.
+        """Return the backlog of a live source in rows, if known.
 
-        `positions` are those behind the last row that was read of each partition. It is
-        part of the backlog that `Job.metrics()` tells and controllers see. Another thread
-        than that of `read` may ask.
+        `positions` are those after the last row read of each partition. It is part of
+        the backlog that `Job.metrics()` reports and controllers use. It may be called
+        from another thread than `read`.
         """
         return None
 
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """Return the hosts and ports that it needs; `anabranch doctor` tries them."""
+        """Return the hosts and ports it needs; `anabranch doctor` tries them."""
         return ()
 
     def close(self) -> None:
-        """Let go of what `read` has kept open; nothing is read any more."""
+        """Release what `read` has kept open; nothing is read any more."""
 
 
 class Sink:
     """The base class of sinks. A sink defines `write`; everything else is optional.
 
-    Use it as `stream.write(MySink(...))`. It takes the items in order, an epoch at a
-    time, in the process that started the job. For each epoch that has items the engine
-    calls `write(items)`, `prepare(epoch)` and `commit(epoch)`. If `write` or `prepare`
-    fails, it calls `abort(epoch)`, and the job stops. Other sinks still get the items
-    that came before the failure.
+    Use it as `stream.write(MySink(...))`. It receives the items in order, one epoch at
+    a time, in the process that started the job. For each epoch that has items the
+    engine calls `write(items)`, `prepare(epoch)` and `commit(epoch)`. If `write` or
+    `prepare` fails, it calls `abort(epoch)`, and the job stops. Other sinks still get
+    the items that came before the failure.
 
-    **Exactly once.** Epochs are numbered upwards. A job on Spark with a checkpoint that
-    was killed may hand over its last epoch again: the same items under the same number.
-    A sink that stores the number together with the items, in one transaction, returns
-    the last number from `open`; epochs up to that one are then not written again. A
-    sink that cannot tell returns None and must make `commit(epoch)` idempotent, for
-    instance by writing a file whose name has the number in it.
+    **Exactly once.** Epoch numbers increase. A job on Spark with a checkpoint that was
+    killed may deliver its last epoch again: the same items under the same number. A
+    sink that stores the number together with the items, in one transaction, returns the
+    last number from `open`; epochs up to that one are then not written again. A sink
+    that does not know returns None and must make `commit(epoch)` idempotent, for
+    instance by writing a file whose name contains the number.
 
     >>> import anabranch as ab
     >>> class Printer(ab.Sink):
@@ -237,33 +237,33 @@ class Sink:
         return super().__new__(cls)
 
     def open(self, job: str, type: Any) -> int | None:
-        """Get ready; return the last epoch that was committed, or None if unknown.
+        """Prepare; return the last committed epoch, or None if unknown.
 
-        `job` names the job and the sink. It stays the same when a job goes on from its
-        checkpoint, and differs from that of any other job. `type` is the type of the
-        items, or None if it is not known.
+        `job` identifies the job and the sink. It stays the same when a job resumes from
+        its checkpoint, and is unique to the job. `type` is the type of the items, or
+        None if it is not known.
         """
         return None
 
     def write(self, items: Sequence[Any]) -> Iterable[Malformed] | None:
-        """Take all items of an epoch; return those that cannot be written, if any."""
+        """Write all items of an epoch; return those that cannot be written, if any."""
         raise NotImplementedError
 
     def prepare(self, epoch: int) -> None:
         """Check and store what was written, so that `commit` can hardly fail."""
 
     def commit(self, epoch: int) -> None:
-        """Make the epoch visible; it may come a second time and must not count twice."""
+        """Make the epoch visible; it may be called twice and must count once."""
 
     def abort(self, epoch: int) -> None:
-        """Drop what was written for an epoch that will not be committed."""
+        """Discard what was written for an epoch that will not be committed."""
 
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """Return the hosts and ports that it needs; `anabranch doctor` tries them."""
+        """Return the hosts and ports it needs; `anabranch doctor` tries them."""
         return ()
 
     def close(self) -> None:
-        """Let go of connections; nothing is written any more."""
+        """Release connections; nothing is written any more."""
 
 
 def advise_instance(given: Any, base: type) -> str:

@@ -1,8 +1,8 @@
-"""Delta Lake: read a table or its new versions; one version for each epoch written.
+"""Delta Lake: read a table or its new versions; write one version per epoch.
 
 The number of an epoch is the version of the job's *application transaction*, which a
-Delta table keeps in its log for just this purpose. Two drivers of one job that commit
-the same epoch conflict there, and only one of them wins.
+Delta table keeps in its log for this purpose. Two drivers of one job that commit the
+same epoch conflict there, and only one of them wins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anabranch.connectors.versioned_table import TableSink, TableSource, refuse_
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.paths import plain_path
 
-_COMPACTING = ("OPTIMIZE", "VACUUM START", "VACUUM END")  # the rows stay as they are
+_COMPACTING = ("OPTIMIZE", "VACUUM START", "VACUUM END")  # the rows stay unchanged
 
 
 class DeltaSource(TableSource):
@@ -88,7 +88,7 @@ class DeltaSource(TableSource):
 
 
 class DeltaSink(TableSink):
-    """A Delta table that gets one version for each epoch that has items."""
+    """A Delta table that gets one version per epoch with items."""
 
     label: ClassVar[str] = "write_delta"
 
@@ -137,7 +137,7 @@ class DeltaSink(TableSink):
         ).when_matched_update_all().when_not_matched_insert_all().execute()
 
     def _find_table(self) -> Any:
-        """Return the table as it is now; None if there is none."""
+        """Return the current table; None if there is none."""
         place = plain_path(self.table)
         try:
             if not self._delta.DeltaTable.is_deltatable(place, dict(self.options)):

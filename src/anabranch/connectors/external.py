@@ -1,4 +1,4 @@
-"""Sinks outside: they take the items of an epoch at a time, whole and in order."""
+"""External sinks: they receive complete epochs of items, in order."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from anabranch.graph.graph import Op
 from anabranch.operators.sinks import Committing, WriteSink
 from anabranch.runtime.failures import name_error, user_line
 
-Refuse: TypeAlias = Callable[[Any, Exception], None]  # returns to go on without an item
+# returns to continue without an item
+Refuse: TypeAlias = Callable[[Any, Exception], None]
 
 
 class External(ABC):
-    """A sink outside of this process, while it is open."""
+    """An open external sink."""
 
     @abstractmethod
     def write(self, epoch: int, items: Sequence[Any], refuse: Refuse) -> int:
-        """Write the items of an epoch and return how many were taken.
+        """Write the items of an epoch and return how many were accepted.
 
-        Epochs come in order. One that comes again has the same items; where the other
-        side can tell, they are not written twice. An item that does not fit is refused
-        and does no harm to the others.
+        Epochs come in order. A repeated one has the same items; if the target can tell,
+        they are not written twice. An item that does not fit is refused without
+        affecting the others.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 T = TypeVar("T")
 
 
 class ConnectorSink(External):
-    """An `ab.Sink` while it is open; an epoch that it has committed is not written again."""
+    """An open `ab.Sink`; a committed epoch is not written again."""
 
     def __init__(
         self, op: Op, sink: Committing, item_type: Any, job: str, *, new: bool
@@ -68,7 +69,7 @@ class ConnectorSink(External):
 
     def write(self, epoch: int, items: Sequence[Any], refuse: Refuse) -> int:
         if self._last is not None and epoch <= self._last:
-            return len(items)  # it has been committed before
+            return len(items)  # it was committed before
         try:
             refused = self._write(items)
             for row in refused:
@@ -102,12 +103,12 @@ class ConnectorSink(External):
         return found
 
     def _call(self, method: str, act: Callable[[], T]) -> T:
-        """Call a method of the user's sink; name it in errors."""
+        """Call a method of the user's sink, naming it in errors."""
         try:
             return act()
         except EngineError:  # a package is missing
             raise
-        except OutputError as error:  # of a connector that says it all
+        except OutputError as error:  # of a connector whose message is complete
             msg = f"sink {self._op.name!r} ({self._op.site}) {error}"
             raise OutputError(msg) from error
         except Exception as error:
@@ -137,7 +138,7 @@ class ConnectorSink(External):
 def open_external(
     op: Op, item_type: Any, job: str, *, new: bool = False
 ) -> ConnectorSink:
-    """Open a sink outside; `job` is the same for all runs of one job, or `new`."""
+    """Open an external sink; `job` identifies all runs of one job, `new` the first."""
     match op.kind:
         case WriteSink(sink) if sink is not None:
             return ConnectorSink(op, sink, item_type, job, new=new)

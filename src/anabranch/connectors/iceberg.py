@@ -1,8 +1,8 @@
-"""Iceberg: read a table or its new snapshots; one commit for each epoch written.
+"""Iceberg: read a table or its new snapshots; write one commit per epoch.
 
-A catalog finds the tables: one of `~/.pyiceberg.yaml` by its name, or one that the
-options describe. The number of an epoch is a property of the table, set by the
-transaction that adds the rows.
+A catalog finds the tables: one of `~/.pyiceberg.yaml` by its name, or one described by
+the options. The number of an epoch is a property of the table, set by the transaction
+that adds the rows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from anabranch.connectors.versioned_table import TableSink, TableSource, refuse_
 from anabranch.errors import InputError, OutputError
 
 _EPOCH = "anabranch.epoch."  # followed by the job; the property with its last epoch
-_PATIENCE_S = 60.0  # how long a commit is tried again while others commit
+_PATIENCE_S = 60.0  # how long a commit is retried while others commit
 _RETRY_S = 0.1
 
 
 def _load_catalog(options: tuple[tuple[str, str], ...]) -> Any:
-    """Return the catalog that options name by "name", and may describe."""
+    """Return the catalog that the options name by "name", and may describe."""
     given = dict(options)
     name = given.pop("name", None)
     return require("pyiceberg.catalog", "iceberg").load_catalog(name, **given)
@@ -34,7 +34,9 @@ def _errors() -> Any:
 
 
 class IcebergSource(TableSource):
-    """The rows of an Iceberg table, by its name in the catalog; versions are snapshots."""
+    """The rows of an Iceberg table, by its name in the catalog; versions are
+    snapshots.
+    """
 
     label: ClassVar[str] = "read_iceberg"
 
@@ -66,7 +68,7 @@ class IcebergSource(TableSource):
         if snapshot is None:
             raise self._describe_missing(version)
         match snapshot.summary and snapshot.summary.operation.value:
-            case "replace":  # the rows stay as they are
+            case "replace":  # the rows stay unchanged
                 return
             case "append":
                 scan = table.incremental_append_scan(
@@ -105,7 +107,7 @@ class IcebergSource(TableSource):
 
 
 class IcebergSink(TableSink):
-    """An Iceberg table that gets one commit for each epoch that has items."""
+    """An Iceberg table that gets one commit per epoch with items."""
 
     label: ClassVar[str] = "write_iceberg"
 
@@ -140,7 +142,7 @@ class IcebergSink(TableSink):
         return catalog.create_table_if_not_exists(self.table, schema=rows.schema)
 
     def _find_table(self) -> Any:
-        """Return the table as it is now; None if there is none."""
+        """Return the current table; None if there is none."""
         try:
             return _load_catalog(self.options).load_table(self.table)
         except (_errors().NoSuchTableError, _errors().NoSuchNamespaceError):

@@ -1,11 +1,11 @@
-"""Kafka: the messages of a topic by offset, and items sent in transactions.
+"""Kafka: messages of a topic read by offset, and items sent in transactions.
 
-Reading: a broker may be away for `patience_s`. Offsets that were asked for stay the same
-meanwhile, so nothing is lost and nothing comes twice.
+Reading: a broker may be unavailable for `patience_s`. Offsets that were requested stay
+the same meanwhile, so nothing is lost or duplicated.
 
-Writing: the messages of an epoch are sent in one transaction. The number of the epoch is
-committed in it, as the offset of a consumer group of the sink's own. An epoch that comes
-again finds its number there and is not sent again. Readers that want whole epochs read
+Writing: the messages of an epoch are sent in one transaction. It also commits the
+number of the epoch, as the offset of the sink's own consumer group. A repeated epoch
+finds its number there and is not sent again. Readers that want complete epochs read
 committed messages only.
 """
 
@@ -28,7 +28,7 @@ from anabranch.errors import InputError, OutputError
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.sources import KafkaMessage, ValueFormat
 
-_ASK_S = 2.0  # how long one question to the broker may take
+_ASK_S = 2.0  # timeout of one request to the broker
 _POLL_S = 0.2
 _MESSAGES = 1000  # at a time
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 Place: TypeAlias = tuple[str, int]  # topic, partition
-_NO_OFFSET = -1  # behind the last message, as librdkafka answers
+_NO_OFFSET = -1  # end of partition, as librdkafka reports it
 
 
 @dataclass(eq=False)
@@ -44,8 +44,8 @@ class KafkaSource(Source):
     """The messages of topics, one item each; a position is an offset.
 
     A topic that begins with `^` is a pattern of names. Without `follow` the source ends
-    behind the messages that are there when it begins. `patience_s` is how long a broker
-    may be away.
+    after the messages present at its start. `patience_s` is how long a broker may be
+    unavailable.
     """
 
     servers: str
@@ -68,7 +68,7 @@ class KafkaSource(Source):
 
     def partitions(self) -> list[str]:
         topic = self._connect()
-        while True:  # somebody answers, or patience is lost
+        while True:  # a broker answers, or patience runs out
             found = topic.find_partitions()
             if found is not None:
                 self._partitions = [self._name(place) for place in found]
@@ -80,7 +80,7 @@ class KafkaSource(Source):
         return isinstance(self.topic, str) and self.topic.startswith("^")
 
     def _name(self, place: Place) -> str:
-        """Return the name of a partition: its number, where there is one topic."""
+        """Return the name of a partition: its number, if there is one topic."""
         topic, number = place
         return str(number) if topic == self.topic else f"{topic}/{number}"
 
@@ -165,7 +165,7 @@ class Topic:
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 10,  # the next range waits for what is under way
+                "fetch.wait.max.ms": 10,  # the next range waits for messages in flight
                 "reconnect.backoff.max.ms": 1000,
                 "log_level": 2,
                 **dict(source.options),
@@ -217,14 +217,16 @@ class Topic:
         return sorted(topic.partitions)
 
     def find_bounds(self, place: Place) -> tuple[int, int] | None:
-        """Return the first offset and the one behind the last; None: no answer."""
+        """Return the first offset and the end offset; None: no answer."""
         partition = self._kafka.TopicPartition(*place)
         return self._ask(
             lambda: self._consumer.get_watermark_offsets(partition, timeout=_ASK_S)
         )
 
     def find_offset_at(self, place: Place, time: datetime) -> int | None:
-        """Return the offset of the first message of a time or later; None: no answer."""
+        """Return the offset of the first message at a time or later; None: no
+        answer.
+        """
         asked = self._kafka.TopicPartition(*place, round(time.timestamp() * 1000))
         found = self._ask(
             lambda: self._consumer.offsets_for_times([asked], timeout=_ASK_S)
@@ -233,13 +235,13 @@ class Topic:
             return None
         if found[0].offset > _NO_OFFSET:
             return int(found[0].offset)
-        bounds = self.find_bounds(place)  # nothing is so late yet
+        bounds = self.find_bounds(place)  # no message is that late yet
         return None if bounds is None else bounds[1]
 
     def read(self, place: Place, start: int, end: int) -> Iterator[KafkaMessage]:
         """Yield the messages of a range of offsets.
 
-        Some offsets hold no message (the marks of transactions, what was compacted).
+        Some offsets have no message (transaction markers, compacted ones).
         """
         self._consumer.assign([self._kafka.TopicPartition(*place, start)])
         self._answered_s = time.monotonic()
@@ -268,7 +270,7 @@ class Topic:
         self._consumer.close()
 
     def _offset_behind(self, message: Any) -> int:
-        """Return how far a message, or the news of an end, has brought us."""
+        """Return the offset after a message, or after an end-of-partition event."""
         error = message.error()
         if error is None:
             self._answered_s = time.monotonic()
@@ -307,13 +309,13 @@ class Topic:
 
 
 _TELL_S = 5.0
-_STEP_S = 15.0  # that a step of a transaction may take, before it is begun anew
-_given_up: list[Any] = []  # producers that would not come to an end either
+_STEP_S = 15.0  # duration of a transaction step before it is restarted
+_given_up: list[Any] = []  # producers that would not end either
 
 
 @dataclass(eq=False)
 class KafkaSink(Sink):
-    """A topic that grows by epochs."""
+    """A topic that grows epoch by epoch."""
 
     servers: str
     topic: str
@@ -334,12 +336,12 @@ class KafkaSink(Sink):
         self._producer: Any = None
         self._group: Any = None
         self._name = ""
-        self._last = 0  # epoch that was committed
+        self._last = 0  # committed epoch
         self._undelivered: list[Any] = []  # errors, without transactions
-        self._held: Sequence[tuple[Any, bytes | None]] = ()  # of the one under way
+        self._held: Sequence[tuple[Any, bytes | None]] = ()  # of the current one
 
     def open(self, job: str, type: Any) -> int:
-        """Shut out earlier runs of this sink, and return the last epoch they sent."""
+        """Fence off earlier runs of this sink, and return the last epoch they sent."""
         self._kafka = require("confluent_kafka", "kafka")
         self._whole = type is KafkaMessage
         if self.format == "avro" and not self._whole:
@@ -352,7 +354,7 @@ class KafkaSink(Sink):
         return self._last
 
     def _connect(self, at_most_s: float) -> None:
-        """Take the place of all producers before; what they have left open is aborted."""
+        """Replace all earlier producers; their open transactions are aborted."""
         if self._producer is not None:
             _given_up.append(self._producer)
         common = {
@@ -360,7 +362,7 @@ class KafkaSink(Sink):
             "log_level": 2,
             **dict(self.options),
         }
-        # The producer has the last word on how long it tries; it is told ours.
+        # The producer decides how long it retries; it is given our limit.
         patience_ms = max(1, round(self.patience_s * 1000))
         if self.at_least_once:
             tries = {"enable.idempotence": True, "message.timeout.ms": patience_ms}
@@ -413,11 +415,11 @@ class KafkaSink(Sink):
         self._held = ()
 
     def _insist(self, epoch: int, act: Callable[[int], None]) -> None:
-        """Do a step of a transaction; if it comes to no end, begin the transaction anew.
+        """Do a step of a transaction; if it does not end, restart the transaction.
 
-        A producer may never again hear from a broker that was killed and started again.
-        The next one aborts what it has left, and sees whether the epoch was committed.
-        One that was shut out by another run is not replaced.
+        A producer may never again hear from a broker that was killed and restarted. The
+        next producer aborts its transaction and checks whether the epoch was committed.
+        One fenced off by another run is not replaced.
         """
         until_s = time.monotonic() + self.patience_s
         anew = False
@@ -474,7 +476,9 @@ class KafkaSink(Sink):
         self._last = epoch
 
     def _limit(self, act: Callable[[], None]) -> None:
-        """Have librdkafka do something; it may hang, whatever time it is given."""
+        """Call librdkafka with a time limit of our own; it may hang regardless of its
+        own.
+        """
         failed: list[Exception] = []
 
         def run() -> None:
@@ -532,7 +536,7 @@ class KafkaSink(Sink):
         while True:
             try:
                 self._producer.produce(self.topic, line, **where)
-            except BufferError:  # full: let some of it go
+            except BufferError:  # full: let some of it drain
                 self._producer.poll(0.1)
             else:
                 return
@@ -542,7 +546,7 @@ class KafkaSink(Sink):
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Tell what the broker has against it."""
+        """Turn the broker's errors into ours."""
         try:
             yield
         except self._kafka.KafkaException as error:

@@ -1,6 +1,6 @@
 """Items as lines of text, for systems that carry text: sockets, topics.
 
-Lines are parsed by the parsers of files; only their places are named differently.
+Lines are parsed by the file parsers; only their locations are named differently.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from anabranch.connectors.files.splits import layout_of
 from anabranch.errors import OutputError
 from anabranch.operators.sources import ReadFiles, RowFormat
 
-Where = Callable[[int], str]  # the place of a row, in words, by its index
+Where = Callable[[int], str]  # the location of a row, in words, by its index
 
 
 class LineDecoder:
-    r"""Makes an item of each row.
+    r"""Decodes rows into items.
 
-    A row of the other side, such as a message, may hold anything: it must be exactly one
-    row of the format. With `whole`, rows are known to be one each.
+    A foreign row, such as a message, may contain anything: it must be exactly one row
+    of the format. With `whole`, rows are known to be one each.
 
     >>> decoder = LineDecoder("jsonl", int, place="here")
     >>> decoder.decode([b"1", b"x"], "line {}".format)[0]
@@ -42,7 +42,7 @@ class LineDecoder:
         *,
         place: str,
     ) -> None:
-        """Prepare for rows of a type; `place` names their origin in errors about it."""
+        """Prepare for rows of a type; `place` names their origin in errors."""
         kind = ReadFiles(place, format, type, header=False, delimiter=delimiter)
         self.layout = layout_of(kind)
         self._blank_rows = format == "text"
@@ -52,7 +52,7 @@ class LineDecoder:
     def decode(
         self, rows: Sequence[bytes | None], where: Where, *, whole: bool = False
     ) -> list[Any]:
-        """Return the item of each row, or a `Malformed` for one that is none."""
+        """Return the item of each row, or a `Malformed` for a bad one."""
         items: list[Any] = [None] * len(rows)
         plain = [row for row in rows if row is not None and (whole or b"\n" not in row)]
         together = whole or (self._joins and (self._blank_rows or all(plain)))
@@ -100,7 +100,7 @@ _decoders: WeakKeyDictionary[LineSource, LineDecoder] = WeakKeyDictionary()
 
 
 def decoder_of(source: LineSource, place: str) -> LineDecoder:
-    """Return the decoder of a source; it is made once in each process."""
+    """Return the decoder of a source, made once per process."""
     if source not in _decoders:
         _decoders[source] = LineDecoder(
             source.format, source.type, source.delimiter, place=place
@@ -109,7 +109,7 @@ def decoder_of(source: LineSource, place: str) -> LineDecoder:
 
 
 class LineEncoder:
-    """Makes a line of each item, without its end.
+    """Encodes items as lines, without line ends.
 
     >>> LineEncoder("jsonl", None).encode(("a", 1))
     b'["a", 1]'

@@ -1,8 +1,8 @@
-"""Offered load: when each of its items is due, and how it is read.
+"""Offered load: the due time of each item, and its reader.
 
-A load is made before the program runs and does not depend on it. A source that follows
-one is never held up by a slow program: an item that is read late was due all the same,
-and its latency counts from then on.
+A load is defined before the program runs and does not depend on it. A slow program
+never holds up its source: an item that is read late was due all the same, and its
+latency counts from then.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from anabranch.operators.sources import Offered
 from anabranch.runtime.births import births_of
 from anabranch.runtime.failures import OnError
 
-_GRID_S = 0.001  # how finely a rate that keeps changing is followed
+_GRID_S = 0.001  # resolution of a rate that keeps changing
 
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """When items are due, in seconds from the start, in order.
+    """The due times of items, in seconds from the start, in order.
 
     >>> constant(4, seconds=1).due_s
     (0.0, 0.25, 0.5, 0.75)
@@ -41,7 +41,7 @@ class Load:
 
     @property
     def seconds(self) -> float:
-        """How long it takes until the last item is due."""
+        """The time until the last item is due."""
         return self.due_s[-1] if self.due_s else 0.0
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class Load:
 
 
 def constant(rate: float, seconds: float) -> Load:
-    """Return a load of `rate` items a second.
+    """Return a load of `rate` items per second.
 
     >>> constant(100, seconds=2)
     <load: 100 items a second for 2 s; 200 items>
@@ -59,7 +59,7 @@ def constant(rate: float, seconds: float) -> Load:
 
 
 def steps(*parts: tuple[float, float]) -> Load:
-    """Return one constant load after the other, each given as (rate, seconds).
+    """Return constant loads in sequence, each given as (rate, seconds).
 
     >>> steps((1, 2), (2, 1)).due_s
     (0.0, 1.0, 2.0, 2.5)
@@ -69,7 +69,7 @@ def steps(*parts: tuple[float, float]) -> Load:
 
 
 def burst(rate: float, seconds: float, *, of: float, at: float, lasting: float) -> Load:
-    """Return a constant load with a single burst `of` so many items a second in it.
+    """Return a constant load with one burst `of` items per second.
 
     >>> burst(1, seconds=4, of=2, at=1, lasting=1).due_s
     (0.0, 1.0, 1.5, 2.0, 3.0)
@@ -97,7 +97,7 @@ def periodic(least: float, most: float, *, period: float, seconds: float) -> Loa
 
 
 def recorded(times: Iterable[float], *, speed: float = 1.0) -> Load:
-    """Return a load as it was recorded: times in seconds, from any beginning, in order.
+    """Return a recorded load: times in seconds, from any origin, in order.
 
     >>> recorded([100.0, 100.5, 102.0], speed=2).due_s
     (0.0, 0.25, 1.0)
@@ -112,7 +112,7 @@ def recorded(times: Iterable[float], *, speed: float = 1.0) -> Load:
 
 
 def _steps(parts: Sequence[tuple[float, float]]) -> tuple[float, ...]:
-    """Return when items are due: each where the integral of the rate is whole."""
+    """Return the due times of items: each where the integral of the rate is whole."""
     for rate, seconds in parts:
         if rate < 0 or seconds < 0:
             msg = (
@@ -134,7 +134,7 @@ def _steps(parts: Sequence[tuple[float, float]]) -> tuple[float, ...]:
 
 
 class Offer:
-    """How far offered load has been taken; its clock starts with the first look.
+    """The progress in an offered load; its clock starts with the first read.
 
     `ahead` is the number of items taken. Times are those of `time.perf_counter`.
     """
@@ -158,19 +158,19 @@ class Offer:
         return self._started_s
 
     def count_arrivals(self) -> int:
-        """Return how many items have been due so far."""
+        """Return the number of items due so far."""
         start_s = self.started_s
         return bisect_right(self._due_s, time.perf_counter() - start_s)
 
     def wait_s(self) -> float:
-        """Return how long it is until the next item is due."""
+        """Return the time until the next item is due."""
         if self.ended:
             return 0.0
         due_s = self.started_s + self._due_s[self.ahead]
         return max(0.0, due_s - time.perf_counter())
 
     def take(self, most: int) -> tuple[list[Any], Sequence[float]]:
-        """Take items that are due; return them with the moments at which they were."""
+        """Take items that are due; return them with their due times."""
         first = self.ahead
         end = min(self.count_arrivals(), first + most)
         self.ahead = max(first, end)
@@ -180,7 +180,7 @@ class Offer:
         ]
 
     def items(self, first: int, end: int) -> list[Any]:
-        """Return items by their places; they are given again and again, in order."""
+        """Return items by index; they are repeated cyclically."""
         if self._items is None:
             return list(range(first, end))
         count = len(self._items)

@@ -1,4 +1,4 @@
-"""Which reader reads which source."""
+"""The choice of a source's reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from anabranch.runtime.failures import OnError
 
 
 def open_reader(op: Op, on_error: OnError) -> Reader:
-    """Return the reader of a source; rows that cannot be read go to `on_error`.
+    """Return the reader of a source; unreadable rows go to `on_error`.
 
     >>> reader = open_reader(Op("n", FromIterable("ab")), print)
     >>> list(reader), list(reader.read_numbered()), reader.where(2)

@@ -1,12 +1,12 @@
-"""Read an `ab.Source`: its partitions, each from a position on.
+"""Reads an `ab.Source`: its partitions, each from a position.
 
 A bounded source gives a block of rows of each partition in turn. The number of a row
-follows from its partition and its place there alone, so any process can number the rows
-of one partition without knowing the others. Where a partition has ended, the numbers of
-its blocks are left out.
+follows from its partition and its index there alone, so any process can number the rows
+of one partition without knowing the others. After the end of a partition, the numbers
+of its blocks are skipped.
 
-A source with `offsets` is read by ranges of them, each handed out once: partition by
-partition, and by offset within a partition. Offsets without a row leave out their number.
+A source with `offsets` is read by ranges of them, each assigned once: partition by
+partition, and by offset within a partition. Offsets without a row skip their number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DECODED_ROWS = 1000  # at a time
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows of one block: `count` rows of a partition from row `index` on.
+    """Rows of one block: `count` rows of a partition, starting at row `index`.
 
     The rows are numbered from `first`; rows of a partition are counted from 0.
     """
@@ -54,7 +54,7 @@ class BlockOrder:
     block: int
 
     def segments(self, first: int, end: float) -> Iterator[Segment]:
-        """Yield the segments of the rows with the numbers `first` up to `end`.
+        """Yield the segments of the rows numbered `first` to `end`.
 
         >>> for segment in BlockOrder(partitions=2, block=3).segments(2, 9):
         ...     print(segment)
@@ -70,7 +70,7 @@ class BlockOrder:
             first += count
 
     def end_of_turn(self, number: int) -> int:
-        """Return the first number of the turn behind that of a row.
+        """Return the first number of the turn after that of a row.
 
         >>> BlockOrder(partitions=2, block=3).end_of_turn(6)
         7
@@ -82,7 +82,7 @@ class BlockOrder:
 class Cursor:
     """A partition that is being read.
 
-    `position` and `index` are those behind the last row; `ended` tells whether the
+    `position` and `index` are those after the last row; `ended` tells whether the
     partition has no more rows, for now or for good.
     """
 
@@ -111,7 +111,7 @@ class Cursor:
             except EngineError:  # a package is missing
                 raise
             except Exception as error:
-                self._rows = None  # whoever tries again begins anew
+                self._rows = None  # a retry starts afresh
                 raise self._describe_failure(error) from error
             if type(pair) is not tuple or len(pair) != 2:  # noqa: PLR2004 - a pair
                 raise self._describe_no_pair(pair)
@@ -127,7 +127,7 @@ class Cursor:
         self.ended = False
 
     def close(self) -> None:
-        """Have `read` let go of what it holds, now and not when it is collected."""
+        """Make `read` release its resources now, not when it is collected."""
         if isinstance(self._rows, Generator):
             self._rows.close()
         self._rows = None
@@ -139,7 +139,7 @@ class Cursor:
             raise self._describe_failure(error) from error
 
     def _refuse_position(self) -> None:
-        """Refuse a position that a checkpoint could not save, or that is none."""
+        """Refuse a position that a checkpoint cannot save, or an invalid one."""
         if self.position is None:
             msg = (
                 f"{_describe(self._op)} must give the position behind each row; for "
@@ -166,7 +166,7 @@ class Cursor:
         )
 
     def _describe_failure(self, error: Exception) -> InputError:
-        if isinstance(error, InputError):  # of a connector that says it all
+        if isinstance(error, InputError):  # of a connector whose message is complete
             return InputError(f"source {self._op.name!r} ({self._op.site}) {error}")
         return InputError(
             f"{_describe(self._op)} must give rows to its end; partition "
@@ -210,7 +210,7 @@ class PartitionedReader(Reader):
 
 
 def rows_of(cursor: Cursor, segment: Segment) -> Iterator[tuple[Any, int]]:
-    """Yield the rows of a segment with their numbers; an error has its place."""
+    """Yield the rows of a segment with their numbers; an error has its location."""
     number = segment.first
     try:
         for row in cursor.rows(segment.count):
@@ -224,7 +224,7 @@ def rows_of(cursor: Cursor, segment: Segment) -> Iterator[tuple[Any, int]]:
 def _in_chunks(
     rows: Iterator[tuple[Any, int]], size: int
 ) -> Iterator[list[tuple[Any, int]]]:
-    """Yield up to `size` rows at a time; an error comes behind the rows before it."""
+    """Yield up to `size` rows at a time; an error comes after the rows before it."""
     chunk: list[tuple[Any, int]] = []
     try:
         for row in rows:
@@ -239,7 +239,7 @@ def _in_chunks(
 
 
 def has_decoder(source: Source) -> bool:
-    """Tell whether the rows of a source still have to be decoded."""
+    """Tell whether the rows of a source have to be decoded."""
     return type(source).decode is not Source.decode
 
 
@@ -284,7 +284,7 @@ def decode(op: Op, rows: Sequence[tuple[Any, int]]) -> Sequence[tuple[Any, int]]
 
 
 def births_since_1970(op: Op, rows: Sequence[Any]) -> list[float | None] | None:
-    """Return when rows came into being, if their source tells it."""
+    """Return the births of rows in seconds since 1970, if their source knows them."""
     source = source_of(op)
     if type(source).born_s is Source.born_s:
         return None
@@ -304,7 +304,7 @@ def births_since_1970(op: Op, rows: Sequence[Any]) -> list[float | None] | None:
 
 
 def births_on_this_clock(op: Op, rows: Sequence[Any]) -> list[float] | None:
-    """Return when rows came into being, by `time.perf_counter`, if that is known."""
+    """Return the births of rows by `time.perf_counter`, if known."""
     given = births_since_1970(op, rows)
     if given is None:
         return None
@@ -315,7 +315,7 @@ def births_on_this_clock(op: Op, rows: Sequence[Any]) -> list[float] | None:
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """The rows of a partition from offset `start` up to `end`."""
+    """The rows of a partition from offset `start` to `end`."""
 
     partition: str
     start: int
@@ -333,13 +333,13 @@ def has_offsets(source: Source) -> bool:
 
 
 def arrives(op: Op) -> bool:
-    """Tell whether the rows of an `ab.Source` are polled: it is live, or has offsets."""
+    """Tell whether an `ab.Source` is polled: it is live, or has offsets."""
     source = source_of(op)
     return source.live or has_offsets(source)
 
 
 class Ranges:
-    """Hands out the offsets of a source, each once."""
+    """Assigns the offsets of a source, each once."""
 
     def __init__(self, op: Op) -> None:
         self._op = op
@@ -351,11 +351,11 @@ class Ranges:
             None  # partitions that a new job begins with
         )
         self.next: dict[str, int] = {}  # partition -> offset
-        self.left = 0  # rows that were there and not taken, the last time
+        self.left = 0  # backlog at the last call
 
     @property
     def ended(self) -> bool:
-        """Whether all has been taken that there will be."""
+        """Whether all there will be has been taken."""
         ends = self._ends
         return (
             not self._source.live
@@ -391,7 +391,9 @@ class Ranges:
         call(self._op, "close", self._source.close)
 
     def _find_end(self, partition: str) -> int | None:
-        """Return up to where a partition may be read; None: nobody knows yet."""
+        """Return the end offset to which a partition may be read; None if unknown
+        yet.
+        """
         if partition in self._ends:
             return self._ends[partition]
         found: Any = call(self._op, "offsets", lambda: self._source.offsets(partition))
@@ -415,7 +417,7 @@ class Ranges:
         raise InputError(msg)
 
     def _find_start(self, partition: str, first: int) -> int | None:
-        """Return where to begin with a partition; None: nobody knows yet."""
+        """Return the start offset of a partition; None if unknown yet."""
         if self._first is None or partition not in self._first:
             return first
         asked = lambda: self._source.first_offset(partition)  # noqa: E731
@@ -438,7 +440,7 @@ def _fill_in_turn(available: Mapping[str, int], most: int) -> dict[str, int]:
 
 
 def _fill_in_shares(available: Mapping[str, int], most: int) -> dict[str, int]:
-    """Return how much to take of each: the same of all, as far as there is so much.
+    """Return how much to take of each: equal shares, as far as available.
 
     >>> _fill_in_shares({"a": 100, "b": 2, "c": 100}, 10)
     {'b': 2, 'a': 4, 'c': 4}
@@ -455,7 +457,7 @@ def _fill_in_shares(available: Mapping[str, int], most: int) -> dict[str, int]:
 
 
 def read_range(op: Op, wanted: OffsetRange, first: int) -> list[tuple[Any, int]]:
-    """Return the rows of a range; the one at its start has the number `first`."""
+    """Return the rows of a range, numbered from `first` by offset."""
     cursor = Cursor(op, wanted.partition, wanted.start)
     found = []
     try:
@@ -477,8 +479,8 @@ def read_range(op: Op, wanted: OffsetRange, first: int) -> list[tuple[Any, int]]
     return found
 
 
-AHEAD = 1000  # rows that are read ahead: to ask for one by one takes as long
-REFRESH_S = 0.1  # after which it is asked again what has arrived
+AHEAD = 1000  # rows that are read ahead: requesting one by one is as slow
+REFRESH_S = 0.1  # after which arrivals are checked again
 
 
 class RangedReader(LiveReader):
@@ -491,7 +493,8 @@ class RangedReader(LiveReader):
         self._next = 1
         self._ahead: deque[tuple[tuple[Any, int], float | None]] = deque()
         self._fetched_s = -math.inf
-        self._failure: Exception | None = None  # to be told behind what was read before
+        # to be reported after what was read before
+        self._failure: Exception | None = None
 
     def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
         now_s = time.monotonic()
@@ -552,7 +555,7 @@ class LivePartitions:
     def take(self, most: int) -> list[Any]:
         """Return up to `most` rows that have arrived, partition by partition.
 
-        Each partition gets its share, so that none keeps the others waiting.
+        Each partition gets its share, so that none starves.
         """
         if self._failure is not None:
             raise self._failure
@@ -567,13 +570,13 @@ class LivePartitions:
         except InputError as error:
             if not rows:
                 raise
-            self._failure = error  # is raised behind the rows before it
+            self._failure = error  # raised after the rows before it
         if not rows:
             self.ended = bool(call(self._op, "has_ended", self._source.has_ended))
         return rows
 
     def count_waiting(self) -> int | None:
-        """Return how many rows have arrived that were not read, if that is known."""
+        """Return the backlog in rows, if known."""
         if type(self._source).count_waiting is Source.count_waiting:
             return None
         positions = self.positions
@@ -651,7 +654,7 @@ def source_of(op: Op) -> Source:
 
 
 def partitions_of(op: Op) -> list[str]:
-    """Return the partitions of a source; refuse a list that cannot be used."""
+    """Return the partitions of a source; refuse an unusable list."""
     found: Any = call(op, "partitions", source_of(op).partitions)
     if (
         isinstance(found, list | tuple)
@@ -667,7 +670,7 @@ def partitions_of(op: Op) -> list[str]:
 
 
 def block_of(op: Op) -> int:
-    """Return the size of the blocks of a bounded source."""
+    """Return the block size of a bounded source."""
     block: Any = source_of(op).block
     if isinstance(block, int) and block > 0:
         return block
@@ -679,7 +682,7 @@ def block_of(op: Op) -> int:
 
 
 def call(op: Op, method: str, act: Callable[[], Any]) -> Any:
-    """Call a method of a source; name it in errors."""
+    """Call a method of a source, naming it in errors."""
     try:
         return act()
     except EngineError:  # a package is missing

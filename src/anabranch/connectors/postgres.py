@@ -1,13 +1,14 @@
-"""Postgres: read a query in one snapshot; add the rows of an epoch in one transaction.
+"""Postgres: read a query in one snapshot; write the rows of an epoch in one
+transaction.
 
 Reading: all rows come through one cursor, and so from one snapshot. A value must be of
-the attribute's type as psycopg gives it: int, float (any number), bool, str, bytes; other
-attributes take what it gives. A null is bad unless the attribute is `T | None`.
+the attribute's type as psycopg gives it: int, float (any number), bool, str, bytes;
+other attributes take what it gives. A null is bad unless the attribute is `T | None`.
 
 Writing: the number of an epoch is written in the transaction of its rows, to the table
-`anabranch_epochs`, which is made where it is missing. An epoch that comes again finds its
-number there and adds nothing. For the same reason a lost connection does no harm: the
-epoch is written again, and if the server had taken it after all, it says so.
+`anabranch_epochs`, which is created if missing. A repeated epoch finds its number there
+and adds nothing. For the same reason a lost connection is harmless: the epoch is
+written again, and if the server had committed it after all, its number is there.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _place(name: str, columns: list[str]) -> int:
 
 
 def _taker(name: str, annotation: Any) -> Callable[[Any], Any]:
-    """Return the converter of a value from the server to an attribute."""
+    """Return the converter from a server value to an attribute."""
     inner = optional_of(annotation)
     wanted = annotation if inner is None else inner
     accepted = _ACCEPTED.get(wanted)
@@ -161,7 +162,7 @@ Row = tuple[Any, Sequence[Any]]  # an item and its values
 
 @dataclass(eq=False)
 class PostgresSink(Sink):
-    """A table that grows by epochs."""
+    """A table that grows epoch by epoch."""
 
     dsn: str
     table: str
@@ -174,7 +175,7 @@ class PostgresSink(Sink):
         self._job, self._sink = "", ""
         self._type: Any = None
         self._columns = RowValues(None)
-        self._pending: list[Row] = []  # of the epoch that is being written
+        self._pending: list[Row] = []  # of the current epoch
         self._connection: Any = None
 
     def open(self, job: str, type: Any) -> int:
@@ -214,11 +215,11 @@ class PostgresSink(Sink):
             self._connection = None
 
     def _copy_all(self) -> list[Malformed]:
-        """Add the pending rows, in a transaction; return those that are refused."""
+        """Insert the pending rows, in a transaction; return those that are refused."""
         connection = self._connect()
         connection.rollback()
         with connection.cursor() as cursor:
-            cursor.execute("BEGIN")  # what is a transaction below is a savepoint
+            cursor.execute("BEGIN")  # a transaction below becomes a savepoint
             try:
                 with connection.transaction():
                     self._copy(cursor, [values for _, values in self._pending])
@@ -257,7 +258,9 @@ class PostgresSink(Sink):
                 copy.write_row(values)
 
     def _claim(self, epoch: int) -> None:
-        """Enter the number of the epoch beside its rows; drop them if it is known."""
+        """Record the epoch's number with its rows; discard them if it is already
+        there.
+        """
         if self._connection is None:  # it was lost, with the transaction
             self._copy_all()
         connection = self._connect()
@@ -266,7 +269,7 @@ class PostgresSink(Sink):
             connection.rollback()
 
     def _commit(self, epoch: int) -> None:
-        if self._connection is None:  # nobody knows whether the server has taken it
+        if self._connection is None:  # unknown whether the server has committed it
             self._claim(epoch)
         self._connection.commit()
 
@@ -276,7 +279,7 @@ class PostgresSink(Sink):
         return sql.Identifier(*self.table.replace('"', "").split("."))
 
     def _check(self) -> int:
-        """See to it that both tables are there; return the last epoch."""
+        """Make sure that both tables exist; return the last epoch."""
         connection = self._connect()
         with connection.transaction(), connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(7014242)")  # one at a time
@@ -296,7 +299,7 @@ class PostgresSink(Sink):
         return int(last)
 
     def _definition(self) -> str:
-        """Return the statement that makes a table for the items."""
+        """Return the statement that creates a table for the items."""
         fields = fields_of(self._type) or {"value": self._type}
         columns = [
             f"{name} {_SQL_TYPES.get(optional_of(kind) or kind, 'text')}"
@@ -311,7 +314,9 @@ class PostgresSink(Sink):
         return self._connection
 
     def _retry(self, act: Callable[[], T]) -> T:
-        """Do something; where the server is away, again, while there is patience."""
+        """Do something; while the server is unavailable, retry until patience runs
+        out.
+        """
         until_s = time.monotonic() + self.patience_s
         while True:
             try:

@@ -1,10 +1,10 @@
-"""Read a source: its items in order, each with a number that identifies its place.
+"""Reads a source: its items in order, each with a number that identifies its location.
 
 The number costs nothing; `Reader.where` turns it into words for an error message.
 
 A `LiveReader` reads items that arrive while the program runs. It is polled, and never
-waits longer than the given time: between two polls the engine can stop, or look after
-its sinks.
+waits longer than the given time: between two polls the engine can stop, or serve its
+sinks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST_BYTES = 1 << 19  # fast, and still only a few milliseconds of work
 class Reader(ABC):
     """The items of a source, in order, numbered from 1.
 
-    A row that cannot be read has a number too, so numbers may be left out.
+    An unreadable row has a number too, so numbers may be skipped.
     """
 
     def __iter__(self) -> Iterator[Any]:
@@ -60,19 +60,19 @@ class Reader(ABC):
     ) -> Generator[Chunk, None, None] | None:
         """Read from the beginning: up to `limit()` items at a time, with their numbers.
 
-        If `takes_tables()` says so, the next ones may come as a table of many more.
-        None where this is not to be had: where the next item may be long in coming, and
-        those that are there must not wait for it.
+        If `takes_tables()` is true, the next ones may come as a much larger table. None
+        if chunks are not possible: the next item may take long to arrive, and earlier
+        ones must not wait for it.
         """
         return None
 
     @abstractmethod
     def where(self, number: int) -> str:
-        """Return where an item that has been read stood, in words."""
+        """Return the location of an item that has been read, in words."""
 
 
 class ItemReader(Reader):
-    """Reads a collection or a generator of the user's."""
+    """Reads a user's collection or generator."""
 
     def __init__(self, op: Op, items: Callable[[], Iterable[Any]]) -> None:
         self._op = op
@@ -102,7 +102,7 @@ class ItemReader(Reader):
 
 
 def births_of_items(op: Op, items: Sequence[Any]) -> Births | None:
-    """Return when items of a generator came into being, where its `born` tells it."""
+    """Return the births of a generator's items, if its `born` gives them."""
     kind = op.kind
     if not isinstance(kind, Generate) or kind.born is None:
         return None
@@ -152,7 +152,9 @@ class FileReader(Reader):
     def read_file(
         self, path: Location, first: int
     ) -> Generator[tuple[Any, int], None, int]:
-        """Give the items of one file, numbered from `first`; return the next number."""
+        """Yield the items of one file, numbered from `first`; return the next
+        number.
+        """
         self._begin(path, first)
         return (yield from self._read(path, first))
 
@@ -161,7 +163,7 @@ class FileReader(Reader):
         return f"{self._files[file]}, row {number - self._firsts[file] + 1}"
 
     def _leave_out(self, path: Location, files: int) -> bool:
-        """Tell whether to go on without something that is no file, or empty."""
+        """Tell whether to skip something that is no file, or empty."""
         why = why_left_out(self._kind, path, files)
         if why is not None:
             self._on_error(damage_of(self._op, path, why))
@@ -223,7 +225,7 @@ def source_failed(op: Op, given: int, error: Exception) -> InputError:
 
 
 def refusal(op: Op, path: str, row: int, bad: BadRow) -> Failure:
-    """Return the failure of a source on a row of a file that cannot be read."""
+    """Return the failure of a source on an unreadable row of a file."""
     assert isinstance(op.kind, ReadFiles)  # noqa: S101
     where = f"{path}, row {row}"
     if op.kind.format != "parquet":
@@ -232,7 +234,7 @@ def refusal(op: Op, path: str, row: int, bad: BadRow) -> Failure:
 
 
 def refusal_at(op: Op, where: str, bad: BadRow, advice: str) -> Failure:
-    """Return the failure of a source on a row that cannot be read."""
+    """Return the failure of a source on an unreadable row."""
     error = InputError(
         f"{where}: {bad.text}; {advice}, or leave such rows out with "
         f'on_error="skip" or ab.dead_letter(...); read by {op.name!r} ({op.site})'
@@ -242,20 +244,19 @@ def refusal_at(op: Op, where: str, bad: BadRow, advice: str) -> Failure:
 
 
 def damage_of(op: Op, path: Location, error: InputError) -> Failure:
-    """Return the failure of a source on a file as a whole."""
+    """Return the failure of a source on a whole file."""
     return failure_of(op, str(path), str(path), error)
 
 
 POLL_ITEMS = 10_000
-SILENT_S = 0.02  # what is shorter is no silence
+SILENT_S = 0.02  # a shorter pause is no silence
 POLL_S = 0.05
 
 
 class LiveReader(Reader):
     """The items of a source as they arrive, numbered from 1.
 
-    `births` are those of the items last polled, by `time.perf_counter`, where that is
-    known.
+    `births` are those of the items last polled, by `time.perf_counter`, if known.
     """
 
     ended = False
@@ -265,14 +266,14 @@ class LiveReader(Reader):
     def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
         """Return up to `most` numbered items that have arrived, perhaps none.
 
-        Where there are none yet, wait for `wait_s` at most.
+        If there are none yet, wait for at most `wait_s`.
         """
 
     def close(self) -> None:
-        """Let go of connections; nothing is read any more."""
+        """Release connections; nothing is read any more."""
 
     def count_arrivals(self) -> int | None:
-        """Return how many items have arrived, read or not, where that is known."""
+        """Return the number of items that have arrived, read or not, if known."""
         return None
 
     def read_numbered(self) -> Iterator[tuple[Any, int]]:
@@ -284,7 +285,7 @@ class LiveReader(Reader):
 
 
 class Feed:
-    """Any source, one item at a time, without waiting for those of a live one."""
+    """Any source, one item at a time, without waiting for a live one."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -305,13 +306,13 @@ class Feed:
         return next(self._at_hand, None)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Release connections."""
         if isinstance(self._reader, LiveReader):
             self._reader.close()
 
 
 class Silence:
-    """For how long live sources have given nothing, by the clock on the wall."""
+    """How long live sources have been silent, by the wall clock."""
 
     def __init__(self, graph: Graph, live: Iterable[str]) -> None:
         self._graph = graph
@@ -320,7 +321,7 @@ class Silence:
         self._idle: IdlePorts = {}
 
     def note(self, source: str) -> None:
-        """Take note that a source has given something."""
+        """Record that a source has given something."""
         if source in self._last_s:
             now_s = time.monotonic()
             if now_s - self._last_s[source] > SILENT_S:

@@ -1,13 +1,13 @@
 """Lines to and from a server.
 
-Reading: the end of the connection is the end of the stream, and the text behind the last
-line end is the last row, as in a file. A connection that breaks off is an error. With
-`reconnect` neither ends the stream: the server is called again until it answers, and a
-row that was cut off is refused. The connection is read ahead by a thread, so that the
-arrival time of each row is known, up to a bound; beyond it the sender has to wait.
+Reading: the end of the connection is the end of the stream, and the text after the last
+line end is the last row, as in a file. A broken connection is an error. With
+`reconnect` neither ends the stream: the connection is retried until the server answers,
+and a truncated row is refused. A thread reads the connection ahead, so that the arrival
+time of each row is known, up to a bound; beyond it the sender has to wait.
 
-Writing: a socket gives no receipt. When the connection breaks, nobody can tell which
-lines have arrived. So that is an error; a job that goes on from a checkpoint sends the
+Writing: a socket gives no receipt. When the connection breaks, it is unknown which
+lines have arrived. So that is an error; a job that resumes from a checkpoint sends the
 last epoch again.
 """
 
@@ -35,14 +35,14 @@ BLOCK_BYTES = 1 << 16
 
 
 class Arrived(NamedTuple):
-    """Bytes that arrived together; none of them: the other side has hung up."""
+    """Bytes that arrived together; empty: the peer has closed the connection."""
 
     data: bytes
     at_s: float  # since 1970
 
 
 class ReadAhead:
-    """A connection, and what has arrived on it."""
+    """A connection, and the bytes that have arrived on it."""
 
     def __init__(self, connection: socket.socket, most_bytes: int = MOST_BYTES) -> None:
         connection.settimeout(None)
@@ -61,7 +61,7 @@ class ReadAhead:
 
     @property
     def rows(self) -> int:
-        """How many lines end in what has not been taken."""
+        """The number of line ends in bytes not taken yet."""
         return self._rows
 
     def wait(self, at_most_s: float) -> None:
@@ -72,7 +72,7 @@ class ReadAhead:
     def take(self) -> Arrived | None:
         """Return the next bytes; None if there are none.
 
-        Raises what the connection broke off with, behind all that came before it.
+        Raises the error of a broken connection after everything received before it.
         """
         with self._changed:
             if not self._blocks:
@@ -86,12 +86,12 @@ class ReadAhead:
             return block
 
     def close(self) -> None:
-        """Hang up; nothing is taken any more."""
+        """Close the connection; nothing is taken any more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        with contextlib.suppress(OSError):  # the other side was faster
-            self._connection.shutdown(socket.SHUT_RDWR)  # wakes whoever receives
+        with contextlib.suppress(OSError):  # the peer was faster
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes the receiving thread
         self._connection.close()
 
     def _receive_all(self) -> None:
@@ -117,7 +117,7 @@ class ReadAhead:
 
 
 class Line(NamedTuple):
-    """A row of a server: its number, its bytes, and when they had arrived, since 1970."""
+    """A row of a server: its number, its bytes, and their arrival time since 1970."""
 
     number: int
     data: bytes
@@ -128,8 +128,8 @@ class Line(NamedTuple):
 class SocketSource(Source):
     """The lines that a server sends; a position is the number of rows read.
 
-    The lines of a server are sent once: a job that goes on from a checkpoint reads those
-    that arrive from then on.
+    The lines of a server are sent once: a job that resumes from a checkpoint reads
+    those that arrive from then on.
     """
 
     host: str
@@ -202,12 +202,12 @@ class Connection:
 
     @property
     def waiting(self) -> int:
-        """How many rows have arrived and were not read."""
+        """The number of rows that have arrived and were not read."""
         return len(self._rows) + (0 if self._ahead is None else self._ahead.rows)
 
     @property
     def ended(self) -> bool:
-        """Whether all rows have been read that will ever arrive."""
+        """Whether all rows that will ever arrive have been read."""
         return self._over and not self._rows
 
     def next_row(self) -> Line | Malformed | None:
@@ -220,7 +220,7 @@ class Connection:
         return self._rows.popleft()
 
     def wait(self, at_most_s: float) -> None:
-        """Wait for the next bytes, or for the time to call the server again."""
+        """Wait for the next bytes, or for the time to reconnect."""
         if self._ahead is not None:
             self._ahead.wait(at_most_s)
         else:
@@ -228,7 +228,7 @@ class Connection:
             time.sleep(max(0.0, min(at_most_s, left_s)))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._ahead is not None:
             with contextlib.suppress(OSError):
                 self._ahead.close()
@@ -236,7 +236,7 @@ class Connection:
         self._over = True
 
     def _receive(self) -> bool:
-        """Take in what has arrived; tell whether there was something."""
+        """Receive what has arrived; tell whether there was something."""
         if self._over or not self._connect():
             return False
         assert self._ahead is not None  # noqa: S101
@@ -255,7 +255,7 @@ class Connection:
         return True
 
     def _find_rows(self, end: int, at_s: float) -> None:
-        """Make rows of what is held up to `end`."""
+        """Make rows of the buffered bytes up to `end`."""
         first = self.rows_read + len(self._rows) + 1
         rows = rows_in(self._held[:end], self._layout)
         self._rows.extend(Line(n, row, at_s) for n, row in enumerate(rows, first))
@@ -284,7 +284,7 @@ class Connection:
         self.close()
         if self._source.reconnect:
             self._call_again()
-        else:  # a last row may lack its end
+        else:  # a last row may lack its line end
             self._find_rows(len(self._held), time.time())
 
     def _break_off(self, error: OSError) -> None:
@@ -299,7 +299,7 @@ class Connection:
         self._call_again()
 
     def _call_again(self) -> None:
-        """Go on with a new connection; a row that was cut off is none."""
+        """Reconnect; a truncated row is dropped."""
         self._over = False
         self._retry_s = time.monotonic() + _RETRY_S
         if self._held:
@@ -316,7 +316,7 @@ _REACH_S = 10.0
 
 @dataclass(eq=False)
 class SocketSink(Sink):
-    """A connection to a server that listens."""
+    """A connection to a listening server."""
 
     host: str
     port: int

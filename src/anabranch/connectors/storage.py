@@ -1,16 +1,16 @@
-"""Files of stores: object stores, HDFS, and whatever fsspec knows, by their URLs.
+"""Files in stores: object stores, HDFS, and whatever fsspec supports, by URL.
 
-A `StorePath` has the methods of a `pathlib.Path` that connectors use, so that one code
-reads and writes local files and objects. Stores differ from disks in this:
+A `StorePath` has the methods of a `pathlib.Path` that connectors use, so that the same
+code reads and writes local files and objects. Stores differ from disks:
 
-- A directory is there as long as something is in it; to make one does nothing.
-- A file appears whole when it is closed. `replace` copies and deletes, and is not
-  atomic: nothing may rely on it but moves that can be repeated.
-- Of several that create one file, one succeeds: `create_bytes` has the store decide.
+- A directory exists as long as something is in it; making one does nothing.
+- A file appears complete when it is closed. `replace` copies and deletes, and is not
+  atomic: only moves that can be repeated may rely on it.
+- Of several that create one file, one succeeds: `create_bytes` lets the store decide.
 
-Arrow's file systems do the work where it has one (S3, GCS, Azure, HDFS), with their
-usual environment variables; fsspec does the rest. Neither can have a store decide, so
-that is left to obstore. Keys are taken as they stand: `%20` in a URL is three characters.
+Arrow's file systems do the work if there is one (S3, GCS, Azure, HDFS), with their
+usual environment variables; fsspec does the rest. Neither can let a store decide, so
+that is left to obstore. Keys are taken literally: `%20` in a URL is three characters.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from anabranch.graph.paths import split_options, split_url
 _ENDPOINT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _COPY_BYTES = 1 << 20
-_IN_MEMORY = 1 << 26  # bytes of a file that is being written; more go to the local disk
+_IN_MEMORY = 1 << 26  # bytes of a file being written; more go to the local disk
 
 
 @dataclass(frozen=True)
 class Status:
-    """The size of an object and when it was written, as `os.stat` names them."""
+    """The size and modification time of an object, named as in `os.stat`."""
 
     st_size: int
     st_mtime_ns: int
@@ -53,7 +53,7 @@ class Status:
 
 @dataclass(frozen=True)
 class StorePath:
-    """A file or directory of a store, by its URL, without a slash at the end.
+    """A file or directory of a store, by its URL, without a trailing slash.
 
     >>> path = StorePath("s3://trades/2026/day.csv")
     >>> path.name, path.suffix, str(path.parent / "other")
@@ -61,7 +61,7 @@ class StorePath:
     """
 
     url: str
-    options: str = ""  # of the store, as they stand in the URL behind a question mark
+    options: str = ""  # of the store, from the URL's query string
     listed: bool = field(default=False, compare=False, repr=False)  # as a file
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ class StorePath:
     def list(
         self, *, deep: bool = False, missing_ok: bool = False
     ) -> list[tuple[StorePath, bool]]:
-        """List a directory, in no order, and whether each entry is a file."""
+        """List a directory, unordered, with whether each entry is a file."""
         store, path = self._place
         found = store.get_file_info(
             arrow_fs.FileSelector(path, missing_ok, recursive=deep)
@@ -159,7 +159,9 @@ class StorePath:
         return _match([self], pattern.split("/"))
 
     def open(self, mode: str = "rb") -> BinaryIO:
-        """Open the file for reading; with "wb" for writing: it appears when closed."""
+        """Open the file for reading, or with "wb" for writing: it appears when
+        closed.
+        """
         if mode == "wb":
             return cast("BinaryIO", _Upload(self))
         store, path = self._place
@@ -170,16 +172,15 @@ class StorePath:
             return file.read()
 
     def write_bytes(self, data: bytes) -> None:
-        """Put a file there, whole, in the place of what there is."""
+        """Write a file atomically, replacing an existing one."""
         with self._open_new() as file:
             file.write(data)
 
     def create_bytes(self, data: bytes) -> None:
-        """Put a file there, whole, if there is none; else raise a `FileExistsError`.
+        """Write a file atomically, if there is none; else raise a `FileExistsError`.
 
-        A store that took the file and whose answer was lost is asked again. So a file
-        with the same content is taken for this one: what several may try to create
-        must tell them apart.
+        A request whose answer was lost is repeated. So a file with the same content
+        counts as this one: concurrent writers must write different content.
         """
         obstore = require("obstore", _OBSTORE)
         scheme, rest = self.url.split("://", 1)
@@ -194,9 +195,9 @@ class StorePath:
             raise OSError(5, str(error).partition("\n")[0], str(self)) from error
 
     def upload(self, source: BinaryIO) -> None:
-        """Put a file there, whole, with the rest of what `source` holds."""
-        # Arrow completes an upload that is dropped halfway, so nothing but the store
-        # may fail once it has begun.
+        """Write a file atomically, with the rest of what `source` contains."""
+        # Arrow completes an abandoned upload, so only the store may fail once it has
+        # begun.
         with self._open_new() as file:
             shutil.copyfileobj(source, file, _COPY_BYTES)
 
@@ -212,14 +213,14 @@ class StorePath:
         self.write_bytes(b"")
 
     def mkdir(self, *_: Any, **__: Any) -> None:
-        """Do nothing, unless the store has directories that must be made."""
+        """Do nothing, unless the store has real directories."""
         if self.url.startswith(_FLAT):
             return
         store, path = self._place
         store.create_dir(path, recursive=True)
 
     def rmdir(self) -> None:
-        """Do nothing: an empty directory is none."""
+        """Do nothing: empty directories do not exist."""
 
     def unlink(self, *, missing_ok: bool = False) -> None:
         store, path = self._place
@@ -239,14 +240,14 @@ class StorePath:
         self.unlink(missing_ok=True)
 
     def remove_tree(self) -> None:
-        """Delete all that is in a directory; what is gone already does no harm."""
+        """Delete everything in a directory; what is already gone is ignored."""
         if self.is_dir():
             store, path = self._place
             store.delete_dir(path)
 
 
 def remove_tree(path: Location) -> None:
-    """Delete a directory with all that is in it, as far as that can be done."""
+    """Delete a directory with its contents, as far as possible."""
     if isinstance(path, StorePath):
         with contextlib.suppress(OSError):
             path.remove_tree()
@@ -260,7 +261,7 @@ _FLAT = ("s3://", "gs://", "abfs://", "abfss://")  # stores without directories
 
 
 class _Upload(io.RawIOBase):
-    """A file that is kept here while it is written, and goes to its store whole."""
+    """A file buffered locally while it is written, then uploaded at once."""
 
     def __init__(self, path: StorePath) -> None:
         self._path = path
@@ -278,7 +279,7 @@ class _Upload(io.RawIOBase):
         self.close()
 
     def discard(self) -> None:
-        """Give up; nothing will appear."""
+        """Discard the file; nothing will appear."""
         self._held.close()
 
     def close(self) -> None:
@@ -290,7 +291,7 @@ class _Upload(io.RawIOBase):
 
 
 def locate(path: str) -> Location:
-    """Return the place that a path or a URL names.
+    """Return the location that a path or a URL names.
 
     >>> locate("in/day.csv"), locate("s3a://trades/day.csv/")
     (PosixPath('in/day.csv'), StorePath(url='s3://trades/day.csv', options=''))
@@ -318,7 +319,7 @@ def is_pattern(path: str) -> bool:
 
 
 def find_matching(pattern: str) -> list[StorePath]:
-    """List the matches of a pattern in a store, by the rules of `glob`."""
+    """Return the matches of a pattern in a store, by the rules of `glob`."""
     path = locate(pattern)
     assert isinstance(path, StorePath)  # noqa: S101
     root, *steps = path.parts
@@ -328,7 +329,7 @@ def find_matching(pattern: str) -> list[StorePath]:
 
 
 def _match(places: list[StorePath], steps: list[str]) -> Iterator[StorePath]:
-    """List the places found by going some steps from others."""
+    """Yield the places reached from others by some steps."""
     if not steps:
         return (place for place in places if place.exists())
     step, *rest = steps
@@ -343,7 +344,7 @@ def _match(places: list[StorePath], steps: list[str]) -> Iterator[StorePath]:
 
 
 def _find_step(place: StorePath, step: str) -> dict[StorePath, bool]:
-    """List the matches of one step of a pattern, and whether each is a file."""
+    """Return the matches of one step of a pattern, and whether each is a file."""
     if step != "**":
         try:
             found = place.list(missing_ok=True)
@@ -396,7 +397,7 @@ def why_no_store(path: str) -> str | None:
 
 
 def why_not_deciding(path: str) -> str | None:
-    """Return why a store cannot create a file only where there is none, or None.
+    """Return why a store cannot create a file exclusively, or None.
 
     >>> why_not_deciding("s3://jobs/vwap") is None
     True
@@ -436,7 +437,7 @@ def _find_store(root: str, options: str, _process: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _find_deciding(root: str, options: str, _process: int) -> Any:
-    """Return what can create files of a store only where there are none."""
+    """Return the client that creates files of a store exclusively."""
     scheme, host = root.split("://", 1)
     stores = require("obstore.store", _OBSTORE)
     return _DECIDING[scheme](stores, host, dict(parse_qsl(options)))
@@ -502,7 +503,9 @@ def _decide_in_s3(stores: Any, bucket: str, options: Mapping[str, str]) -> Any:
 
 
 def _has_profile() -> bool:
-    """Tell whether the keys of S3 are in a file of the AWS tools, not around."""
+    """Tell whether the S3 keys are in a file of the AWS tools, not in the
+    environment.
+    """
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return False
     named = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
@@ -521,7 +524,7 @@ def _open_hdfs(host: str, options: Mapping[str, str]) -> Any:
 
 
 def _open_gs(bucket: str, options: Mapping[str, str]) -> Any:
-    # Arrow's own limit is 15 minutes, also for a host that has no network at all.
+    # Arrow's own limit is 15 minutes, even for a host without any network.
     return _open_by_url("gs")(bucket, {"retry_limit_seconds": "30", **options})
 
 
@@ -543,8 +546,8 @@ _ARROW: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
     "hdfs": _open_hdfs,
     "viewfs": _open_by_url("viewfs"),
 }
-# What of obstore creates a file where there is none: also below a directory of this
-# machine that stands for a store.
+# obstore's classes that create a file exclusively, also in a local directory that
+# stands for a store.
 _DECIDING: Mapping[str, Callable[[Any, str, Mapping[str, str]], Any]] = {
     "s3": _decide_in_s3,
     "gs": lambda stores, bucket, _: stores.GCSStore(bucket),

@@ -1,13 +1,13 @@
-"""Versioned tables: what the sources and sinks of Delta Lake and Iceberg share.
+"""Versioned tables: the common part of Delta Lake and Iceberg.
 
-A source reads one version whole, or the rows that each later version added, version by
-version. Within a version it reads data files in the order of their paths, so that the
-rows of a version have one order. A position names a version and the number of its rows
-that have been read; a job that goes on reads the same version again, even if the table
-has newer ones.
+A source reads one version completely, or the rows that each later version added,
+version by version. Within a version it reads data files in the order of their paths, so
+that the rows of a version have one order. A position names a version and the number of
+its rows that have been read; a job that resumes reads the same version again, even if
+the table has newer ones.
 
-A sink makes one commit of each epoch. The number of the epoch is part of the commit, so
-that an epoch that comes again finds its number and adds nothing.
+A sink makes one commit per epoch. The number of the epoch is part of the commit, so
+that a repeated epoch finds its number and adds nothing.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from anabranch.connectors.files.rows import BadRow
 from anabranch.errors import InputError, OutputError
 
 _WHOLE, _ADDED = "whole", "added"  # what is read of the version in a position
-_LOOK_S = 1.0  # how often a live source looks for new versions
+_LOOK_S = 1.0  # how often a live source checks for new versions
 
 
 @dataclass(eq=False)
 class TableSource(Source):
     """A versioned table, in the order of its versions.
 
-    It gives all rows of one version, or those added since one; with `follow` those that
-    later versions add come as well. `options` are those of the store or the catalog.
+    It gives all rows of one version, or those added since one; with `follow` also those
+    that later versions add. `options` are those of the store or the catalog.
 
     It has one partition. A position is `[part, version, rows read]`, where `part` tells
-    whether the whole version is read, or only the rows that it added.
+    whether the whole version is read, or only the rows it added.
     """
 
     table: str
@@ -48,7 +48,7 @@ class TableSource(Source):
 
     def __post_init__(self) -> None:
         self.live = self.follow
-        self._behind: list[Any] | None = None  # the position behind a whole version
+        self._behind: list[Any] | None = None  # the position after a whole version
         self._looked_s = float("-inf")
 
     @abstractmethod
@@ -57,7 +57,7 @@ class TableSource(Source):
 
     @abstractmethod
     def find_later(self, version: int | None) -> Iterable[int]:
-        """Return the versions behind `version`, oldest first."""
+        """Return the versions after `version`, oldest first."""
 
     @abstractmethod
     def read_whole(self, version: int) -> Iterator[Any]:
@@ -90,7 +90,7 @@ class TableSource(Source):
     def _parse(
         self, part: str, version: int, skipped: int
     ) -> Iterator[tuple[Any, list[Any]]]:
-        """Yield the items of a version from a row on, with the positions behind them."""
+        """Yield the items of a version from a row on, with the positions after them."""
         place = f"version {version} of {self.table}"
         read = self.read_whole if part == _WHOLE else self.read_added
         first = 1
@@ -133,9 +133,9 @@ def refuse_change(table: str, version: int, operation: str) -> InputError:
 
 @dataclass(eq=False)
 class TableSink(Sink):
-    """A versioned table that gets one commit for each epoch that has items.
+    """A versioned table that gets one commit per epoch with items.
 
-    With `by`, an item takes the place of the row with the same values there.
+    With `by`, an item replaces the row with the same values there.
     """
 
     table: str
@@ -154,7 +154,7 @@ class TableSink(Sink):
 
     @abstractmethod
     def add(self, rows: Any, epoch: int) -> None:
-        """Commit rows together with the number of their epoch; make the table first."""
+        """Commit rows with the number of their epoch; create the table first."""
 
     def open(self, job: str, type: Any) -> int:
         self._job = job

@@ -1,8 +1,8 @@
-"""Items as Arrow columns and back, without a value changed on the way.
+"""Lossless conversion of items to Arrow columns and back.
 
-A tuple type whose attributes are plain scalars travels as columns. What does not fit
-its annotation to the letter (an int where a float was promised, a number beyond 64
-bits) is not bent: `to_table` says no, and the batch travels pickled instead.
+A tuple type whose attributes are plain scalars is sent as columns. A value that does
+not match its annotation exactly (an int where a float was promised, a number beyond 64
+bits) is not converted: `to_table` returns None, and the batch is pickled instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ARROW: dict[type, pa.DataType] = {
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """How the items of a tuple type are laid out in columns."""
+    """The column layout of a tuple type."""
 
     type: Any
     names: tuple[str, ...]
@@ -45,12 +45,12 @@ class Form:
 
     @cached_property
     def constructed(self) -> bool:
-        """Whether the constructor makes an item of all values, without the user's code."""
+        """Whether the constructor takes all values and runs no user code."""
         return is_made_plainly(self.type) and takes_values_in_order(self.type)
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the columns, with strings as they are."""
+        """The Arrow schema of the columns, with plain strings."""
         return self._schema([ARROW[kind] for kind in self.types])
 
     def _schema(self, types: Sequence[pa.DataType]) -> pa.Schema:
@@ -58,14 +58,14 @@ class Form:
         return pa.schema([pa.field(n, t, nullable=o) for n, t, o in columns])
 
     def table(self, arrays: Sequence[pa.Array]) -> pa.Table:
-        """Return columns as a table; strings may be codes with a dictionary."""
+        """Return columns as a table; strings may be dictionary-encoded."""
         schema = self._schema([array.type for array in arrays])
         return pa.Table.from_arrays(arrays, schema=schema)
 
 
 @lru_cache(maxsize=256)
 def form_of(tuple_type: Any) -> Form | None:
-    """Return the columns of a tuple type; None if it has to travel pickled.
+    """Return the columns of a tuple type; None if it has to be pickled.
 
     >>> form_of(int).names
     ('value',)
@@ -119,7 +119,9 @@ def to_items(table: pa.Table, form: Form) -> list[Any]:
 
 
 def _restore(form: Form, values: tuple[Any, ...]) -> Any:
-    """Return an item as it was; its constructor may ask for less, or change values."""
+    """Return an item as it was; its constructor may take fewer arguments, or change
+    values.
+    """
     made = object.__new__(form.type)
     for name, value in zip(form.names, values, strict=True):
         object.__setattr__(made, name, value)  # also into a frozen dataclass
@@ -127,7 +129,7 @@ def _restore(form: Form, values: tuple[Any, ...]) -> Any:
 
 
 def combine(column: pa.ChunkedArray) -> pa.Array | None:
-    """Return a column as one array; None if there are too many bytes in it for one."""
+    """Return a column as one array; None if it has too many bytes for one."""
     if column.num_chunks == 1:
         return column.chunk(0)
     made = column.combine_chunks()
@@ -140,7 +142,7 @@ CODES = pa.dictionary(pa.int32(), pa.string())
 
 
 def without_codes(table: pa.Table) -> pa.Table:
-    """Return a table with all strings as they are."""
+    """Return a table with all strings decoded."""
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             plain = field.with_type(field.type.value_type)
@@ -150,7 +152,7 @@ def without_codes(table: pa.Table) -> pa.Table:
 
 
 def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the rows of tables one behind the other; some may have codes for strings.
+    """Concatenate tables; some may have dictionary-encoded strings.
 
     >>> coded = pa.table({"s": pa.array(["a"]).dictionary_encode()})
     >>> join_tables([coded, pa.table({"s": ["b"]})]).column("s").to_pylist()
@@ -162,7 +164,7 @@ def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def encode_values(column: pa.ChunkedArray) -> pa.Array | None:
-    """Return a column as codes and a dictionary; None if it is too large for one."""
+    """Return a column dictionary-encoded; None if it is too large for that."""
     array = combine(column)
     if array is None or pa.types.is_dictionary(array.type):
         return array
@@ -172,9 +174,9 @@ def encode_values(column: pa.ChunkedArray) -> pa.Array | None:
 def values_of(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column, quickly.
 
-    Numbers go through NumPy, by a way that does not import Pandas as `to_numpy` does.
-    A repeated string becomes one object for all its places: that is less memory, and a
-    dictionary hashes it only once.
+    Numbers go through NumPy, without importing pandas as `to_numpy` does. A repeated
+    string becomes one shared object: that saves memory, and a dictionary hashes it only
+    once.
     """
     if column.null_count or len(column) == 0:
         return column.to_pylist()  # type: ignore[no-any-return]
@@ -192,14 +194,14 @@ def values_of(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _is_its_fields(tuple_type: Any) -> bool:
-    """Tell whether an item is its fields and, at most, attributes beside them."""
+    """Tell whether an item consists of its fields and, at most, further attributes."""
     if issubclass(tuple_type, tuple):
         return True
     return object.__reduce_ex__ is tuple_type.__reduce_ex__ and _is_object(tuple_type)
 
 
 def _is_object(tuple_type: Any) -> bool:
-    """Tell whether nothing but attributes is in an instance."""
+    """Tell whether an instance consists of its attributes only."""
     try:
         object.__new__(tuple_type)
     except TypeError:  # "is not safe": it is a dict, an exception or the like

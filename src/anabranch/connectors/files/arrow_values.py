@@ -1,12 +1,12 @@
-"""Values of a type from values of Arrow, and back, with everything inside them.
+"""Nested conversion between values of a type and Arrow values.
 
 Reading: a struct becomes a record, a map a dictionary. Arrow's own values (integers,
 decimals, timestamps) must be of the type; strings are converted like those of JSON.
 Whether a column fits its type is known from its schema, before a row is read.
 
 Writing: records become structs, dicts maps, tuples of a fixed length structs with
-numbered members, Enums their values, Decimals have 20 digits before the point and 18
-behind it. Where the type leaves it open (a datetime has a zone or none), Arrow infers the
+numbered members, Enums their values; Decimals have 20 digits before the point and 18
+after it. If the type leaves it open (a datetime may have a zone), Arrow infers the
 column's type from its values.
 """
 
@@ -49,12 +49,13 @@ class NoFitError(Exception):
 
 
 def same(value: Any) -> Any:
-    """Return the value: it is of the type already."""
+    """Return the value unchanged: it already has the type."""
     return value
 
 
 def fit(shape: Shape, held: Any) -> Convert:
-    """Return the converter from an Arrow type to a shape; `same`: nothing to do.
+    """Return the converter from an Arrow type to a shape; `same` if there is nothing to
+    do.
 
     >>> from anabranch.graph.shapes import shape_of
     >>> fit(shape_of(dict[str, float]), pa.map_(pa.string(), pa.int64()))([("a", 1)])
@@ -75,7 +76,7 @@ def fit(shape: Shape, held: Any) -> Convert:
 
 
 def _take_any(held: Any) -> Convert:
-    """Return the converter where no type is asked for: Arrow gives a map as pairs.
+    """Return the converter for an untyped value: Arrow gives a map as pairs.
 
     >>> _take_any(pa.list_(pa.map_(pa.string(), pa.int64())))([[("a", 1)], None])
     [{'a': 1}, None]
@@ -99,7 +100,7 @@ def _unless_null(convert: Convert) -> Convert:
 
 
 def _refuse_null(shape: Shape, held: Any) -> Convert:
-    """Return the converter of what is inside of something: a null there is refused."""
+    """Return the converter of a nested value, which refuses null."""
     nothing = pa.types.is_null(held)  # an empty list, where a type was inferred
     convert = same if nothing else fit(shape, held)
     if may_be_none(shape) or (isinstance(shape, OneOf) and not nothing):
@@ -259,7 +260,7 @@ def _record(shape: RecordShape, held: Any) -> Convert | None:
 
 
 def _other(shape: Other, held: Any) -> Convert | None:
-    """Take what Arrow gives where it may be of the type; each value is looked at."""
+    """Return a converter for a value that may be of the type; each is checked."""
     kind, natural = shape.annotation, natural_type(held)
     if not isinstance(kind, type) or natural is None:
         return None
@@ -347,7 +348,8 @@ _NUMBERS = {PlainShape(int), PlainShape(float)}  # Arrow makes floats of both
 
 
 def arrow_type(shape: Shape, above: tuple[Shape, ...] = ()) -> Any:
-    """Return the Arrow type of the values of a shape; None if it does not tell.
+    """Return the Arrow type of a shape's values; None if the shape does not determine
+    it.
 
     >>> from anabranch.graph.shapes import shape_of
     >>> arrow_type(shape_of(dict[str, list[int]]))
@@ -393,7 +395,7 @@ def _find_inner_type(shape: Shape, above: tuple[Shape, ...]) -> Any:
 
 
 def settle_type(held: Any) -> Any:
-    """Return an inferred type as all values of its kind have it, whichever came first.
+    """Return an inferred type in a form common to all values of its kind.
 
     >>> settle_type(pa.list_(pa.timestamp("us", "+05:30")))
     ListType(list<item: timestamp[us, tz=UTC]>)
@@ -411,9 +413,9 @@ def settle_type(held: Any) -> Any:
 
 
 def join_types(one: Any, other: Any) -> Any:
-    """Return the type that holds the values of both as they are; None if none does.
+    """Return the type that holds the values of both unchanged; None if none does.
 
-    Only what has no values yet, such as a column of None, can become another type.
+    Only a column without values yet, such as one of None, can change its type.
 
     >>> join_types(pa.list_(pa.null()), pa.list_(pa.int64()))
     ListType(list<item: int64>)
@@ -435,7 +437,7 @@ def join_types(one: Any, other: Any) -> Any:
 
 
 def to_arrow(value: Any, held: Any) -> Any:  # noqa: PLR0911 - one return per form
-    """Return a value as Arrow takes it for a type; None: the type will be inferred.
+    """Return a value as Arrow takes it for a type; None if the type will be inferred.
 
     >>> to_arrow({"a": 1}, pa.map_(pa.string(), pa.int64()))
     [('a', 1)]
@@ -500,10 +502,10 @@ def _without_zone(value: dt.time) -> dt.time:
 
 
 def find_mixed(values: Iterable[Any]) -> str | None:
-    """Return which kinds of values stand in one place that Arrow would make one of.
+    """Return the kinds of values in one place that Arrow would merge into one, or None.
 
-    It takes datetimes with a zone and without, dates and datetimes, texts and bytes, ints
-    and floats for the same, and changes some of them; and it gives a dict the keys of the
+    Arrow merges datetimes with and without a zone, dates and datetimes, text and bytes,
+    ints and floats, and changes some of them; and it gives a dict the keys of the
     others.
 
     >>> find_mixed([dt.date(2026, 1, 1), dt.datetime(2026, 1, 1)])
@@ -519,7 +521,7 @@ def find_mixed(values: Iterable[Any]) -> str | None:
 
 
 def refuse_mixed(values: Iterable[Any], held: Any) -> None:
-    """Raise `TypeError` if Arrow, to infer a type, would make one kind of several."""
+    """Raise `TypeError` if type inference would merge several kinds into one."""
     mixed = find_mixed(values) if held is None else None
     if mixed is not None:
         raise TypeError(mixed)

@@ -1,8 +1,8 @@
 """Items of files in chunks: as many at a time as an engine wants, fast.
 
-A piece of a file is read in bulk: a table of Arrow's where that is exact, else by the
+A piece of a file is read in bulk: as an Arrow table if that is exact, else by the
 parser of its format at once. Only a piece with a bad row is read row by row, so that
-its place is named and everything around it is kept, and in order.
+its location is reported and everything around it is kept, in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from anabranch.connectors.storage import Location
 from anabranch.operators.sources import ReadFiles
 from anabranch.runtime.batch import TableItems
 
-Limit: TypeAlias = Callable[[], int]  # how many items there should be in the next chunk
+Limit: TypeAlias = Callable[[], int]  # the size of the next chunk
 TakesTables: TypeAlias = Callable[[], bool]  # whether the next chunk may be a table
 Chunk: TypeAlias = tuple[list[Any], Sequence[int]]  # items, never none; their numbers
 Chunks: TypeAlias = Generator[Chunk, None, Position]
@@ -72,10 +72,11 @@ class ChunkParser:
         limit: Limit,
         takes_tables: TakesTables = lambda: False,
     ) -> Chunks:
-        """Give the items of pieces of rows that begin at `at`; return what comes next.
+        """Yield the items of pieces of rows that begin at `at`; return the next
+        position.
 
-        Whoever takes tables gets one for each piece. While it is at work on that, the
-        next piece is read by another thread.
+        A consumer of tables gets one per piece. While it processes that, another thread
+        reads the next piece.
         """
         with ThreadPoolExecutor(1) as beside:
             ahead: Future[_Piece | None] | None = None
@@ -114,7 +115,7 @@ class ChunkParser:
         return behind(piece.data, at, rows)
 
     def parse(self, data: bytes, at: Position, refuse: Refuse, limit: Limit) -> Chunks:
-        """Give the items of the rows that begin at `at`; return what comes next."""
+        """Yield the items of the rows that begin at `at`; return the next position."""
         items = self._in_bulk(data)
         if items is None:
             slowly = self._parser.one_by_one(data, at, refuse)
@@ -130,8 +131,8 @@ class ChunkParser:
             return None if found is None else iter(found)
         values = zip(*columns, strict=True)
         if plain_tuple(self._kind.type):
-            # No code of the user's is called, so nothing can fail later on: each is
-            # made when it is wanted, which the cache and the garbage collector like.
+            # No user code is called, so nothing can fail later: each item is made on
+            # demand, which suits the cache and the garbage collector.
             return map(tuple.__new__, itertools.repeat(self._kind.type), values)
         try:
             return iter(list(map(self._make, values)))
@@ -139,7 +140,7 @@ class ChunkParser:
             return None
 
     def _table_of(self, data: bytes, form: Form) -> pa.Table | None:
-        """Return the columns that kernels read, or Arrow, if that is exact."""
+        """Return the columns read by kernels, or by Arrow, if that is exact."""
         if self._reader is None:
             self._reader = ColumnReader(form, self._names, self._kind.delimiter)
         rows = count_rows(data, self._layout)
@@ -150,7 +151,7 @@ class ChunkParser:
         return csv_table(data, form, rows, columns=self._names, delimiter=delimiter)
 
     def _columns_of(self, data: bytes) -> list[list[Any]] | None:
-        """Return the columns that Arrow reads, if it reads them exactly."""
+        """Return the columns read by Arrow, if that is exact."""
         form = self._form
         if form is None:
             return None
@@ -169,7 +170,7 @@ def _list_items(table: pa.Table, form: Form, start: int, stop: int) -> list[Any]
 def slice_items(
     items: Iterator[Any], first: int, limit: Limit
 ) -> Generator[Chunk, None, int]:
-    """Give items in chunks, numbered from `first`; return the number that follows.
+    """Yield items in chunks, numbered from `first`; return the next number.
 
     >>> list(slice_items(iter("abc"), 7, lambda: 2))
     [(['a', 'b'], range(7, 9)), (['c'], range(9, 10))]
@@ -181,9 +182,9 @@ def slice_items(
 
 
 def gather(found: Numbered, limit: Limit) -> Chunks:
-    """Give items that come one by one in chunks.
+    """Yield single items in chunks.
 
-    Those in front of a row that ends it all are given first.
+    Items before a fatal row are yielded first.
     """
     while True:
         items: list[Any] = []

@@ -1,9 +1,9 @@
 """Comma-separated values by compiled kernels: text to columns and back, exactly.
 
-The kernels are several times as fast as Arrow, and strings come as codes of the few
-that there are. Small jobs never load them: they are compiled beside the work once a
-process has read or written a good many rows. Until then, and for whatever a kernel
-leaves alone, there is `arrow_csv`, and behind that the parsers and encoders of rows.
+The kernels are several times as fast as Arrow, and strings are dictionary-encoded.
+Small jobs never load them: they are compiled in the background once a process has read
+or written a good many rows. Until then, and for whatever a kernel declines, there is
+`arrow_csv`, and behind that the parsers and encoders of rows.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from anabranch.connectors.files.csv import encode_rows
 from anabranch.runtime.compiled.build import CompilationError, Fire, compile_functions
 from anabranch.runtime.compiled.program import WHEN_VARIABLE
 
-_HOT_ROWS = 200_000  # that a process has read and written before kernels are worth it
+_HOT_ROWS = 200_000  # rows read and written by a process before kernels pay off
 _TEXT = Path(__file__).with_name("csv_kernels.py")
 _SIGNATURES = {
     "read_rows": "int64(int64, int64, int64, int64, int64, int64, int64)",
     "write_rows": "int64(int64, int64, int64, int64, int64, int64, int64)",
 }
-_INT, _FLOAT, _BOOL, _STRINGS, _CODES, _SKIPPED = range(6)  # as the kernels have them
+_INT, _FLOAT, _BOOL, _STRINGS, _CODES, _SKIPPED = range(6)  # as in the kernels
 _IN_DOUBT = -1
-_EXACT = 27  # 5 to the power of it, and no more, has 64 bits
+_EXACT = 27  # the largest power of 5 that fits 64 bits
 _READ = {int: (_INT, np.int64), float: (_FLOAT, np.float64), str: (_CODES, np.int32)}
 _MOST_WORDS = 1 << 15  # in a column; with more, codes gain nothing
 _MOST_LETTERS = 1 << 20
-_ROOM_BYTES = 1 << 20  # of text that is made at a time: stays in the cache
-BEHIND = 16  # bytes that a kernel may look at behind a text
+_ROOM_BYTES = 1 << 20  # of text made at a time: stays in the cache
+BEHIND = 16  # bytes that a kernel may read after a text
 _MARKS = (b'"', b",", b"\r", b"\n")
 
 
@@ -44,19 +44,19 @@ Text: TypeAlias = bytes | bytearray | memoryview
 
 
 class CsvKernels(NamedTuple):
-    """The compiled kernels, and the tables of numbers that they use."""
+    """The compiled kernels and their number tables."""
 
     read: Fire
     write: Fire
     tables: tuple[npt.NDArray[Any], ...]  # tens, tens as floats, scales, powers
 
     def addresses(self, *tables: int) -> npt.NDArray[np.int64]:
-        """Return where some tables are, and a place to tell something."""
+        """Return the addresses of some tables, and of an output cell."""
         return np.array([*(self.tables[n].ctypes.data for n in tables), 0], np.int64)
 
 
 class _Loading:
-    """The kernels of this process, and when they are loaded."""
+    """The kernels of this process, loaded on demand."""
 
     def __init__(self) -> None:
         self.kernels: CsvKernels | None = None
@@ -65,7 +65,7 @@ class _Loading:
         self._lock = threading.Lock()
 
     def ask(self, rows: int) -> CsvKernels | None:
-        """Return the kernels if they are there; `rows` are to be read or written."""
+        """Return the kernels if they are loaded; `rows` are to be read or written."""
         if self.kernels is not None or self._begun:
             return self.kernels
         when = os.environ.get(WHEN_VARIABLE, "hot").replace("_", " ")
@@ -98,7 +98,7 @@ _loading = _Loading()
 
 
 def make_powers() -> npt.NDArray[np.uint64]:
-    """Return 10**-292 to 10**324 in 128 bits each, rounded up: what Schubfach needs.
+    """Return 10**-292 to 10**324 in 128 bits each, rounded up, for Schubfach.
 
     >>> [hex(half) for half in make_powers()[2 * 292 : 2 * 294].tolist()]
     ['0x8000000000000000', '0x0', '0xa000000000000000', '0x0']
@@ -108,9 +108,9 @@ def make_powers() -> npt.NDArray[np.uint64]:
 
 
 def make_scales() -> npt.NDArray[np.uint64]:
-    """Return 5**-342 to 5**308 in 128 bits each: what Eisel and Lemire need.
+    """Return 5**-342 to 5**308 in 128 bits each, for Eisel and Lemire.
 
-    Reciprocals of powers that fit into 64 bits are rounded up, all else is cut off.
+    Reciprocals of powers that fit 64 bits are rounded up, all others are truncated.
     """
     small = [_fit(1, 5**e, up=e <= _EXACT) for e in range(342, 0, -1)]
     return _halves([*small, *(_fit(5**e, 1, up=False) for e in range(309))])
@@ -131,7 +131,7 @@ def _halves(numbers: Iterable[int]) -> npt.NDArray[np.uint64]:
 
 
 class ColumnReader:
-    """Reads rows of a file as columns; strings as codes of those that it has met."""
+    """Reads rows of a file as columns, with dictionary-encoded strings."""
 
     def __init__(
         self, form: Form, columns: Sequence[str] | None, delimiter: str
@@ -155,10 +155,10 @@ class ColumnReader:
         )
 
     def read(self, text: Text, size: int, rows: int) -> pa.Table | None:
-        """Return the columns of whole rows, if they are sure to be what others read.
+        """Return the columns of whole rows, if they certainly equal the parser's.
 
-        They are the first `size` bytes of a text that has `BEHIND` more; there are about
-        so many `rows`, or fewer.
+        They are the first `size` bytes of a text with `BEHIND` more; there are at most
+        about so many `rows`.
         """
         kernels = _loading.ask(rows) if self.fits else None
         if kernels is None:
@@ -193,7 +193,7 @@ class ColumnReader:
     def _describe(
         self, rows: int
     ) -> tuple[npt.NDArray[np.int64], dict[str, pa.Buffer]]:
-        """Return fields as a kernel takes them, and room for the values of rows."""
+        """Return fields as a kernel takes them, and buffers for the values of rows."""
         columns = np.zeros((len(self._names), 4), np.int64)
         made = {}
         for place, name in enumerate(self._names):
@@ -216,7 +216,7 @@ class ColumnReader:
 
 
 class _Words:
-    """The strings of a column, each with its number, where a kernel finds them."""
+    """The strings of a column with their codes, readable by a kernel."""
 
     def __init__(self) -> None:
         slots = np.full(4 * _MOST_WORDS, -1, np.int32)
@@ -232,11 +232,11 @@ class _Words:
 
     @property
     def address(self) -> int:
-        """Where it is described."""
+        """The address of its description."""
         return self._described.ctypes.data
 
     def array(self) -> pa.Array:
-        """Return the strings; raise `UnicodeDecodeError` if they are none."""
+        """Return the strings; raise `UnicodeDecodeError` if they are not UTF-8."""
         if self._array is None or len(self._array) != self.count:
             self._letters[: self._offsets[self.count]].tobytes().decode()
             buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._letters)]
@@ -245,9 +245,9 @@ class _Words:
 
 
 def write_table(table: pa.Table) -> Iterator[memoryview] | None:
-    """Return the text of rows, part after part, each good until the next; None: cannot.
+    """Yield the text of rows in parts, each valid until the next; None: not possible.
 
-    It is what `csv.encode_rows` gives for them.
+    It equals the result of `csv.encode_rows`.
     """
     kernels = _loading.ask(table.num_rows)
     if kernels is None:
@@ -263,7 +263,9 @@ def write_table(table: pa.Table) -> Iterator[memoryview] | None:
 
 
 class _Written(NamedTuple):
-    """A column as a kernel takes it: its kind, addresses, and what must stay for them."""
+    """A column as a kernel takes it: its kind, addresses, and the buffers behind
+    them.
+    """
 
     kind: int
     places: tuple[int, int, int]
@@ -298,7 +300,7 @@ def _places(texts: pa.Array) -> tuple[int, int]:
 
 
 def _spell(words: pa.Array) -> pa.Array:
-    """Return words as they stand in a file, in quotes where they need them."""
+    """Return words as written in a file, quoted where necessary."""
     _, offsets, data = words.buffers()
     bounds = np.frombuffer(offsets, np.int32)[
         words.offset : words.offset + len(words) + 1
@@ -333,7 +335,7 @@ def _write(
             room.ctypes.data,
             len(room),
         )
-        if after == row:  # not even one row has room
+        if after == row:  # not even one row fits
             room = np.empty(2 * len(room), np.uint8)
             continue
         row = after

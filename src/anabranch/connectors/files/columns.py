@@ -1,4 +1,4 @@
-"""The columns of what is written: the attributes of the items.
+"""The columns of an output: the attributes of the items.
 
 A scalar has one column, `value`; a plain tuple has `value_1`, `value_2` and so on. All
 items of an output have the same columns.
@@ -26,7 +26,7 @@ VALUE: Names = ("value",)
 
 
 def columns_of(kind: Any) -> Names | None:
-    """Return the columns of items of a type; None where the type does not tell.
+    """Return the columns of a type's items; None if the type does not determine them.
 
     >>> columns_of(float), columns_of(None)
     (('value',), None)
@@ -54,19 +54,19 @@ def columns_of_item(item: Any) -> Names:
 
 
 class RowValues:
-    """Takes items apart into the values of their columns.
+    """Splits items into the values of their columns.
 
     >>> RowValues(None).values((1, 2))
     (1, 2)
     """
 
     def __init__(self, names: Names | None) -> None:
-        """Hold to `names`, or, where they are None, to those of the first item."""
+        """Require `names` or, if None, the columns of the first item."""
         self.names = names
         self._getters: dict[type, Callable[[Any], Values]] = {}
 
     def values(self, item: Any) -> Values:
-        """Return the values of an item; its columns must be those of the others."""
+        """Return the values of an item, whose columns must be those of the others."""
         getter = self._getters.get(type(item))
         return self._first_of_type(item) if getter is None else getter(item)
 
@@ -75,7 +75,7 @@ class RowValues:
         return [self.values(item) for item in items]
 
     def of_one_type(self, items: Sequence[Any]) -> Sequence[Values] | None:
-        """Return the values of items of one type; None if they are not, or it is new.
+        """Return the values of items of one known type; None otherwise.
 
         Those of tuples are the tuples themselves.
 
@@ -112,7 +112,7 @@ class RowValues:
 
 
 def refuse_unwritable_text(values: Values, names: Names) -> None:
-    """Raise `OutputError` if a text has no form in UTF-8.
+    """Raise `OutputError` if a text cannot be encoded in UTF-8.
 
     >>> refuse_unwritable_text((1, "ä"), ("n", "text"))
     """
@@ -137,7 +137,7 @@ def _has_utf8(text: str) -> bool:
 
 
 def have_writable_texts(rows: Sequence[Values]) -> bool:
-    """Tell whether UTF-8 can hold all texts in rows.
+    """Tell whether all texts in rows can be encoded in UTF-8.
 
     >>> have_writable_texts([(1, "a"), (2, None)]), have_writable_texts([(chr(0xD800),)])
     (True, False)
@@ -150,7 +150,7 @@ def have_writable_texts(rows: Sequence[Values]) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as what files can hold: None, a bool, a number or a text.
+    """Return a value as a file can hold it: None, a bool, a number or a text.
 
     >>> plain(dt.date(2026, 1, 31)), plain(b"text")
     ('2026-01-31', 'text')

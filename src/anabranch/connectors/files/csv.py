@@ -1,4 +1,4 @@
-r"""Comma-separated values: how they are read and written, in Python and through Arrow.
+r"""Comma-separated values: reading and writing, in Python and through Arrow.
 
 - UTF-8, with or without a byte order mark; rows end with ``\n`` or ``\r\n``.
 - Quoting as in RFC 4180: a field that begins with a double quote runs to the closing
@@ -15,19 +15,21 @@ r"""Comma-separated values: how they are read and written, in Python and through
   hides nothing: the next line is a row again. Arrow and `csv` accept some of these: they
   take text behind a closing quote as part of the field, and the lines before it too.
 
-A piece of whole rows is parsed column by column. Where anything in it is bad, it is
-parsed again row by row, to find the fault and to lose nothing around it.
+A piece of whole rows is parsed column by column. If anything in it is bad, it is parsed
+again row by row, to find the fault and to lose nothing around it.
 
-Written values are read back as themselves. A float is written by `repr`; None as an
-empty field; a bool as true or false; bytes as the UTF-8 text that they are. Fields are
-quoted where they must be; rows end with ``\n``.
+Written values are read back unchanged. A float is written by `repr`; None as an empty
+field; a bool as true or false; bytes as their UTF-8 text. Fields are quoted where
+necessary; rows end with ``
+``.
 
 Arrow is several times as fast as any parser in Python, but it does not count rows and
-has its own rules for numbers. `csv_table` returns a table only if every value is sure to
-be what `CsvParser` would read; everything else is left to that parser, which says exactly
-what is wrong, and where. `csv_of_rows` and `csv_of_table` write through Arrow only what
-`encode_rows` would write. Nothing here makes Arrow import Pandas, which takes as long as
-writing a hundred thousand rows: `pa.array`, `pa.scalar` and `to_numpy` would.
+has its own rules for numbers. `csv_table` returns a table only if every value is
+certainly what `CsvParser` would read; everything else is left to that parser, which
+reports exactly what is wrong, and where. `csv_of_rows` and `csv_of_table` write through
+Arrow only what `encode_rows` would write. Nothing here makes Arrow import pandas, which
+takes as long as writing a hundred thousand rows: `pa.array`, `pa.scalar` and `to_numpy`
+would.
 """
 
 from __future__ import annotations
@@ -82,15 +84,15 @@ _STRAY_RETURN = (
 
 @dataclass(frozen=True)
 class Header:
-    """The columns of a file, and where its first row begins."""
+    """The columns of a file, and the offset of its first row."""
 
     columns: tuple[str, ...]
-    end: int  # offset in bytes, behind a byte order mark if there is one
+    end: int  # offset in bytes, after a byte order mark if there is one
     lines: int
 
 
 def header_of(data: bytes, delimiter: str = ",") -> Header | None:
-    r"""Return the header that `data` begins with; None if there is nothing.
+    r"""Return the header at the start of `data`; None if it is empty.
 
     >>> header_of(b"symbol,volume\nA,1\n")
     Header(columns=('symbol', 'volume'), end=14, lines=1)
@@ -115,15 +117,15 @@ def _cut_off(data: bytes) -> bool:
 
 
 def _rows(lines: Iterable[str], delimiter: str) -> Any:
-    """Return the reader of lines; a last row follows that tells an open quote."""
-    csv.field_size_limit(_LONGEST_FIELD)  # the default would cut off long fields
+    """Return a reader of lines, with a sentinel row that reveals an open quote."""
+    csv.field_size_limit(_LONGEST_FIELD)  # the default would truncate long fields
     end = (f"{_END}{delimiter}{_END}",)
     return csv.reader(itertools.chain(lines, end), delimiter=delimiter)
 
 
 def _parse_rows(text: str, delimiter: str) -> list[list[str]]:
-    """Return the fields of all rows; raise `csv.Error` at quotes that are not closed."""
-    csv.field_size_limit(_LONGEST_FIELD)  # the default would cut off long fields
+    """Return the fields of all rows; raise `csv.Error` at unclosed quotes."""
+    csv.field_size_limit(_LONGEST_FIELD)  # the default would truncate long fields
     return list(csv.reader(_lines(text), delimiter=delimiter, strict=True))
 
 
@@ -142,7 +144,7 @@ class CsvParser(RowParser):
     def __init__(
         self, kind: Any, header: Sequence[str] | None, delimiter: str, path: str
     ) -> None:
-        """Match columns to attributes; `header` is None where there is none."""
+        """Match columns to attributes; `header` is None if there is none."""
         attributes = attributes_of(kind)
         columns = tuple(attributes) if header is None else tuple(header)
         self._names = list(attributes)
@@ -213,7 +215,7 @@ class CsvParser(RowParser):
 
 def _value(name: str, known: TextType, field: str) -> Any:
     try:
-        field.encode()  # text that is not UTF-8 was let through up to here
+        field.encode()  # text that is not UTF-8 was accepted up to here
         return known.one(field)
     except ValueError as error:
         utf8 = isinstance(error, UnicodeEncodeError)
@@ -223,7 +225,7 @@ def _value(name: str, known: TextType, field: str) -> Any:
 
 
 def _place(name: str, columns: tuple[str, ...], path: str) -> int:
-    """Return which field of a row holds an attribute."""
+    """Return the index of an attribute's field in a row."""
     if columns.count(name) == 1:
         return columns.index(name)
     if name in columns:
@@ -239,7 +241,7 @@ def _place(name: str, columns: tuple[str, ...], path: str) -> int:
 
 
 def _lines(text: str) -> io.StringIO:
-    r"""Return the lines of a text, which end with a newline and with nothing else."""
+    r"""Return the lines of a text, ended by newlines only."""
     return io.StringIO(text, newline="\n")
 
 
@@ -267,7 +269,7 @@ def encode_csv(items: Iterable[Any], names: Names | None, *, header: bool) -> by
 
 
 def as_they_are(rows: Iterable[Values]) -> bool:
-    """Tell whether `csv.writer` writes all values of rows as they must be written.
+    """Tell whether `csv.writer` writes all values of rows correctly.
 
     >>> as_they_are([(1, "a")]), as_they_are([(1, "a"), (2, True)])
     (True, False)
@@ -276,7 +278,7 @@ def as_they_are(rows: Iterable[Values]) -> bool:
 
 
 def cells(values: Values, names: Names) -> Values:
-    """Return the fields of a row, as `csv.writer` takes them.
+    """Return the fields of a row in the form that `csv.writer` takes.
 
     >>> cells((1, True), ("n", "ok"))
     [1, 'true']
@@ -323,14 +325,14 @@ def encode_rows(rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _with_returns_quoted(row: Sequence[Any]) -> str:
-    """Return one line; a carriage return is quoted if it is part of the line end."""
+    """Return one line; a carriage return before the line end is quoted."""
     buffer = io.StringIO(newline="")
     csv.writer(buffer, lineterminator="\r\n").writerow(row)
     return buffer.getvalue().removesuffix("\r\n") + "\n"
 
 
-# Arrow takes hexadecimal numbers, nan(...) and blanks around a number; `CsvParser` does
-# not.
+# Arrow accepts hexadecimal numbers, nan(...) and blanks around a number; `CsvParser`
+# does not.
 _LENIENT = (b" ", b"\t", b"\v", b"\f", b"x", b"X", b"(")
 _LENIENT_TEXT = r"[\sxX(]"
 
@@ -355,10 +357,10 @@ def csv_table(
     columns: Sequence[str] | None = None,
     delimiter: str = ",",
 ) -> pa.Table | None:
-    r"""Return the columns of a form, if they are sure to be what `CsvParser` reads.
+    r"""Return the columns of a form, if they certainly equal those of `CsvParser`.
 
-    `rows` is how many rows there are; `columns` are those of the file, where they are
-    not just those of the form.
+    `rows` is the number of rows; `columns` are those of the file, if they differ from
+    the form's.
 
     >>> from anabranch.connectors.files.arrow_items import form_of
     >>> csv_table(b"1\n2\n", form_of(int), 2).column("value").to_pylist()
@@ -368,13 +370,13 @@ def csv_table(
     """
     if not is_arrows(form) or b"\r" in data or b'"' in data:
         return None
-    if data.startswith(BOM_UTF8):  # which is text here; Arrow would leave it out
+    if data.startswith(BOM_UTF8):  # which is text here; Arrow would skip it
         return None
     named = list(columns or form.names)
     table = _table(data, form, named, delimiter, ARROW)
     if table is None or table.num_rows != rows:
         return None
-    if any(byte in data for byte in _LENIENT):  # perhaps only within strings
+    if any(byte in data for byte in _LENIENT):  # perhaps only inside strings
         strings = dict.fromkeys(ARROW, pa.string())
         texts = _table(data, form, named, delimiter, strings)
         numbers = [
@@ -416,7 +418,7 @@ def _table(
 
 
 _MARKS = (b'"', b",", b"\r", b"\n")
-_LEAST, _MOST = 1e-4, 1e10  # between them Arrow writes a float as Python does
+_LEAST, _MOST = 1e-4, 1e10  # in this range Arrow writes a float as Python does
 _MOST_BYTES = 2**31 - 1  # of the texts of a column: offsets have 32 bits
 _NUMBERS = {int: (np.int64, pa.int64()), float: (np.float64, pa.float64())}
 
@@ -431,7 +433,7 @@ def csv_of_rows(rows: Sequence[Values]) -> bytes | None:
     """
     try:
         columns = [_array(values) for values in zip(*rows, strict=True)]
-    except (ValueError, OverflowError):  # of different lengths; no UTF-8; over 64 bits
+    except (ValueError, OverflowError):  # of different lengths; not UTF-8; over 64 bits
         return None
     if not columns or None in columns:
         return None
@@ -468,7 +470,7 @@ def csv_of_table(table: pa.Table) -> bytes | None:
 
 
 def _array(values: Sequence[Any]) -> pa.Array | None:
-    """Return values of one type as Arrow holds them; None if they are not."""
+    """Return values of one type as an Arrow array; None if they are mixed."""
     kinds = set(map(type, values))
     if kinds == {str}:
         data = "".join(values).encode()
@@ -482,14 +484,14 @@ def _array(values: Sequence[Any]) -> pa.Array | None:
 
 
 def _lengths(texts: Sequence[str]) -> list[int]:
-    """Return how long texts are in UTF-8."""
+    """Return the lengths of texts in UTF-8."""
     if all(map(str.isascii, texts)):
         return list(map(len, texts))
     return [len(text.encode()) for text in texts]
 
 
 def _texts(data: bytes, lengths: Sequence[int] | npt.NDArray[Any]) -> pa.Array:
-    """Return an array of texts that stand one behind the other."""
+    """Return an array of concatenated texts."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -497,9 +499,9 @@ def _texts(data: bytes, lengths: Sequence[int] | npt.NDArray[Any]) -> pa.Array:
 
 
 def _needs_quotes(column: pa.ChunkedArray) -> bool:
-    """Tell whether a text has a character that means something in a CSV file.
+    """Tell whether a text has a character that is special in CSV.
 
-    All bytes of a chunk are looked at in one go, which a regular expression is not.
+    All bytes of a chunk are checked at once, which a regular expression does not do.
     """
     return any(
         mark in text for text in map(_bytes_of, column.chunks) for mark in _MARKS

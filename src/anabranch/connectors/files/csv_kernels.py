@@ -1,14 +1,14 @@
-"""Kernels between the text of a CSV file and columns of numbers and codes of strings.
+"""Kernels between the text of a CSV file and columns of numbers and string codes.
 
-Nobody imports this file: `runtime.compiled.build` has Numba compile its text, once for
-each user. One kernel serves all tuple types, so it takes columns by their addresses.
-Eight bytes are looked at and written at a time: texts have that much room behind them.
+This file is never imported: `runtime.compiled.build` has Numba compile its text, once
+per user. One kernel serves all tuple types, so it takes columns by address. Eight bytes
+are read and written at a time: texts have that much room after them.
 
-A kernel that meets anything out of the ordinary says so, and somebody slower reads or
+A kernel that meets anything unusual gives up, and a slower implementation reads or
 writes the rows. What it does read and write is exact: a float by the algorithm of Eisel
 and Lemire (Software: Practice and Experience 51(8), 2021), and back by Giulietti's
 Schubfach (2020), which gives the shortest digits that read back as the same float, and
-of these the nearest: what `repr` gives.
+of these the nearest: the same as `repr`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _ALL = U((1 << 64) - 1)
 _ZEROS = U(0x3030303030303030)
 _LOW_BITS = U(0x0101010101010101)
 _HIGH_BITS = U(0x8080808080808080)
-_LONGEST_NUMBER = 40  # bytes: -1.2345678901234567e-300, and what is written too much
-_BEHIND = 8  # bytes that a text has behind it
+_LONGEST_NUMBER = 40  # bytes: -1.2345678901234567e-300, and the extra bytes written
+_BEHIND = 8  # bytes available after a text
 
 
 @intrinsic
@@ -63,7 +63,7 @@ def store_byte(_: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def load(_: Any, address: Any) -> Any:
-    """Return the eight bytes at an address, the first one lowest."""
+    """Return the eight bytes at an address, little-endian."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         where = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
@@ -74,7 +74,7 @@ def load(_: Any, address: Any) -> Any:
 
 @intrinsic
 def store(_: Any, address: Any, value: Any) -> Any:
-    """Write eight bytes to an address, the lowest one first."""
+    """Write eight bytes to an address, little-endian."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         where = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
@@ -110,7 +110,7 @@ def store_int32(_: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def count_zeros(_: Any, value: Any) -> Any:
-    """Return how many of the lowest bits are zero; not all may be."""
+    """Return the number of trailing zero bits; the value must not be zero."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -120,7 +120,7 @@ def count_zeros(_: Any, value: Any) -> Any:
 
 @intrinsic
 def count_leading(_: Any, value: Any) -> Any:
-    """Return how many of the highest bits are zero; not all may be."""
+    """Return the number of leading zero bits; the value must not be zero."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -143,7 +143,7 @@ def multiply_high(_: Any, one: Any, two: Any) -> Any:
 
 @intrinsic
 def float_of(_: Any, bits: Any) -> Any:
-    """Return the float that has such bits."""
+    """Return the float with the given bits."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -174,7 +174,7 @@ def spell_eight(n):
 
 @njit
 def put_small(at, n):
-    """Write a number below 10**8 without leading zeros; return where it ends."""
+    """Write a number below 10**8 without leading zeros; return its end."""
     text = spell_eight(n)
     zeros = count_zeros((text ^ _ZEROS) | U(1 << 56)) & ~7
     store(at, text >> U(zeros))
@@ -183,7 +183,7 @@ def put_small(at, n):
 
 @njit
 def put_number(at, n):
-    """Write a number; return where it ends."""
+    """Write a number; return its end."""
     if n < U(100000000):
         return put_small(at, n)
     upper = n // U(100000000)
@@ -200,7 +200,7 @@ def put_number(at, n):
 
 @njit
 def put_int(at, value):
-    """Write an integer; return where it ends."""
+    """Write an integer; return its end."""
     if value >= 0:
         return put_number(at, U(value))
     store_byte(at, _MINUS)
@@ -209,7 +209,7 @@ def put_int(at, value):
 
 @njit
 def round_to_odd(high, low, n):
-    """Return the upper bits of a product with 128 bits; the last tells if more follow."""
+    """Return the upper bits of a 128-bit product; the last tells if more follow."""
     middle = high * n
     total = middle + multiply_high(low, n)
     upper = multiply_high(high, n) + U(total < middle)
@@ -259,7 +259,7 @@ def find_digits(bits, powers):
 
 @njit
 def put_word(at, a, b, c):
-    """Write three letters; return where they end."""
+    """Write three letters; return their end."""
     store_byte(at, np.uint8(a))
     store_byte(at + 1, np.uint8(b))
     store_byte(at + 2, np.uint8(c))
@@ -268,7 +268,7 @@ def put_word(at, a, b, c):
 
 @njit
 def put_float(at, value, powers, tens):
-    """Write a float as `repr` does; return where it ends."""
+    """Write a float as `repr` does; return its end."""
     bits = bits_of(value)
     if bits & _SIGN and bits & ~_SIGN <= _INFINITE:
         store_byte(at, _MINUS)
@@ -328,7 +328,7 @@ def put_float(at, value, powers, tens):
 
 @njit
 def put_exponent(at, count, exponent):
-    """Write what follows digits in a float with an exponent; return where it ends."""
+    """Write the point and exponent of a float's digits; return their end."""
     if count > 1:
         one, two = load(at + 1), load(at + 9)
         store_byte(at + 1, _DOT)
@@ -347,7 +347,7 @@ def put_exponent(at, count, exponent):
 
 @njit
 def put_text(at, start, stop):
-    """Copy a text; return where it ends. Up to seven bytes too many are copied."""
+    """Copy a text; return its end. Up to seven extra bytes are copied."""
     for i in range(0, stop - start, 8):
         store(at + i, load(start + i))
     return at + stop - start
@@ -355,7 +355,7 @@ def put_text(at, start, stop):
 
 @njit
 def put_quoted(at, start, stop):
-    """Write a text, in quotes if it needs them; return where it ends."""
+    """Write a text, quoted if necessary; return its end."""
     quoted = False
     for i in range(start, stop):
         letter = load_byte(i)
@@ -381,12 +381,12 @@ def put_quoted(at, start, stop):
 
 @njit
 def write_rows(first, rows, columns, width, numbers, out, size):
-    """Write rows of columns from `first` on; return the first that did not fit.
+    """Write rows of columns, starting at `first`; return the first that did not fit.
 
-    `columns` is where for each there are its kind and addresses: of its values, and of
-    the offsets and bytes of texts. Bools have a byte each. `numbers` is where the
-    addresses of tables are, of powers and of tens; behind them goes how many bytes were
-    written.
+    `columns` is the address of the kind and addresses of each: of its values, and of
+    the offsets and bytes of texts. Bools have a byte each. `numbers` is the address of
+    the tables' addresses, of powers and of tens; the number of bytes written goes
+    behind them.
     """
     powers, tens = np.int64(load(numbers)), np.int64(load(numbers + 8))
     told = numbers + 16
@@ -419,7 +419,7 @@ def write_rows(first, rows, columns, width, numbers, out, size):
                 if out + size - at < room + 2 * (stop - start):
                     store(told, U(begin - out))
                     return row
-                if kind == CODES:  # they are quoted already, and have room behind them
+                if kind == CODES:  # already quoted, with room after them
                     at = put_text(at, start, stop)
                 else:
                     at = put_quoted(at, start, stop)
@@ -436,7 +436,9 @@ def write_rows(first, rows, columns, width, numbers, out, size):
 
 @njit
 def scale_float(digits, exponent, scales):
-    """Return whether it is sure, and the float nearest to `digits * 10**exponent`."""
+    """Return whether it is certain, and the float nearest to `digits *
+    10**exponent`.
+    """
     if exponent < -342 or exponent > 308:
         return False, 0.0
     zeros = count_leading(digits)
@@ -475,7 +477,7 @@ def scale_float(digits, exponent, scales):
 
 @njit
 def count_leading_digits(text):
-    """Return how many of the eight bytes are digits before the first that is none."""
+    """Return the number of leading digits among the eight bytes."""
     off = text ^ _ZEROS  # digits become 0 to 9
     marks = ((off + U(0x7676767676767676)) | off) & _HIGH_BITS
     return 8 if marks == 0 else count_zeros(marks) >> 3
@@ -483,7 +485,7 @@ def count_leading_digits(text):
 
 @njit
 def read_eight(text):
-    """Return the number that eight digits are."""
+    """Return the number that eight digits represent."""
     text -= _ZEROS
     text = text * U(10) + (text >> U(8))
     one = (text & U(0x000000FF000000FF)) * U(0x000F424000000064)
@@ -493,9 +495,9 @@ def read_eight(text):
 
 @njit
 def read_digits(at, number, tens):
-    """Return where digits end, and the number that they make behind another one.
+    """Return the end of digits, and the number they make when appended to another.
 
-    More than 19 in all are too many; whoever counts them does not use the number.
+    More than 19 in all are too many; the caller counts them and ignores the number.
     """
     while True:
         text = load(at)
@@ -505,7 +507,7 @@ def read_digits(at, number, tens):
             at += 8
             continue
         if count > 0:
-            # Zeros in front take the place of what follows.
+            # Leading zeros replace what follows.
             shift = U(64 - 8 * count)
             number = number * load(tens + 8 * count) + read_eight(
                 (text << shift) | (_ZEROS >> (U(64) - shift))
@@ -515,7 +517,7 @@ def read_digits(at, number, tens):
 
 @njit
 def read_int(at, tens):
-    """Return where an integer of at most 18 digits ends, and its value; or -1."""
+    """Return the end of an integer of at most 18 digits, and its value; or -1."""
     negative = load_byte(at) == _MINUS
     if negative:
         at += 1
@@ -528,7 +530,7 @@ def read_int(at, tens):
 
 @njit
 def read_float(at, tens, exact, scales):
-    """Return where a float ends, and its value; or -1 if it is not sure."""
+    """Return the end of a float, and its value; or -1 if it is not certain."""
     negative = load_byte(at) == _MINUS
     if negative:
         at += 1
@@ -545,7 +547,7 @@ def read_float(at, tens, exact, scales):
             return -1, 0.0
         count -= exponent
         at = end
-    while count > 19:  # unless zeros in front are among them
+    while count > 19:  # unless leading zeros are among them
         letter = load_byte(begin)
         if letter == _ZERO:
             count -= 1
@@ -564,7 +566,7 @@ def read_float(at, tens, exact, scales):
         at = end
         exponent += -np.int64(power) if sign == _MINUS else np.int64(power)
     if digits <= U(1 << 53) and -22 <= exponent <= 22:
-        value = np.float64(digits)  # both are exact, so one rounding is all there is
+        value = np.float64(digits)  # both are exact, so there is only one rounding
         if exponent < 0:
             value = value / float_of(load(exact - 8 * exponent))
         else:
@@ -580,9 +582,9 @@ def read_float(at, tens, exact, scales):
 
 @njit
 def find_byte(text, byte):
-    """Return a mark in the highest bit of the first of eight bytes that is `byte`.
+    """Return a flag in the highest bit of the first of eight bytes that is `byte`.
 
-    There may be further marks behind it.
+    There may be further flags after it.
     """
     off = text ^ (_LOW_BITS * byte)
     return (off - _LOW_BITS) & ~off & _HIGH_BITS
@@ -590,7 +592,7 @@ def find_byte(text, byte):
 
 @njit
 def find_end(at, end, delimiter):
-    """Return where a field ends, or -1 if it has bytes that somebody else must read."""
+    """Return the end of a field, or -1 if it needs another parser."""
     while True:
         text = load(at)
         odd = find_byte(text, U(_QUOTE)) | find_byte(text, U(_RETURN))
@@ -612,10 +614,10 @@ def find_end(at, end, delimiter):
 
 @njit
 def find_word(start, stop, words, known):
-    """Return the number of a word; a new one gets the number `known`; -1: no room.
+    """Return the code of a word; a new one gets the code `known`; -1: no room.
 
     `words` is the address of a dictionary: the addresses of its slots, of its offsets
-    and of its letters, how many slots there are, less one, words and letters.
+    and of its letters, the number of slots less one, of words and of letters.
     """
     slots, offsets = np.int64(load(words)), np.int64(load(words + 8))
     letters, mask = np.int64(load(words + 16)), np.int64(load(words + 24))
@@ -656,12 +658,12 @@ def find_word(start, stop, words, known):
 
 @njit
 def read_rows(at, size, delimiter, columns, width, rows, numbers):
-    """Read rows of a text into columns; return how many there were.
+    """Read rows of a text into columns; return their number.
 
-    Return -1 if in doubt, and -2 if there are more than `rows`, which there is room for.
-    `columns` is where for each field there are its kind, the address of its values and,
-    for strings, that of their dictionary and how many words that has. `numbers` is where
-    the addresses of tables are: of tens, of tens as floats, and of scales.
+    Return -1 if in doubt, and -2 if there are more than `rows`, the capacity. `columns`
+    is the address of each field's kind, the address of its values and, for strings,
+    that of their dictionary and its number of words. `numbers` is the address of the
+    tables' addresses: of tens, of tens as floats, and of scales.
     """
     tens, exact = np.int64(load(numbers)), np.int64(load(numbers + 8))
     scales = np.int64(load(numbers + 16))

@@ -1,12 +1,12 @@
-"""Read a growing directory, file after file, for as long as the job runs.
+"""Reads a growing directory, file by file, for as long as the job runs.
 
 A file is complete when its size and modification time have not changed for `SETTLE_S`.
-A slower writer writes under a name that begins with `.` or `_` and renames the file at
-the end. Files that are found complete together are read in the order of their names. A
-file that changes after it was read would lose rows silently, so that is an error.
+A slower writer uses a name that begins with `.` or `_` and renames the file at the end.
+Files found complete together are read in the order of their names. A file that changes
+after it was read would lose rows silently, so that is an error.
 
-A damaged or missing file need not end a job without an end: it goes to `on_error`, and
-if that returns, the rows before the damage stay and the next file follows.
+A damaged or missing file need not end a job that runs forever: it goes to `on_error`,
+and if that returns, the rows before the damage stay and the next file follows.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SETTLE_S = 1.0
 
 
 class Look(NamedTuple):
-    """A file as it was seen: a change shows in one of these."""
+    """The state of a file: a change shows in one of these."""
 
     size: int
     modified_ns: int
 
 
-NO_FILE = Look(-1, 0)  # a link to nowhere, or a pipe: whoever reads it says so
+NO_FILE = Look(-1, 0)  # a broken link, or a pipe: reading it reports that
 
 
 def _look_at(path: Location) -> Look | None:
@@ -68,10 +68,10 @@ class FileWatch:
         now_s: Callable[[], float] = time.time,
         taken: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
-        """Begin with nothing taken, or with what `taken` was at an earlier time."""
+        """Begin with nothing taken, or with an earlier value of `taken`."""
         self._path = path
         self._now_s = now_s
-        self._seen: dict[str, tuple[Look, float]] = {}  # and since when it is so
+        self._seen: dict[str, tuple[Look, float]] = {}  # and since when
         self.taken = {name: Look(*look) for name, look in (taken or {}).items()}
         place = locate(path)
         with input_errors(place):
@@ -92,14 +92,14 @@ class FileWatch:
             name = str(path)
             there.add(name)
             if self.taken.get(name) == NO_FILE != look:
-                del self.taken[name]  # a link that leads somewhere now
+                del self.taken[name]  # a link that now leads somewhere
             if name in self.taken:
-                if look != NO_FILE:  # what was read and is gone does no harm
+                if look != NO_FILE:  # a file that was read may be removed
                     self._refuse_change(name, look)
                 continue
             before, since_s = self._seen.get(name, (None, 0.0))
             if before != look:
-                # A file from before we looked was complete then already.
+                # A file from before we started was already complete.
                 known = before is None and look != NO_FILE
                 since_s = min(now_s, look.modified_ns / 1e9) if known else now_s
                 self._seen[name] = look, since_s
@@ -110,7 +110,7 @@ class FileWatch:
         for name in [n for n in self._seen if n not in there or n in self.taken]:
             del self._seen[name]
         for name in [n for n in self.taken if n not in there]:
-            del self.taken[name]  # a new file may come under its name
+            del self.taken[name]  # a new file may appear under its name
         return sorted((path for path, _ in complete), key=lambda path: path.parts)
 
     def look(self, path: Location) -> Look:
@@ -141,7 +141,7 @@ class FileWatch:
 
 
 class RowScale:
-    """How many rows wait, from the bytes that do and those that rows had so far.
+    """Estimates the backlog in rows from bytes and the bytes per row so far.
 
     >>> scale = RowScale()
     >>> scale.begin(1000)
@@ -154,21 +154,21 @@ class RowScale:
 
     def __init__(self) -> None:
         self.rows = 0
-        self._known = (0, 0)  # bytes and rows of the files that have been read
+        self._known = (0, 0)  # bytes and rows of the files read
         self._file_bytes = 0
 
     def begin(self, size: int) -> None:
-        """Take note that the next file has so many bytes."""
+        """Record the size of the next file."""
         known_bytes, _ = self._known
         self._known = known_bytes + self._file_bytes, self.rows
         self._file_bytes = max(0, size)
 
     def pass_rows(self, rows: int) -> None:
-        """Take note that so many rows of it were read."""
+        """Record that rows of it were read."""
         self.rows += rows
 
     def estimate_left(self, waiting_bytes: int) -> int:
-        """Return about how many rows are left of the file, and of files that wait."""
+        """Return the approximate rows left in the file, and in waiting files."""
         known_bytes, known_rows = self._known
         if not known_rows:
             return 0
@@ -190,7 +190,7 @@ class FollowReader(LiveReader):
         self._next = 1
         self._rows: Iterator[tuple[Any, int]] = iter(())
         self._scale = RowScale()
-        self._path: Location | None = None  # of the file that is being read
+        self._path: Location | None = None  # of the current file
 
     def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
         taken = list(itertools.islice(self._rows, most))
@@ -212,7 +212,7 @@ class FollowReader(LiveReader):
         return self._scale.rows + self._scale.estimate_left(sum(waiting))
 
     def _births(self) -> Births | None:
-        """Return the time of the file, which is that of its last row."""
+        """Return the file's modification time, as the birth of its last row."""
         look = NO_FILE if self._path is None else self._watch.look(self._path)
         at_s = look.modified_ns / 1e9
         return on_this_clock(Births(at_s, at_s)) if at_s else None
@@ -235,7 +235,7 @@ class FollowReader(LiveReader):
 def read_to_damage(
     files: FileReader, path: Location, first: int, op: Op
 ) -> Iterator[tuple[Any, int]]:
-    """Give the items of a file; where it cannot be read on, a `Failure` is the last."""
+    """Yield the items of a file; where it cannot be read on, a `Failure` comes last."""
     number = first - 1
     try:
         if (why := why_no_file(path)) is not None:

@@ -1,13 +1,13 @@
-"""Fingerprints of input files, to see whether the input that was read is unchanged.
+"""Fingerprints of input files, to detect changes of input already read.
 
-A job that goes on from a checkpoint resumes at a position. That is only right if the
-input before that position has not been rewritten. So a position has, for the file that
-is being read, its size, its modification time and a hash of the part that was read; and
-for all files before it one digest of sizes and times, and one of contents. If size and
-time are unchanged, only the two ends of the part are compared. Otherwise all of it is
-read again: a file that has only grown, or was copied, is still the same.
+A job that continues from a checkpoint resumes at a position. That is only right if the
+input before that position has not been rewritten. So a position has, for the current
+file, its size, its modification time and a hash of the part that was read; and for all
+files before it one digest of sizes and times, and one of contents. If size and time are
+unchanged, only the two ends of the part are compared. Otherwise all of it is read
+again: a file that has only grown, or was copied, is still the same.
 
-Content is hashed in blocks, so that hashing can go on from a position.
+Content is hashed in blocks, so that hashing can continue from a position.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class FileLook:
-    """The size of a file and when it was changed."""
+    """The size and modification time of a file."""
 
     size: int
     time_ns: int
 
     @classmethod
     def at(cls, path: Location) -> FileLook:
-        """Return the look of a file as it is now."""
+        """Return the current size and time of a file."""
         with input_errors(path):
             found = path.stat()
         return cls(found.st_size, found.st_mtime_ns)
 
 
 class InputDigest:
-    """A file as far as it was read; bytes of a compressed one are counted unpacked."""
+    """The part of a file that was read; a compressed file counts uncompressed bytes."""
 
     def __init__(self, path: Location) -> None:
         self.path = path
@@ -52,11 +52,11 @@ class InputDigest:
         self._rest = b""
 
     def look_again(self) -> None:
-        """Note size and time before more is read: a later change will be noticed."""
+        """Record size and time before reading more: a later change will be noticed."""
         self.look = FileLook.at(self.path)
 
     def feed(self, data: bytes) -> None:
-        """Note what was read."""
+        """Add data that was read."""
         self._rest += data
         start = 0
         while len(self._rest) - start >= BLOCK_BYTES:
@@ -94,7 +94,7 @@ class InputDigest:
 
     @property
     def content(self) -> str:
-        """A digest of all that was read."""
+        """A digest of everything read."""
         return _link(self._chain, self._rest)
 
     def position(self) -> dict[str, Any]:
@@ -111,7 +111,9 @@ class InputDigest:
     def resume(
         cls, path: Location, offset: int, position: dict[str, Any]
     ) -> InputDigest:
-        """Go on from a position; refuse a file that was rewritten before `offset`."""
+        """Continue from a position; refuse a file that was rewritten before
+        `offset`.
+        """
         made = cls(path)
         blocks = position["blocks"]
         start = blocks * BLOCK_BYTES
@@ -144,7 +146,7 @@ class PassedFiles:
         )
 
     def check(self, files: Sequence[Location], *, by_content: bool) -> None:
-        """Refuse files that were changed since; `by_content` a new time alone is fine."""
+        """Refuse files changed since; `by_content`, a new time alone is accepted."""
         found = PassedFiles()
         for path in files:
             found = found.with_file(path, FileLook.at(path), "")
@@ -163,7 +165,7 @@ class PassedFiles:
 
 
 def content_of(path: Location) -> str:
-    """Return the digest of the whole content of a file, as `InputDigest.content`."""
+    """Return the digest of a file's whole content, as `InputDigest.content`."""
     made = InputDigest(path)
     at = 0
     while block := read_range(path, at, BLOCK_BYTES):
@@ -173,7 +175,7 @@ def content_of(path: Location) -> str:
 
 
 def check_look(path: Location, position: dict[str, Any]) -> None:
-    """Refuse a file that has another size or time of change than it had."""
+    """Refuse a file whose size or modification time has changed."""
     now, before = FileLook.at(path), FileLook(**position)
     if now != before:
         raise _describe_rewritten(

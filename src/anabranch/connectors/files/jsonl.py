@@ -1,6 +1,6 @@
-"""JSON lines: how they are read and written.
+"""JSON lines: reading and writing.
 
-Reading: one value a line; blank lines are not rows. An object is matched to the
+Reading: one value per line; blank lines are not rows. An object is matched to the
 attributes by name, and its other members are ignored; for a scalar type the line is the
 value. A value must be of the attribute's type:
 
@@ -11,8 +11,8 @@ value. A value must be of the attribute's type:
 - T | None: null is None, and so is a member that is missing
 - types that contain others, and those written as a string: see `nested`
 
-Writing: an item with attributes becomes an object, a plain tuple a list. Numbers, strings,
-booleans and None are written as JSON has them, bytes as the UTF-8 text that they are,
+Writing: an item with attributes becomes an object, a plain tuple a list. Numbers,
+strings, booleans and None are written as JSON has them, bytes as their UTF-8 text,
 dates in ISO format; tuples and dataclasses inside an item likewise.
 """
 
@@ -57,7 +57,7 @@ from anabranch.graph.types import fields_of, optional_of, there_is, type_name
 
 
 class _Missing:
-    """Stands for a member that an object does not have."""
+    """Stands for a missing member of an object."""
 
 
 _MISSING = _Missing()
@@ -66,7 +66,7 @@ _NOTHING = (type(None), _Missing)
 
 @dataclass(frozen=True)
 class _JsonType:
-    """Which Python types JSON may give for an attribute, and what is made of them."""
+    """The Python types that JSON may give for an attribute, and their conversion."""
 
     name: str
     accepts: frozenset[type]
@@ -152,7 +152,7 @@ class _Column:
             self._optional = may_be_none(shape_of(annotation))
 
     def take_decimals(self) -> None:
-        """Expect decimals where JSON has a fraction: another column needs them."""
+        """Expect decimals for JSON fractions: another column needs them."""
         self._exact = True
 
     def of_objects(self, objects: list[dict[str, Any]]) -> list[Any]:
@@ -205,7 +205,7 @@ class _Column:
 
 
 class _MissingMemberError(Exception):
-    """An object lacks a member that its type needs."""
+    """An object lacks a member that its type requires."""
 
 
 def _load(line: bytes, load: Callable[[bytes], Any]) -> Any:
@@ -256,7 +256,7 @@ def encode_jsonl(items: Iterable[Any]) -> bytes:
 def encode_lines(lines: Iterable[str]) -> bytes:
     r"""Return lines of JSON as bytes.
 
-    Half of a surrogate pair, which UTF-8 cannot hold, is escaped: JSON can.
+    Half of a surrogate pair, which UTF-8 cannot encode, is escaped: JSON can.
 
     >>> encode_lines([json_line(chr(0xD800))])
     b'"\\ud800"\n'

@@ -1,7 +1,7 @@
 """The files of a path, how to open them, and how to read a range of their bytes.
 
-The middle of a compressed file can only be reached from its beginning. So such a file is
-kept open: the next range that a process needs is usually further on.
+The middle of a compressed file can only be reached from its beginning. So such a file
+is kept open: the next range that a process needs is usually further on.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ HIDDEN = ("_", ".")  # markers and unfinished files, as in Hadoop and Spark
 
 
 def input_files(path: str, *, partitioned: bool = False) -> list[Location]:
-    """Return the files of a path in the order in which they are read.
+    """Return the files of a path in reading order.
 
-    A path is a file, a directory or a pattern, of this machine or of a store. The files
+    A path is a file, a directory or a pattern, on this machine or in a store. The files
     of a directory or pattern are read in the order of their names, without those that
-    begin with `_` or `.`; the directories in it are not read, except those named
-    `column=value` if the input is `partitioned`. A link that leads nowhere is among the
-    files, and so is a pipe: `why_no_file` says what is wrong with them.
+    begin with `_` or `.`; subdirectories are not read, except those named
+    `column=value` if the input is `partitioned`. Broken links and pipes are included:
+    `why_no_file` says what is wrong with them.
     """
     whole = locate(path)
     with input_errors(whole):
@@ -68,7 +68,7 @@ def input_files(path: str, *, partitioned: bool = False) -> list[Location]:
 
 
 def _inside(directory: Location, *, partitioned: bool) -> Iterator[Location]:
-    """List a directory, and those in it that are partitions."""
+    """Yield the files of a directory and of its partitions."""
     for path in directory.iterdir():
         named = "=" in path.name and not path.name.startswith(HIDDEN)
         if partitioned and named and path.is_dir():
@@ -87,10 +87,10 @@ def _say_from_where(path: Location) -> str:
 
 
 def why_no_file(path: Location) -> InputError | None:
-    """Return why a name among the inputs is not a file that can be read, or None.
+    """Return why an input name is not a readable file, or None.
 
-    That it is a link to nowhere, or a pipe. Whether the file can be opened is seen when
-    it is opened.
+    It may be a broken link, or a pipe. Whether the file can be opened is found when it
+    is opened.
     """
     with input_errors(path):
         if isinstance(path, StorePath) or path.is_file() or not os.path.lexists(path):
@@ -105,7 +105,7 @@ def why_no_file(path: Location) -> InputError | None:
 
 
 def matching_files(pattern: str) -> Sequence[Location]:
-    """List the matches of a pattern, in no order; each file must be found once."""
+    """Return the matches of a pattern, unordered; each file must be found once."""
     if isinstance(locate(pattern), StorePath):
         return find_matching(pattern)
     found = _glob(pattern)
@@ -121,7 +121,7 @@ def _glob(pattern: str) -> list[Path]:
 
 
 def _refuse_closed(pattern: str) -> None:
-    """Refuse a directory that cannot be looked into: a pattern passes over it."""
+    """Refuse a directory without permission to list it: a pattern would skip it."""
     parts = Path(pattern).parts
     first = next(n for n, part in enumerate(parts) if glob.has_magic(part))
     for index in range(first, len(parts)):
@@ -167,7 +167,7 @@ def read_pieces(
 ) -> Iterator[bytes]:
     """Read a file in pieces of whole rows, without a byte order mark.
 
-    They begin with about `size` bytes and grow, if `most` is more than that.
+    They begin with about `size` bytes and grow up to `most`.
     """
     with open_file(path) as file:
         yield from pieces(file, layout, size, most)
@@ -175,7 +175,7 @@ def read_pieces(
 
 @contextmanager
 def open_file(path: Location) -> Iterator[BinaryIO]:
-    """Open a file for reading; what goes wrong with it becomes an `InputError`."""
+    """Open a file for reading; its failures become an `InputError`."""
     with input_errors(path):
         if is_compressed(path):
             with _open_gzip(path) as file:
@@ -187,7 +187,7 @@ def open_file(path: Location) -> Iterator[BinaryIO]:
 
 @contextmanager
 def input_errors(path: Location) -> Iterator[None]:
-    """Say in an `InputError` what is wrong with a file."""
+    """Turn failures of a file into an `InputError`."""
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -201,7 +201,7 @@ def input_errors(path: Location) -> Iterator[None]:
 
 
 def input_error(path: Location, error: OSError) -> InputError:
-    """Return the user's error for a refusal by the file system.
+    """Return the user's error for a failure of the file system.
 
     >>> str(input_error(Path("in.csv"), OSError(13, ""))).partition("; check")[0]
     'in.csv must be readable; Permission denied'
@@ -218,9 +218,9 @@ def _open_gzip(path: Location) -> gzip.GzipFile:
 
 
 class ToTheDamage:
-    """Reads a compressed file up to the place where it is damaged or cut off.
+    """Reads a compressed file up to the place where it is damaged or truncated.
 
-    `GzipFile.read` would keep back what it has read before the damage.
+    `GzipFile.read` would withhold the data before the damage.
     """
 
     def __init__(self, file: gzip.GzipFile) -> None:
@@ -250,10 +250,10 @@ _BLOCK = 1 << 20
 
 
 def read_range(path: Location, start: int, size: int) -> bytes:
-    """Return `size` bytes from `start` on, or what there is of them.
+    """Return `size` bytes from `start`, or as many as there are.
 
-    Bytes of a compressed file are counted as they are when unpacked. Where it is
-    damaged, those before the damage are returned first.
+    For a compressed file these are offsets of the uncompressed data. If it is damaged,
+    the bytes before the damage are returned first.
     """
     if not is_compressed(path):
         with open_file(path) as file:
@@ -267,7 +267,7 @@ def read_range(path: Location, start: int, size: int) -> bytes:
 
 
 def let_go(paths: Collection[Location]) -> None:
-    """Close these files, if they were kept open."""
+    """Close these files, if they are open."""
     with _lock:
         for unpacking in [one for one in _kept if one.path in paths]:
             _kept.remove(unpacking)
@@ -298,12 +298,12 @@ class _Unpacking:
         self._file.close()
 
 
-_kept: list[_Unpacking] = []  # the one that was used last is last
+_kept: list[_Unpacking] = []  # least recently used first
 _lock = threading.Lock()
 
 
 def _take_nearest(path: Location, start: int) -> _Unpacking:
-    """Return the file, as near before `start` as somebody has read it."""
+    """Return the open file that is nearest before `start`."""
     with _lock:
         before = [one for one in _kept if one.path == path and one.at <= start]
         if before:

@@ -1,7 +1,7 @@
-"""From values as JSON has them to values of a type, with all that is in them.
+"""Conversion of JSON values to values of a type, with their contents.
 
-Nothing is guessed: a value that does not fit its type to the letter is refused, with
-the place inside the item.
+Nothing is guessed: a value that does not match its type exactly is refused, with the
+path inside the item.
 
 - int, float, bool, str, bytes, None: as in `jsonl`
 - Decimal: a number, taken as it is written, or a string
@@ -80,7 +80,7 @@ _LIST, _OBJECT = "a list", "an object"
 
 
 class Misfit(Exception):  # noqa: N818 - the row becomes the error
-    """A value that is not of its type; `path` leads to it from the attribute on."""
+    """A value that is not of its type; `path` leads to it from the attribute."""
 
     def __init__(self, must: str, got: Any = None, path: str = "") -> None:
         super().__init__(must, got, path)
@@ -89,7 +89,7 @@ class Misfit(Exception):  # noqa: N818 - the row becomes the error
         self.path = path
 
     def inside(self, step: str) -> Misfit:
-        """Return the same, seen from one level further out."""
+        """Return the misfit as seen from one level further out."""
         return Misfit(self.must, self.got, step + self.path)
 
     def refusal(self, name: str) -> Unreadable:
@@ -98,7 +98,7 @@ class Misfit(Exception):  # noqa: N818 - the row becomes the error
 
 
 def converter(shape: Shape) -> Convert:
-    """Return the converter to values of a shape, from values as JSON has them.
+    """Return the converter from JSON values to values of a shape.
 
     >>> from anabranch.graph.shapes import shape_of
     >>> converter(shape_of(dict[int, tuple[str, ...]]))({"7": ["a", "b"]})
@@ -108,12 +108,12 @@ def converter(shape: Shape) -> Convert:
 
 
 def holds_decimals(shapes: Iterable[Shape]) -> bool:
-    """Tell whether fractions have to be kept as they are written."""
+    """Tell whether fractions have to be kept as decimals."""
     return any(PlainShape(Decimal) in all_parts(shape) for shape in shapes)
 
 
 def as_floats(value: Any) -> Any:
-    """Return a value with floats in place of decimals, all through.
+    """Return a value with floats in place of decimals, recursively.
 
     >>> as_floats([Decimal("0.5"), {"a": Decimal("1e3")}])
     [0.5, {'a': 1000.0}]
@@ -128,7 +128,7 @@ def as_floats(value: Any) -> Any:
 
 
 class _Builder:
-    """Makes the converters of a type, each record's once: types may be recursive."""
+    """Makes the converters of a type, one per record: types may be recursive."""
 
     def __init__(self) -> None:
         self._records: dict[int, Convert] = {}
@@ -227,7 +227,7 @@ def _text_to(make: Callable[[str], Any]) -> Convert:
 def _decimal(value: Any) -> Decimal:
     if type(value) is str and ("_" in value or value != value.strip()):
         raise ValueError
-    if type(value) is float:  # NaN or Infinity, or read by somebody who had a float
+    if type(value) is float:  # NaN or Infinity, or already parsed as a float
         return Decimal(repr(value))
     if type(value) not in (str, int):
         raise ValueError
@@ -282,7 +282,7 @@ def _many(make: Any, element: Convert) -> Convert:
             return made
         try:
             return make(made)
-        except TypeError as error:  # what cannot be in a set
+        except TypeError as error:  # unhashable
             must = f"be made of values that can be in a {make.__name__}; {error}"
             raise Misfit(must, value) from None
 
@@ -346,7 +346,7 @@ def optional_names(shape: RecordShape) -> frozenset[str]:
 
 
 def key_converter(shape: Shape) -> Convert:
-    """Return the converter to keys of a dictionary, from the strings that JSON has."""
+    """Return the converter from JSON strings to dictionary keys."""
     if isinstance(shape, PlainShape) and shape.type in (int, float):
         known = text_type(shape.type)
         assert known is not None  # noqa: S101

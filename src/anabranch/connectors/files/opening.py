@@ -1,7 +1,7 @@
-"""How a file begins: its columns, and where its first row is.
+"""The start of a file: its columns, and the offset of its first row.
 
-With that known, any split of the file can be parsed on its own, by a process that has
-not seen the rest: `row_parser(kind, opening.columns, path).parse(bytes, position, ...)`.
+Given these, any split of the file can be parsed on its own, by a process that has not
+seen the rest: `row_parser(kind, opening.columns, path).parse(bytes, position, ...)`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Opening:
 
 
 def opening_of(kind: ReadFiles, path: Location) -> Opening:
-    """Return how a file begins; `offset` counts the bytes of the file as it lies."""
+    """Return the start of a file; `offset` counts raw bytes of the file."""
     with open_file(path) as file:
         mark = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
     head = next(read_pieces(path, layout_of(kind), 1 << 16), b"")
@@ -38,9 +38,10 @@ def opening_of(kind: ReadFiles, path: Location) -> Opening:
 
 
 def opening_in(kind: ReadFiles, path: Location, head: bytes) -> Opening:
-    """Return how a file begins whose first piece, without a mark, is `head`.
+    """Return the start of a file whose first piece, without a byte order mark, is
+    `head`.
 
-    Every engine comes by here before it reads a row, so all refuse the same headers.
+    Every engine calls this before it reads a row, so all refuse the same headers.
     """
     opening = _opening_in(kind, path, head)
     row_parser(kind, opening.columns, path)
@@ -64,10 +65,10 @@ def _opening_in(kind: ReadFiles, path: Location, head: bytes) -> Opening:
 
 
 def why_left_out(kind: ReadFiles, path: Location, files: int) -> InputError | None:
-    """Return why one of some files is left out where errors do not stop the job.
+    """Return why a file is skipped if errors do not stop the job, or None.
 
-    It is no file, or it is empty where its format asks for a header; nothing is wrong
-    with those beside it. A source that has nothing but an empty file always stops.
+    It is no file, or it is empty although its format needs a header; nothing is wrong
+    with the others. A source with only an empty file always stops.
     """
     why = why_no_file(path)
     if (
@@ -82,7 +83,7 @@ def why_left_out(kind: ReadFiles, path: Location, files: int) -> InputError | No
 
 
 def _is_empty(path: Location) -> bool:
-    """Tell whether nothing is in a file; one that cannot be read is not empty."""
+    """Tell whether a file is empty; one that cannot be read is not."""
     try:
         with open_file(path) as file:
             return not file.read(1)
@@ -100,7 +101,7 @@ def _describe_empty(path: Location) -> InputError:
 def row_parser(
     kind: ReadFiles, columns: tuple[str, ...] | None, path: Location
 ) -> RowParser:
-    """Return the parser of the rows of a file; missing columns are refused here."""
+    """Return the parser of a file's rows; missing columns are refused here."""
     match kind.format:
         case "csv":
             return CsvParser(kind.type, columns, kind.delimiter, str(path))

@@ -1,12 +1,12 @@
-"""Parquet through Arrow, read one row group at a time, and written.
+"""Parquet through Arrow: read one row group at a time, and written.
 
-Columns are matched to attributes by name; the others are not read. A column must hold
+Columns are matched to attributes by name; the others are not read. A column must have
 the attribute's type: any integers for int, any numbers for float, booleans, strings,
 binary; for others see `arrow_values`. A null is bad unless the attribute is `T | None`.
 
 An attribute without a column is taken from the path: a directory `day=2026-01-31` gives
-all rows below it the attribute `day`, as in Hive and Spark. Its value is read like a CSV
-field; `__HIVE_DEFAULT_PARTITION__` is None.
+all rows below it the attribute `day`, as in Hive and Spark. Its value is read like a
+CSV field; `__HIVE_DEFAULT_PARTITION__` is None.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ _CODE_BYTES = 4
 _PEEK_BYTES = 1 << 16  # read at a time for a single row
 _KEPT_BYTES = 1 << 27  # of row groups; larger ones are read batch by batch
 _AS_THEY_ARE = SCALARS  # once the columns have been cast
-# What Arrow raises for a damaged file; names of columns may not be text any more.
+# Raised by Arrow for a damaged file; column names may not be text any more.
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def count_parquet_rows(path: Location, kind: Any) -> int:
     """Return the number of rows of a file.
 
-    A file that is damaged, or that lacks columns, is refused here already.
+    A damaged file, or one that lacks columns, is refused here already.
     """
     with _open(path, attributes_of(kind)) as (file, _):
         rows: int = file.metadata.num_rows
@@ -81,7 +81,7 @@ def count_parquet_rows(path: Location, kind: Any) -> int:
 def parse_parquet(
     path: Location, kind: Any, first_row: int, refuse: Refuse
 ) -> Numbered:
-    """Give the items of a file; return the position behind it."""
+    """Yield the items of a file; return the position after it."""
     batches = _batches(path, attributes_of(kind))
     return (yield from _parse(batches, kind, first_row, refuse))
 
@@ -89,7 +89,7 @@ def parse_parquet(
 def parse_parquet_rows(
     path: Location, rows: range, kind: Any, first_row: int, refuse: Refuse
 ) -> Numbered:
-    """Give the items of some rows of a file; only their row groups are read."""
+    """Yield the items of some rows of a file; only their row groups are read."""
     batches = _batches(path, attributes_of(kind), rows)
     return (yield from _parse(batches, kind, first_row, refuse))
 
@@ -97,7 +97,7 @@ def parse_parquet_rows(
 def read_parquet_table(path: Location, rows: range, kind: Any) -> Any:
     """Return some rows of a file as a table, with the attributes of a type as columns.
 
-    Strings may be codes with a dictionary, as the file has them.
+    Strings may be dictionary-encoded, as in the file.
     """
     attributes = attributes_of(kind)
     with _open(path, attributes) as (file, given):
@@ -119,7 +119,7 @@ def read_parquet_table(path: Location, rows: range, kind: Any) -> Any:
 
 
 class _RowGroups:
-    """The row groups that were last read, since a piece is often a part of one."""
+    """A cache of row groups, since a piece is often a part of one."""
 
     def __init__(self) -> None:
         self._kept: dict[Any, pa.Table] = {}
@@ -144,7 +144,7 @@ _row_groups_kept = _RowGroups()
 
 
 def _read_group(path: Path, file: Any, group: int, names: list[str]) -> pa.Table:
-    """Return some columns of a row group; strings are codes where the file has codes."""
+    """Return some columns of a row group; strings stay dictionary-encoded."""
     metadata = file.metadata
     held = metadata.row_group(group)
     coded = _find_coded(path, file, group, names)
@@ -161,10 +161,10 @@ def _read_group(path: Path, file: Any, group: int, names: list[str]) -> pa.Table
 
 
 def _find_coded(path: Path, file: Any, group: int, names: list[str]) -> list[str]:
-    """Return the columns of strings that are codes throughout a row group.
+    """Return the string columns that are dictionary-encoded throughout a row group.
 
-    What the footer says of a column is looked at only once a row of the column has been
-    read: reading reports a damaged footer as an error, looking ends the process.
+    A column's metadata is inspected only after a row of the column has been read:
+    reading reports a damaged footer as an error, inspecting it ends the process.
     """
     kinds, held = file.schema_arrow, file.metadata.row_group(group)
     texts = [name for name in names if kinds.field(name).type == pa.string()]
@@ -184,7 +184,9 @@ def _find_coded(path: Path, file: Any, group: int, names: list[str]) -> list[str
 
 
 def _has_codes(column: Any) -> bool:
-    """Tell whether a column is codes throughout: it takes less room than 32 bits each."""
+    """Tell whether a column is fully dictionary-encoded: it has fewer than 32 bits per
+    value.
+    """
     small = column.total_uncompressed_size <= _CODE_BYTES * column.num_values
     return bool(column.has_dictionary_page and small)
 
@@ -192,7 +194,9 @@ def _has_codes(column: Any) -> bool:
 def parse_table(
     table: Any, place: str, kind: Any, first_row: int, refuse: Refuse
 ) -> Numbered:
-    """Give the items of an Arrow table; `place` names it in errors about its columns."""
+    """Yield the items of an Arrow table; `place` names it in errors about its
+    columns.
+    """
     attributes = attributes_of(kind)
     check_schema(table.schema, attributes, place)
     batches = iter(table.select(list(attributes)).to_batches())
@@ -234,7 +238,7 @@ def _parse(
 
 @contextmanager
 def _open(path: Location, attributes: dict[str, Any]) -> Iterator[Any]:
-    """Open a file that has the columns of these attributes; some the path may give."""
+    """Open a file that has the columns of these attributes; the path may give some."""
     try:
         with path.open("rb") as opened, pq.ParquetFile(opened) as file:
             groups = range(file.metadata.num_row_groups)
@@ -256,7 +260,7 @@ def _open(path: Location, attributes: dict[str, Any]) -> Iterator[Any]:
 def _batches(
     path: Location, attributes: dict[str, Any], rows: range | None = None
 ) -> Iterator[Any]:
-    """Give the columns of a file, or of some of its rows, batch by batch."""
+    """Yield the columns of a file, or of some of its rows, batch by batch."""
     names = list(attributes)
     with _open(path, attributes) as (file, given):
         held = [name for name in names if name not in given]
@@ -276,17 +280,17 @@ def _batches(
 
 
 def _iter_groups(file: Any, groups: Sequence[int], columns: list[str]) -> Iterator[Any]:
-    """Give the batches of row groups, each read by itself.
+    """Yield the batches of row groups, each read by itself.
 
-    Arrow finds a column of another type than the footer's schema tells only if a group
-    is read alone; with several it gives other numbers.
+    Arrow detects a column whose type differs from the footer's schema only if a group
+    is read alone; with several it returns wrong numbers.
     """
     for group in groups:
         yield from file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns)
 
 
 def _compare_rows(told: int, found: int) -> None:
-    """Refuse a file of which one part tells of more rows than another has."""
+    """Refuse a file whose parts disagree on the number of rows."""
     if told != found:
         msg = f"it must have the {told} rows that it tells of; it has {found}"
         raise pa.ArrowInvalid(msg)
@@ -298,7 +302,7 @@ _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 def _values_in_path(
     path: Location, attributes: dict[str, Any], schema: Any
 ) -> dict[str, Any]:
-    """Return the values of attributes that have no column, but a directory."""
+    """Return the values of attributes given by directories instead of columns."""
     named = dict(part.split("=", 1) for part in path.parts[:-1] if "=" in part)
     found: dict[str, Any] = {}
     for name, annotation in attributes.items():
@@ -323,7 +327,7 @@ def _values_in_path(
 
 
 def _with_values(batch: Any, given: dict[str, Any], names: Sequence[str]) -> Any:
-    """Return a batch with the values that the path gives as columns."""
+    """Return a batch with the values given by the path as columns."""
     columns = {
         name: pa.repeat(pa.scalar(value), batch.num_rows)
         for name, value in given.items()
@@ -333,7 +337,7 @@ def _with_values(batch: Any, given: dict[str, Any], names: Sequence[str]) -> Any
 
 
 def _row_groups(metadata: Any, rows: range) -> tuple[list[int], int]:
-    """Return the row groups that hold some rows, and the row that they begin with."""
+    """Return the row groups that contain some rows, and their first row."""
     groups: list[int] = []
     start = begin = 0
     for group in range(metadata.num_row_groups):
@@ -347,7 +351,7 @@ def _row_groups(metadata: Any, rows: range) -> tuple[list[int], int]:
 
 
 def _converters(schema: Any, attributes: dict[str, Any]) -> dict[int, tuple[str, Any]]:
-    """Return the converters of values, by place, with the name; none where they fit."""
+    """Return the converters of values, by index, with the name; none if they fit."""
     found = {}
     for place, (name, annotation) in enumerate(attributes.items()):
         if (optional_of(annotation) or annotation) in _AS_THEY_ARE:
@@ -372,7 +376,7 @@ def _convert(
 
 
 def check_schema(schema: Any, attributes: dict[str, Any], place: str) -> None:
-    """Refuse columns that cannot give the attributes; `place` names what has them."""
+    """Refuse columns that do not fit the attributes; `place` names their origin."""
     for name, annotation in attributes.items():
         if name not in schema.names:
             msg = (
@@ -396,7 +400,7 @@ def check_schema(schema: Any, attributes: dict[str, Any], place: str) -> None:
 
 
 def _fits(held: Any, annotation: Any) -> bool:
-    if pa.types.is_null(held):  # nothing but nulls: the rows are refused, if any come
+    if pa.types.is_null(held):  # only nulls: the rows are refused, if any come
         return True
     try:
         fit(shape_of(annotation), held)
@@ -407,7 +411,7 @@ def _fits(held: Any, annotation: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Bad:
-    """Stands for a value of a column that has no form in Python."""
+    """Stands for a value that Python cannot represent."""
 
     raw: Any
     name: str
@@ -415,7 +419,7 @@ class _Bad:
 
 
 def _values(column: Any, annotation: Any) -> Sequence[Any] | None:
-    """Return the values of a column; None if one of them has no form in Python."""
+    """Return the values of a column; None if Python cannot represent one."""
     try:
         wide = column.cast(pa.float64()) if _widens(column, annotation) else column
         values: list[Any] = wide.to_pylist()
@@ -434,7 +438,7 @@ def _widens(column: Any, annotation: Any) -> bool:
 
 
 def _one_by_one(column: Any, name: str, annotation: Any) -> list[Any]:
-    """Return the values of a column, with a `_Bad` where there is none."""
+    """Return the values of a column, with a `_Bad` for those without representation."""
     wide = _widens(column, annotation)
     values: list[Any] = []
     for one in column:
@@ -483,7 +487,7 @@ _SIMPLE = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.binary()})
 
 
 def arrow_types(kind: Any) -> dict[str, Any]:
-    """Return the Arrow type of each column that the type of the items tells.
+    """Return the Arrow type of each column that the item type determines.
 
     >>> arrow_types(float | None)
     {}
@@ -500,7 +504,7 @@ def arrow_types(kind: Any) -> dict[str, Any]:
 def table_of(
     items: Iterable[Any], names: Names | None, types: Mapping[str, Any]
 ) -> Any:
-    """Return items as an Arrow table; `types` are those of the columns that are known.
+    """Return items as an Arrow table; `types` are the known types of columns.
 
     >>> table_of([(1, "a")], None, {}).to_pydict()
     {'value_1': [1], 'value_2': ['a']}
@@ -524,7 +528,7 @@ def table_of_values(
 
 
 def _refuse_mixed_zones(name: str, values: Sequence[Any]) -> None:
-    """Raise `OutputError` where only some datetimes have a zone: Arrow would drop it."""
+    """Raise `OutputError` if only some datetimes have a zone: Arrow would drop it."""
     moments = [value for value in values if isinstance(value, dt.datetime)]
     bare = next((one for one in moments if one.utcoffset() is None), None)
     zoned = next((one for one in moments if one.utcoffset() is not None), None)
@@ -549,15 +553,16 @@ def refuse_misfit(name: str, value: Any, known: Any) -> None:
 
 
 def join_schemas(held: Any, found: Any) -> Any:
-    """Return the columns of rows before and of further ones, if they are the same.
+    """Return the common columns of two sets of rows.
 
-    Raise `OutputError` where a column would have values of two types.
+    Raise `OutputError` if a column would have values of two types.
 
     >>> first, second = pa.schema([("n", pa.null())]), pa.schema([("n", pa.int64())])
     >>> join_schemas(first, second).types
     [DataType(int64)]
     """
-    if not held.names or not found.names:  # no rows, and no type that tells the columns
+    # no rows, and no type that determines the columns
+    if not held.names or not found.names:
         return held if held.names else found
     if held.names != found.names:
         msg = (
@@ -582,7 +587,7 @@ def join_schemas(held: Any, found: Any) -> Any:
 
 
 def tells_columns(kind: Any) -> bool:
-    """Tell whether the type of the items alone says what columns a Parquet file has.
+    """Tell whether the item type alone determines the columns of a Parquet file.
 
     >>> tells_columns(float), tells_columns(None)
     (True, False)

@@ -1,8 +1,8 @@
-"""Outputs that grow part by part while a job runs: each part appears whole.
+"""Outputs that grow part by part while a job runs: each part appears complete.
 
-A part ends when it is old enough, or holds enough items or bytes. Then it is renamed to
-its place, under the next number, and the next item begins another one. `_SUCCESS` comes
-when the job has ended well.
+A part ends when it is old enough, or has enough items or bytes. Then it is renamed to
+its place, under the next number, and the next item begins another one. `_SUCCESS` is
+written when the job has succeeded.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from anabranch.operators.sinks import WriteFiles
 
 
 class RollingDirectory:
-    """The directory of an output that grows: where its next part goes."""
+    """The directory of a growing output: where its next part goes."""
 
     def __init__(self, kind: WriteFiles) -> None:
-        """Make the directory; what is there already goes, stays, or is refused."""
+        """Make the directory; existing content is removed, kept, or refused."""
         self.kind = kind
         self.path = Path(kind.path)
         refuse_occupied(kind)
@@ -48,18 +48,18 @@ class RollingDirectory:
         self._next = next_number(self.path)
 
     def next_part(self) -> Path:
-        """Return the place of the next part."""
+        """Return the path of the next part."""
         self._next += 1
         return self.path / part_name(self._next - 1, self.kind.format)
 
     def complete(self) -> None:
-        """Say that nothing more comes."""
+        """Mark the output as complete."""
         with output_errors(self.path):
             (self.path / SUCCESS).touch()
 
 
 class RollingWriter:
-    """Takes items one by one, as a `Writer` does, and puts them into parts."""
+    """Takes items one by one, as a `Writer` does, and writes them to parts."""
 
     def __init__(self, op: Op, item_type: Any) -> None:
         assert isinstance(op.kind, WriteFiles)  # noqa: S101
@@ -75,13 +75,13 @@ class RollingWriter:
         self._parts = 0
 
     def write(self, item: Any) -> None:
-        """Add an item at the end."""
+        """Append an item."""
         with self._lock:
             self._open().write(item)
             self._took(1)
 
     def write_all(self, items: Sequence[Any]) -> bool:
-        """Add items at the end, all at once; False: one does not fit, none was added."""
+        """Append items at once; False: one does not fit, none was added."""
         with self._lock:
             most = self._kind.roll_items
             beyond = most is not None and self._items + len(items) > most
@@ -101,7 +101,7 @@ class RollingWriter:
             self._directory.complete()
 
     def abort(self) -> None:
-        """Drop the part that is being written; those that have appeared stay."""
+        """Discard the current part; published ones stay."""
         with self._lock:
             self._stop_timer()
             if self._part is not None:
@@ -150,7 +150,7 @@ class RollingWriter:
 
 
 class Pending:
-    """What waits to become a part: since when, how many items and bytes."""
+    """The content of the next part: its age, items and bytes."""
 
     def __init__(self, kind: WriteFiles) -> None:
         self._kind = kind
@@ -159,7 +159,7 @@ class Pending:
         self._since_s = 0.0
 
     def add(self, paths: Sequence[Location]) -> None:
-        """Take what an epoch has written."""
+        """Add the files of an epoch."""
         if paths and not self.paths:
             self._since_s = time.monotonic()
         self.paths += paths
@@ -178,12 +178,12 @@ class Pending:
         return kind.roll_bytes is not None and size >= kind.roll_bytes
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Reset."""
         self.paths, self.items = [], 0
 
 
 def start_timer(seconds: float, act: Callable[[], None]) -> threading.Timer:
-    """Return a timer that has been started and keeps no process alive."""
+    """Return a started timer that keeps no process alive."""
     timer = threading.Timer(seconds, act)
     timer.daemon = True
     timer.start()

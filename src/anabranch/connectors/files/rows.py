@@ -1,7 +1,8 @@
-r"""Numbered rows, some of them bad: the base of the row formats, and the plainest of them.
+r"""Numbered rows, some of them bad: the base of the row formats, and plain text.
 
-In the format `text` every line is an item, blank ones too. Lines end with ``\n`` or
-``\r\n``, which is not part of the item. A line that is not UTF-8 is bad.
+In the format `text` every line is an item, blank ones too. Lines end with ``
+`` or ``\r
+``, which is not part of the item. A line that is not UTF-8 is bad.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class Position(NamedTuple):
-    """The next row: its number within the source, and its line within the file."""
+    """The next row: its number in the source, and its line in the file."""
 
     row: int
     line: int
 
 
 class Unreadable(Exception):  # noqa: N818 - never leaves the package
-    """What is wrong with a row, as a phrase that follows its place."""
+    """The fault of a row, as a phrase that follows its location."""
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be read: its place, what stands there and what is wrong."""
+    """An unreadable row: its location, its content and its fault."""
 
     at: Position
     raw: Any
@@ -33,23 +34,23 @@ class BadRow:
 
     @property
     def text(self) -> str:
-        """What is wrong, as a phrase that follows the place of the row."""
+        """The fault, as a phrase that follows the location of the row."""
         if isinstance(self.error, Unreadable):
             return str(self.error)
         return f"cannot be read: {type(self.error).__name__}: {self.error}"
 
 
-Refuse: TypeAlias = Callable[[BadRow], None]  # returns to go on without the row
+Refuse: TypeAlias = Callable[[BadRow], None]  # returns to continue without the row
 Numbered: TypeAlias = Generator[
     tuple[Any, int], None, Position
 ]  # items with row numbers
 
 
 class RowParser(ABC):
-    """Parses pieces of a file, each made of whole rows."""
+    """Parses pieces of a file, each consisting of whole rows."""
 
     def parse(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
-        """Give the items of the rows that begin at `at`; return what comes next."""
+        """Yield the items of the rows that begin at `at`; return the next position."""
         items = self.at_once(data)
         if items is None:
             return (yield from self.one_by_one(data, at, refuse))
@@ -62,11 +63,13 @@ class RowParser(ABC):
 
     @abstractmethod
     def one_by_one(self, data: bytes, at: Position, refuse: Refuse) -> Numbered:
-        """Do as `parse` does, row by row: to find what is bad, and to lose nothing."""
+        """Do the same as `parse`, row by row: to find bad rows and lose nothing
+        else.
+        """
 
 
 def behind(data: bytes, at: Position, rows: int) -> Position:
-    r"""Return the position behind some rows.
+    r"""Return the position after some rows.
 
     >>> behind(b"one\n\ntwo\n", Position(row=7, line=9), 2)
     Position(row=9, line=12)
@@ -75,7 +78,7 @@ def behind(data: bytes, at: Position, rows: int) -> Position:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    r"""Return lines without their ends.
+    r"""Return lines without their line ends.
 
     >>> lines_of(b"one\r\n\ntwo")
     [b'one', b'', b'two']

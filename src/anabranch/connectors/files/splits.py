@@ -1,11 +1,11 @@
-"""Where the rows of a file end, and which of its bytes stand in quotes.
+"""Row boundaries of a file, and the quoted ranges between them.
 
 A double quote opens a quoted field at the start of a field, if another one closes it at
 the end of a field; inside, a doubled quote is a quote. Anywhere else it is an ordinary
 character.
 
-A row ends with a newline that does not stand in a quoted field, so a piece of a file
-that begins and ends at row ends gives the same rows as it does within the whole file.
+A row ends with a newline outside quoted fields, so a piece of a file that begins and
+ends at row ends gives the same rows as within the whole file.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _QUOTE, _NEWLINE, _RETURN = ord('"'), ord("\n"), ord("\r")
 
 
 def toggles_of(data: bytes, delimiter: str, *, whole: bool) -> Toggles:
-    r"""Return where quoting begins and ends; `data` begins where a row begins.
+    r"""Return where quoting begins and ends; `data` begins with a row.
 
-    A byte is quoted if an odd number of toggles stand before it. Where `data` is not
-    `whole`, more may follow, and a field that is not closed yet is quoted to its end.
+    A byte is quoted if an odd number of toggles precede it. If `data` is not `whole`,
+    more may follow, and an unclosed field is quoted to its end.
 
     >>> toggles_of(b'a,"b,c",d', ",", whole=True).tolist()
     [2, 6]
@@ -74,13 +74,12 @@ def are_well_placed(
 
 @lru_cache(maxsize=64)
 def _hidden(delimiter: bytes, *, whole: bool) -> re.Pattern[bytes]:
-    """Compile: a quoted field, at the start of a field; or what a stray return hides.
+    """Compile a pattern for a quoted field, or what a stray carriage return hides.
 
     A quote that no other closes at the end of a field opens none: its row is bad, and
-    the next line is a row again. `*+` takes all it can for good: without it an unclosed
-    field that holds a doubled quote would match up to the first half of it. After a
-    carriage return that ends no line the `csv` module gives up the rest of the line,
-    quotes and all.
+    the next line is a row again. `*+` is possessive: without it an unclosed field with
+    a doubled quote would match up to the first half of it. After a carriage return that
+    ends no line the `csv` module gives up the rest of the line, quotes included.
     """
     start = rb"(?:\A|(?<=[\n%s]))" % re.escape(delimiter)
     closed = rb'"(?=[\r\n%s]|\Z)' % re.escape(delimiter)
@@ -95,7 +94,7 @@ Ends: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RowFormat:
-    """How rows are set in a file: may fields be quoted, and do blank lines count."""
+    """The row syntax of a file: whether fields may be quoted, and blank lines count."""
 
     quoted: bool = False
     delimiter: str = ","
@@ -108,7 +107,7 @@ JSON_LINES = RowFormat()
 
 @dataclass(frozen=True)
 class FileSplit:
-    """The bytes `start` to `end` of a file: whole rows, beginning with number `row`."""
+    """The bytes `start` to `end` of a file: whole rows, the first with number `row`."""
 
     path: str
     start: int
@@ -118,16 +117,16 @@ class FileSplit:
 
 
 def layout_of(kind: ReadFiles) -> RowFormat:
-    """Return how the rows are set in the files of a source."""
+    """Return the row syntax of a source's files."""
     if kind.format == "csv":
         return RowFormat(quoted=True, delimiter=kind.delimiter)
     return LINES if kind.format == "text" else JSON_LINES
 
 
 def last_row_end(data: bytes, layout: RowFormat) -> int:
-    r"""Return the offset behind the last whole row of `data`; 0 if there is none.
+    r"""Return the offset after the last whole row of `data`; 0 if there is none.
 
-    `data` begins where a row begins.
+    `data` begins with a row.
 
     >>> last_row_end(b'a,"1\n2"\nb,"', RowFormat(quoted=True))
     8
@@ -142,7 +141,7 @@ def last_row_end(data: bytes, layout: RowFormat) -> int:
 
 
 def count_rows(data: bytes, layout: RowFormat) -> int:
-    r"""Return the number of rows in `data`, which begins where a row begins.
+    r"""Return the number of rows in `data`, which begins with a row.
 
     >>> count_rows(b'a,"1\n2"\n\nb,3', RowFormat(quoted=True))
     2
@@ -153,12 +152,13 @@ def count_rows(data: bytes, layout: RowFormat) -> int:
         return rows
     quoted = layout.quoted and b'"' in data
     blank = data.startswith((b"\n", b"\r")) or b"\n\n" in data
-    blank = blank or (b"\r" in data and b"\n\r" in data)  # one byte is found sooner
+    # searching for one byte is faster
+    blank = blank or (b"\r" in data and b"\n\r" in data)
     return len(find_row_ends(data, layout)) if quoted or blank else rows
 
 
 def first_rows(data: bytes, rows: int, layout: RowFormat) -> bytes:
-    r"""Return exactly the first rows of `data`, or all of it if there are not so many.
+    r"""Return exactly the first rows of `data`, or all of it if there are fewer.
 
     >>> first_rows(b'a,"1\n2"\n\nb,3\nc,4\n', 2, RowFormat(quoted=True))
     b'a,"1\n2"\n\nb,3\n'
@@ -170,7 +170,7 @@ def first_rows(data: bytes, rows: int, layout: RowFormat) -> bytes:
 
 
 def find_row_ends(data: bytes, layout: RowFormat) -> Ends:
-    r"""Return where the newline of each row is; the last may stand behind the end.
+    r"""Return the offset of each row's newline; the last may lie behind the end.
 
     >>> find_row_ends(b'a,"1\n2"\n\nb,"3\nc', RowFormat(quoted=True)).tolist()
     [7, 13, 15]
@@ -205,10 +205,10 @@ def rows_in(data: bytes, layout: RowFormat) -> list[bytes]:
 
 
 def split_end(file: BinaryIO, start: int, target_bytes: int, layout: RowFormat) -> int:
-    """Return where a split that begins at `start` ends.
+    """Return the end of a split that begins at `start`.
 
-    That is behind the last row that ends within `target_bytes`, or, where the first
-    row is longer, behind that row; at the end of the file a row may lack its newline.
+    It is after the last row that ends within `target_bytes` or, if the first row is
+    longer, after that row; at the end of the file a row may lack its newline.
     """
     size = target_bytes
     while True:
@@ -230,9 +230,9 @@ def split_points(
     *,
     counted: bool = False,
 ) -> Iterator[FileSplit]:
-    """Cut a file, from `start` on, into splits of whole rows.
+    """Cut a file, from `start`, into splits of whole rows.
 
-    `start` is where the first row begins, behind the header. `counted` numbers the
+    `start` is the offset of the first row, after the header. `counted` numbers the
     rows, so that a split can be read anywhere and still name the row of a fault.
     """
     row = 1
@@ -249,9 +249,9 @@ def split_points(
 def pieces(
     file: BinaryIO, layout: RowFormat, size: int = 1 << 20, most: int = 0
 ) -> Iterator[bytes]:
-    """Read a file from its beginning, piece by piece; each piece holds whole rows.
+    """Yield a file from its beginning in pieces of whole rows.
 
-    Each is about twice as large as the one before, if that is not more than `most`.
+    Each is about twice as large as the one before, up to `most`.
     """
     held = file.read(len(BOM_UTF8)).removeprefix(BOM_UTF8)
     wanted = size

@@ -1,8 +1,8 @@
-"""From the text of a field to a value, and from values to an item.
+"""Conversion of field text to values, and of values to items.
 
-Each type has two converters that agree: `one` for a value, which says what is wrong,
-and `column` for many at once, which is several times as fast and only says that
-something is. No white space is taken off and nothing is guessed:
+Each type has two converters that agree: `one` for a value, which reports what is wrong,
+and `column` for many at once, which is several times as fast and only reports that
+something is. No white space is stripped and nothing is guessed:
 
 - int: an optional sign and digits, within 64 bits
 - float: what `float()` takes, without white space, underscores or other digits than 0-9
@@ -53,7 +53,7 @@ _BOOLS = {
 
 @dataclass(frozen=True)
 class TextType:
-    """How fields of one type are read; both converters raise `ValueError`."""
+    """The converters for fields of one type; both raise `ValueError`."""
 
     name: str
     one: Callable[[str], Any]
@@ -61,7 +61,7 @@ class TextType:
 
 
 def text_type(annotation: Any) -> TextType | None:
-    """Return how fields of an annotated type are read from text; None: not at all.
+    """Return the converters for fields of an annotated type; None if there are none.
 
     >>> text_type(int | None).column(["1", ""])
     [1, None]
@@ -77,7 +77,9 @@ def text_type(annotation: Any) -> TextType | None:
 
 
 def _choice(shape: ChoiceShape) -> TextType | None:
-    """Return how one of some values is read; None if texts do not tell them apart."""
+    """Return the converters for one of some values; None if their texts are
+    ambiguous.
+    """
     members = {_write(written): value for written, value in shape.values}
     if len(members) < len(shape.values) or None in members or "" in members:
         return None
@@ -92,16 +94,16 @@ def _choice(shape: ChoiceShape) -> TextType | None:
 
 
 def _write(value: Any) -> str | None:
-    """Return how CSV writes the value of a member, if it is a text or a number."""
+    """Return the CSV text of a member's value, if it is a text or a number."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, str | int | float) else None
 
 
 def attributes_of(kind: Any) -> dict[str, Any]:
-    """Return the columns that items of a type are made of, with their types.
+    """Return the columns of a type's items, with their types.
 
-    A field that the constructor does not take is none of them.
+    Fields that the constructor does not take are excluded.
 
     >>> attributes_of(int)
     {'value': <class 'int'>}
@@ -112,7 +114,7 @@ def attributes_of(kind: Any) -> dict[str, Any]:
 
 
 def plain_tuple(kind: Any) -> bool:
-    """Tell whether items of a type are made by `tuple` alone, by no code of the user's.
+    """Tell whether items of a type are made by `tuple` alone, without user code.
 
     >>> from typing import NamedTuple
     >>> plain_tuple(NamedTuple("Point", [("x", int), ("y", int)]))
@@ -130,7 +132,7 @@ def plain_tuple(kind: Any) -> bool:
 
 
 def is_made_plainly(kind: Any) -> bool:
-    """Tell whether no code of the user's has a say in what becomes of values.
+    """Tell whether no user code affects the values of an item.
 
     >>> is_made_plainly(int)
     True
@@ -157,7 +159,7 @@ def is_made_plainly(kind: Any) -> bool:
 
 
 def takes_values_in_order(kind: Any) -> bool:
-    """Tell whether the constructor of a dataclass takes its fields one after the other.
+    """Tell whether a dataclass's constructor takes its fields in order.
 
     >>> @dataclass(kw_only=True)
     ... class Named:
@@ -239,7 +241,7 @@ def format_duration(duration: dt.timedelta) -> str:
 
 
 def parse_duration(text: str) -> dt.timedelta:
-    """Return the duration that an ISO text of days, hours, minutes and seconds gives.
+    """Return the duration of an ISO text of days, hours, minutes and seconds.
 
     >>> parse_duration("P1DT2H"), parse_duration("-PT0.000001S")
     (datetime.timedelta(days=1, seconds=7200), datetime.timedelta(days=-1, seconds=86399, microseconds=999999))

@@ -1,7 +1,7 @@
-"""Write the items of a sink to one file or part, which appears whole or not at all.
+"""Writes the items of a sink to one file or part, atomically.
 
-Everything is written under a hidden name beside its place (`.prices.<run>.tmp`) and
-renamed when the run has ended well. An existing output is never written over.
+Everything is written under a hidden name in the same directory (`.prices.<run>.tmp`)
+and renamed when the run has succeeded. An existing output is never overwritten.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from anabranch.runtime.batch import TableItems
 
 _DIGITS = 5
 _NUMBER = re.compile(r"part-(\d+)")
-SUCCESS = "_SUCCESS"  # an empty file that says that a directory is complete
+SUCCESS = "_SUCCESS"  # an empty file that marks a directory as complete
 
 
 def part_name(number: int, format: str) -> str:  # noqa: A002
-    """Return the name of a part; in the order of their names the parts are the output.
+    """Return the name of a part; sorted by name, the parts are the output.
 
     >>> part_name(12, "csv")
     'part-00012.csv'
@@ -75,7 +75,7 @@ def why_occupied(path: Location) -> str | None:
 
 
 def output_error(path: Location, error: OSError) -> OutputError:
-    """Return the user's error for a refusal by the file system.
+    """Return the user's error for a failure of the file system.
 
     >>> str(output_error(Path("out.csv"), OSError(28, ""))).partition("; check")[0]
     'out.csv must be writable; No space left on device'
@@ -87,7 +87,7 @@ def output_error(path: Location, error: OSError) -> OutputError:
 
 
 def _reason(path: Location, error: OSError) -> str:
-    """Return the system's message, and the directory that it is about."""
+    """Return the system's message, and the directory it concerns."""
     why = str(error) if error.errno is None else os.strerror(error.errno)
     named = isinstance(path, Path) and isinstance(error.filename, str)
     above = named and Path(error.filename) in path.parents  # type: ignore[union-attr]
@@ -96,7 +96,7 @@ def _reason(path: Location, error: OSError) -> str:
 
 @contextmanager
 def output_errors(path: Location) -> Iterator[None]:
-    """Turn a refusal of the file system into an `OutputError`."""
+    """Turn failures of the file system into an `OutputError`."""
     try:
         yield
     except OSError as error:
@@ -104,14 +104,14 @@ def output_errors(path: Location) -> Iterator[None]:
 
 
 class OutputPlace:
-    """The place of an output, while it is being written.
+    """The location of an output while it is written.
 
-    What goes to a store is written on this machine, and put there at the end: a file
-    appears there whole, and of a directory `_SUCCESS` comes last.
+    Output for a store is written on this machine and uploaded at the end: a file
+    appears there complete, and of a directory `_SUCCESS` comes last.
     """
 
     def __init__(self, kind: WriteFiles) -> None:
-        """Prepare the hidden place; refuse to write over anything."""
+        """Prepare the hidden location; refuse to overwrite anything."""
         self.path = locate(kind.path)
         self._kind = kind
         self._refuse_occupied()
@@ -131,13 +131,13 @@ class OutputPlace:
         return self._kind.format
 
     def part(self, number: int = 0) -> Path:
-        """Return where to write a part; the one file of an output is its only part."""
+        """Return where to write a part; a single file is the only part."""
         if self._kind.single:
             return self.hidden
         return self.hidden / part_name(number, self._kind.format)
 
     def commit(self) -> None:
-        """Make the output visible, whole."""
+        """Publish the output atomically."""
         self._refuse_occupied()
         with output_errors(self.path):
             if not self._kind.single:
@@ -161,7 +161,7 @@ class OutputPlace:
                 remove(replaced)
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything."""
         if self._kind.single:
             with contextlib.suppress(OSError):
                 self.hidden.unlink(missing_ok=True)
@@ -174,7 +174,7 @@ class OutputPlace:
         refuse_occupied(self._kind)
 
     def _put_aside(self) -> Path | None:
-        """Give what is there another name until the new output stands in its place."""
+        """Rename existing output until the new one has replaced it."""
         assert isinstance(self.path, Path)  # noqa: S101
         if not self.path.exists():
             return None
@@ -183,7 +183,7 @@ class OutputPlace:
         return aside
 
     def _add_parts(self) -> None:
-        """Put the parts behind those that are there; `_SUCCESS` is there when all are."""
+        """Append the parts to existing ones; `_SUCCESS` comes when all are there."""
         assert isinstance(self.path, Path)  # noqa: S101
         marker = self.path / SUCCESS
         marker.unlink(missing_ok=True)
@@ -195,7 +195,7 @@ class OutputPlace:
 
 
 def refuse_occupied(kind: WriteFiles) -> None:
-    """Refuse to write where something is, unless the mode of the output allows it."""
+    """Refuse to write where something exists, unless the mode allows it."""
     path = locate(kind.path)
     occupied = None if kind.mode == "overwrite" else why_occupied(path)
     if occupied is None or (kind.mode == "append" and path.is_dir()):
@@ -224,9 +224,9 @@ def remove(path: Location) -> None:
 
 
 def next_number(directory: Path) -> int:
-    """Return the first number whose part comes behind all that are in a directory.
+    """Return the first part number that sorts after all in a directory.
 
-    Names are in order as texts, and engines differ in the digits of their numbers.
+    Names sort as text, and engines differ in the digits of their numbers.
     """
     highest = -1
     for path in directory.glob("part-*"):
@@ -237,7 +237,7 @@ def next_number(directory: Path) -> int:
 
 
 def put_in_store(source: Path, target: StorePath) -> None:
-    """Put a file or a directory into a store; the marker of a directory comes last."""
+    """Upload a file or a directory to a store; the marker of a directory comes last."""
     if not source.is_dir():
         with source.open("rb") as file:
             target.upload(file)
@@ -252,15 +252,15 @@ _HELD_ITEMS = 8192  # written at once
 def open_writer(op: Op, item_type: Any = None) -> Writer:
     """Return the writer of a sink.
 
-    `item_type`, the type of its stream where that is known, gives the columns even if
-    no item ever comes.
+    `item_type`, the type of its stream if known, gives the columns even if no item ever
+    comes.
     """
     assert isinstance(op.kind, WriteFiles)  # noqa: S101
     return writer_at(OutputPlace(op.kind), item_type)
 
 
 def writer_at(place: OutputPlace, item_type: Any) -> Writer:
-    """Return the writer of an output at its place."""
+    """Return the writer of an output at its location."""
     writers: dict[str, Callable[[OutputPlace, Any], Writer]] = {
         "csv": CsvWriter,
         "jsonl": JsonWriter,
@@ -270,11 +270,11 @@ def writer_at(place: OutputPlace, item_type: Any) -> Writer:
 
 
 class Writer(ABC):
-    """Takes items one by one; `commit` makes them visible, `abort` drops them.
+    """Takes items one by one; `commit` publishes them, `abort` discards them.
 
-    An item that cannot be written is refused by `write` and does no harm to the others.
-    When the file itself fails, items that were accepted are lost: from then on every
-    call fails, `commit` too, so that this cannot be passed over.
+    An item that cannot be written is refused by `write` without affecting the others.
+    When the file itself fails, accepted items are lost: from then on every call fails,
+    `commit` too, so that the loss cannot go unnoticed.
     """
 
     def __init__(self, output: OutputPlace, item_type: Any) -> None:
@@ -284,11 +284,11 @@ class Writer(ABC):
         self._broken: OutputError | None = None
 
     def follow(self, before: Writer) -> None:
-        """Have the columns of the part before."""
+        """Use the columns of the previous part."""
         self._rows = before._rows
 
     def write(self, item: Any) -> None:
-        """Add an item at the end."""
+        """Append an item."""
         if self._broken is not None:
             raise self._broken
         self._held.append(self._prepare(item))
@@ -296,7 +296,7 @@ class Writer(ABC):
             self._flush()
 
     def write_all(self, items: Sequence[Any]) -> bool:
-        """Add items at the end, all at once; False: one does not fit, none was added.
+        """Append items at once; False: one does not fit, none was added.
 
         >>> writer = open_writer(Op("out", WriteFiles("never.csv", "csv")))
         >>> writer.write_all([1, 2]), writer.write_all([3, {4}])
@@ -322,10 +322,10 @@ class Writer(ABC):
 
     @abstractmethod
     def measure(self) -> int:
-        """Return how many bytes the file has by now; of Parquet, about how many."""
+        """Return the present size of the file in bytes; approximate for Parquet."""
 
     def commit(self) -> None:
-        """Finish the output and make it visible, whole."""
+        """Finish the output and publish it."""
         try:
             self._flush()
             self._guard(self._close)
@@ -335,8 +335,8 @@ class Writer(ABC):
             raise
 
     def abort(self) -> None:
-        """Leave nothing behind."""
-        with contextlib.suppress(OutputError):  # it is to be dropped anyway
+        """Remove everything."""
+        with contextlib.suppress(OutputError):  # it will be discarded anyway
             self._guard(self._close)
         self._output.abort()
 
@@ -347,7 +347,7 @@ class Writer(ABC):
         self._guard(lambda: self._write_out(held))
 
     def _guard(self, act: Callable[[], None]) -> None:
-        """Do something with the file; a failure is remembered."""
+        """Do something with the file, and remember a failure."""
         try:
             act()
         except OSError as error:
@@ -363,19 +363,21 @@ class Writer(ABC):
 
     @abstractmethod
     def _prepare(self, item: Any) -> Any:
-        """Return an item as it is held; raise `OutputError` if it does not fit."""
+        """Return an item as it is buffered; raise `OutputError` if it does not fit."""
 
     def _prepare_table(self, table: pa.Table) -> Callable[[], None] | None:
-        """Return the writer of a table's rows; None if they must become items."""
+        """Return a function that writes a table's rows; None if they must become
+        items.
+        """
         return None
 
     def _all_prepared(self, items: Sequence[Any]) -> Sequence[Any]:
-        """Return items as they are held; raise an error if one does not fit."""
+        """Return items as they are buffered; raise an error if one does not fit."""
         return list(map(self._prepare, items))
 
     @abstractmethod
     def _write_out(self, held: list[Any]) -> None:
-        """Write what has been held; at the first call there may be nothing."""
+        """Write the buffered items; at the first call there may be none."""
 
     @abstractmethod
     def _close(self) -> None:
@@ -383,7 +385,7 @@ class Writer(ABC):
 
 
 class CsvWriter(Writer):
-    """Writes rows under a header; where nothing tells the columns, nothing."""
+    """Writes rows under a header; nothing if the columns are unknown."""
 
     def __init__(self, output: OutputPlace, item_type: Any) -> None:
         super().__init__(output, item_type)
@@ -427,7 +429,7 @@ class CsvWriter(Writer):
 
 
 class JsonWriter(Writer):
-    """Writes a line for each item; items need not be alike."""
+    """Writes a line per item; items need not be alike."""
 
     def __init__(self, output: OutputPlace, item_type: Any) -> None:
         super().__init__(output, item_type)
@@ -448,15 +450,15 @@ class JsonWriter(Writer):
 
 
 class ParquetWriter(Writer):
-    """Writes a row group at a time; the first values fix the types of the columns."""
+    """Writes one row group at a time; the first values determine the column types."""
 
     def __init__(self, output: OutputPlace, item_type: Any) -> None:
         super().__init__(output, item_type)
         self._types = arrow_types(item_type)
         self._file: Any = None
-        self._schema: Any = None  # of all that was written, in parts before too
-        self._bytes = 0  # of the columns, before they are packed
-        self._weighed = 0  # how many of those held are among them
+        self._schema: Any = None  # of everything written, including earlier parts
+        self._bytes = 0  # of the columns, before compression
+        self._weighed = 0  # buffered items among them
 
     def measure(self) -> int:
         new = self._held[self._weighed :]
@@ -508,7 +510,7 @@ class ParquetWriter(Writer):
         self._schema = before._schema  # noqa: SLF001
 
     def _widen(self, schema: Any) -> None:
-        """Write the file again, since a column of None has other values now."""
+        """Rewrite the file, because a column of None has other values now."""
         path = self._output.part()
         self._file.close()
         with path.open("rb") as opened, pq.ParquetFile(opened) as before:
