@@ -253,6 +253,91 @@ def test_by_the_rule_of_the_paper_no_region_has_several_streams(text):
             assert len(graph[name].inputs) == len(graph.out_edges(name)) == 1
 
 
+PAIRED = {
+    "branches of one item each meet at a barrier": (
+        "src -> x[global]; x -> a -> j[barrier, global]; x -> b -> j; j -> c -> sink",
+        "a b j c",
+    ),
+    "a barrier behind operators of one key": (
+        (
+            "src -> x[global]; x -> a[key=k] -> j[barrier, global]; x -> b[key=k] -> j;"
+            "j -> c -> sink"
+        ),
+        "a b j c: k",
+    ),
+    "a joiner that takes what each branch gives": (
+        (
+            "src -> x[global]; x -> a -> j[collect=1+2, global]; x -> b[block=1>2] -> j;"
+            "j -> c -> sink"
+        ),
+        "a b j c",
+    ),
+    "pairs of pairs": (
+        (
+            "src -> x[global]; x -> a; a -> b -> j[barrier, global]; a -> c -> j;"
+            "a -> d -> k[barrier, global]; j -> k; k -> e -> sink"
+        ),
+        "a b c j d k e",
+    ),
+}
+NOT_PAIRED = {
+    "a branch that may drop items": (
+        (
+            "src -> x[global]; x -> a -> j[barrier, global]; x -> b[push=0..1] -> j;"
+            "j -> c -> sink"
+        ),
+        "a | b | c",
+    ),
+    "a joiner that takes less than a branch gives": (
+        (
+            "src -> x[global]; x -> a -> j[collect=1+1, global]; x -> b[block=1>2] -> j;"
+            "j -> c -> sink"
+        ),
+        "a | b | c",
+    ),
+    "a branch with an operator outside of the region": (
+        (
+            "src -> x[global]; x -> a -> j[barrier, global]; x -> y[global] -> j;"
+            "j -> c -> sink"
+        ),
+        "a | c",
+    ),
+    "branches in regions of their own": (
+        (
+            "src -> x[global]; x -> a -> j[barrier, global]; x -> b[key=k] -> j;"
+            "j -> c -> sink"
+        ),
+        "a | b: k | c",
+    ),
+    "streams of two sources": (
+        "one -> a -> j[barrier, global]; two -> b -> j; j -> c -> sink",
+        "a | b | c",
+    ),
+    "pairs in which there is nothing to do": (
+        "src -> x[global]; x -> j[barrier, global]; x -> j; j -> sink",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [*PAIRED.values(), *NOT_PAIRED.values()],
+    ids=[*PAIRED, *(f"refuses {title}" for title in NOT_PAIRED)],
+)
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_fan_in_that_holds_nothing_back_is_in_a_region(text, expected, batched):
+    assert expected == regions_of(text, Target(batched=batched))
+
+
+@pytest.mark.parametrize("text", [text for text, _ in PAIRED.values()], ids=PAIRED)
+def test_a_fan_in_of_items_that_may_fail_is_in_no_region(text):
+    found = find_regions(*program(text), Target(resilient=True))
+
+    assert "j counts" == found.refused["j"].text
+    assert "j" not in {name for one in found.regions for name in one.operators}
+
+
 BATCHED = {
     "an ordered sink behind a key writes ranges of its own": (
         "src -> a[key=k] -> sink[parallel]",

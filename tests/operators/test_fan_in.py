@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 import math
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anabranch as ab
 from anabranch.operators.blocks import Collect
 from anabranch.operators.fan_in import BarrierKernel, CollectKernel, MergeKernel
 from anabranch.operators.stateless import Barrier, Merge
@@ -108,3 +110,35 @@ def test_collect_examples(weights, arriving, collected):
     outputs = drive(CollectKernel(Collect(weights)), arrivals)
 
     assert collected == "".join(item for _, item in outputs)
+
+
+class Tick(NamedTuple):
+    t: int
+    key: str
+
+
+def ticks(*marks: str) -> ab.Stream:
+    """A stream of ticks, each written as its key and its time: `a1`."""
+    return ab.from_iterable([Tick(int(mark[1:]), mark[0]) for mark in marks], Tick)
+
+
+def marks_of(stream: ab.Stream) -> list[str]:
+    return [f"{tick.key}{tick.t}" for tick in ab.testing.outputs(stream)]
+
+
+def test_merge_by_key_waits_for_items_of_the_same_key_only():
+    left, right = ticks("a1", "b9", "a5"), ticks("a4", "a6", "b2")
+
+    merged = marks_of(ab.merge(left, right, by="t", on="key"))
+
+    assert ["a1", "a4", "a5", "b2", "a6", "b9"] == merged
+
+
+def test_barrier_by_key_pairs_items_of_the_same_key():
+    left, right = ticks("a1", "b2", "a3", "c4"), ticks("b5", "a6", "a7")
+
+    pairs = ab.testing.outputs(
+        ab.barrier(left, right, on="key", into=lambda x, y: f"{x.key}{x.t}{y.t}")
+    )
+
+    assert ["b25", "a16", "a37"] == pairs

@@ -154,5 +154,16 @@ def test_a_group_that_is_too_short_for_a_block_is_named():
         check(graph, with_region(plan, 0, period=4))
 
 
+def test_a_barrier_whose_streams_part_outside_of_its_region_is_named():
+    graph, traits = program(
+        "src -> x[global]; x -> a -> j[barrier, global]; x -> b -> j; j -> c -> sink"
+    )
+    plan = make_plan(graph, traits, LOCAL)
+
+    check(graph, plan)
+    with pytest.raises(PlanError, match="the streams of j part outside of r0"):
+        check(graph, with_region(plan, 0, operators=("a", "j", "c")))
+
+
 def test_a_whole_plan_passes():
     check(*whole())

@@ -2,9 +2,11 @@
 
     python -m tests.programs.compare local 10000
     python -m tests.programs.compare spark 1000 --first 500
+    python -m tests.programs.compare imitation 1000
 
 Each program runs on local at degrees 1 to 4. On Spark it runs at one of the degrees 1 to
-3 with epochs of 1, 7 or 100 items; nine programs in a row have all nine pairs. Each program
+3 with epochs of 1, 7 or 100 items; nine programs in a row have all nine pairs. The imitation
+of Spark in this process runs the same, without a JVM. Each program
 that differs is printed with its seed; the exit status is 1 if there is any.
 """
 
@@ -16,10 +18,15 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
 
 import anabranch as ab
 from anabranch.engines.spark.session import open_session
 from anabranch.language.drafts import Result
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 from tests.programs.generate import assert_same, program
 
 LOCAL_DEGREES = (1, 2, 3, 4)
@@ -37,7 +44,8 @@ def runs_of(engine: str, seed: int) -> Iterator[tuple[str, Run]]:
         return
     degree = SPARK_DEGREES[seed % 3]
     items = SPARK_EPOCHS[seed // 3 % 3]
-    yield f"degree {degree}, epochs of {items}", partial(run_spark, degree, items)
+    run = run_spark if engine == "spark" else run_imitated
+    yield f"degree {degree}, epochs of {items}", partial(run, degree, items)
 
 
 def run_local(degree: int, sinks: list[Result]) -> None:
@@ -46,6 +54,14 @@ def run_local(degree: int, sinks: list[Result]) -> None:
 
 def run_spark(degree: int, items: int, sinks: list[Result]) -> None:
     ab.run(*sinks, on="spark", degree=degree, epoch_items=items)
+
+
+def run_imitated(degree: int, items: int, sinks: list[Result]) -> None:
+    with (
+        TemporaryDirectory() as folder,
+        imitated(pytest.MonkeyPatch(), Cluster(undisturbed), Path(folder)),
+    ):
+        run_spark(degree, items, sinks)
 
 
 def compare(engine: str, seed: int) -> list[str]:
@@ -67,7 +83,7 @@ def tell(text: str) -> None:
 def main() -> int:
     """Compare the programs that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("engine", choices=("local", "spark"))
+    parser.add_argument("engine", choices=("local", "spark", "imitation"))
     parser.add_argument("programs", type=int)
     parser.add_argument("--first", type=int, default=0, help="seed of the first one")
     asked = parser.parse_args()

@@ -164,6 +164,46 @@ def barrier_step(w: Writer) -> None:
     w.let(f"ab.barrier({_names(streams)}{end}", _together(streams), ordered=False)
 
 
+def meeting_step(w: Writer) -> None:
+    """Streams that meet key by key."""
+    streams = _several(w)
+    on = w.rng.choice(('on="key"', 'on="zone"', 'on=("key", "zone")'))
+    how = w.rng.choice(("merge", "barrier"))
+    end = {"merge": f'by="ts", {on})', "barrier": f"{on}, into={{}})"}[how]
+    end = end.format(w.rng.choice(("blend", "pair_up")))
+    if "pair" in end:
+        streams = streams[:2]
+    w.let(f"ab.{how}({_names(streams)}, {end}", _together(streams), ordered=False)
+
+
+def pairs_step(w: Writer) -> None:
+    """A fan-out whose branches give one item for each, so that they meet in pairs."""
+    var = w.pick(w.small(2) or None)
+    if var.items * 3 > MOST_WINDOWS:
+        return
+    sums = w.rng.choice(("key", "zone"))
+    ways = [
+        "",
+        f".map({w.rng.choice(('bump', 'rezone', 'rekey', 'plain'))})",
+        f'.key_by("{sums}").scan({w.rng.choice(("running_total, 0", "numbered, 0"))})',
+        ".map(bump).map(rezone)",
+        ".punctuate(is_even)",
+        ".filter(outside)",
+        ".block(double_block, pop=1, push=2)",
+    ]
+    chosen = w.rng.choices(ways, (2, 6, 3, 3, 1, 1, 1), k=w.rng.choice((2, 2, 3)))
+    both = [w.let(f"{var.name}{way}", var) if way else var for way in chosen]
+    w.use(*both)
+    into = w.rng.choice(("into=blend)", "into=blend).map(bump)"))
+    w.let(
+        f"ab.barrier({_names(both)}, {into}",
+        replace(var, key=()),
+        ordered=False,
+        punctuated=False,
+        items=2 * var.items,
+    )
+
+
 def diamond_step(w: Writer) -> None:
     """A fan-out whose branches have work of their own and meet again."""
     var = w.pick(w.small(2) or None)
@@ -332,7 +372,11 @@ STEPS: dict[str, tuple[Callable[[Writer], None], int]] = {
     "split_join": (split_join_step, 2),
     "iterate": (iterate_step, 1),
 }
-PARTING = {"totals": (totals_step, 3)}  # only in programs that part and meet
+PARTING = {  # only in programs that part and meet
+    "totals": (totals_step, 3),
+    "meeting": (meeting_step, 4),
+    "pairs": (pairs_step, 4),
+}
 GRAPHS = {  # weights of the steps of programs that part and meet all the time
     "map": 4,
     "filter": 2,
@@ -350,4 +394,6 @@ GRAPHS = {  # weights of the steps of programs that part and meet all the time
     "split_join": 2,
     "totals": 3,
     "iterate": 2,
+    "meeting": 4,
+    "pairs": 4,
 }

@@ -53,5 +53,11 @@ def test_what_follows_a_clock_is_in_the_order_of_time_and_key(start):
         assert_both_agree(program(seed, timed=True))
 
 
+@pytest.mark.parametrize("start", needs.quick(1, range(0, 300, 30)))
+def test_position_order_is_depth_first_order_where_streams_part_and_meet(start):
+    for seed in range(start, start + 30):
+        assert_both_agree(program(seed, graphs=True))
+
+
 def test_a_punctuation_passes_a_clock():
     assert_both_agree(program(10223, timed=True))

@@ -31,9 +31,11 @@ from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.join import Join
 from anabranch.operators.stateless import (
+    Barrier,
     Filter,
     FlatMap,
     Map,
+    Merge,
     Punctuate,
     describe_function,
 )
@@ -43,7 +45,7 @@ from anabranch.python.forwards import replaces
 from anabranch.python.purity import find_own_write
 
 _ANY_KEY = ("key",)  # stands for a key that only the user can choose
-_KEYED_KINDS = (Aggregate, Apply, Block, Join, Scan)
+_KEYED_KINDS = (Aggregate, Apply, Barrier, Block, Join, Merge, Scan)
 
 
 class Rewrite(NamedTuple):
@@ -155,7 +157,8 @@ def _by_key(op: Op, cause: Cause, effect: str | None) -> str:
     if op.key:
         each = " and ".join(op.key)
         return f"a state for each {each}, the key of its stream, would {effect}"
-    how = "join(..., on=...)" if isinstance(op.kind, Join) else "key_by(...)"
+    by_on = isinstance(op.kind, Barrier | Join | Merge)
+    how = f"{op.kind.label}(..., on=...)" if by_on else "key_by(...)"
     return f"if each key may have a state of its own, {how} would {effect}"
 
 

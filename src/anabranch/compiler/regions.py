@@ -44,6 +44,7 @@ from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Trait, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import EventTime
+from anabranch.operators.rates import find_paired
 from anabranch.operators.stateless import Map, Union
 
 
@@ -286,8 +287,13 @@ class _Former:
         self.first = {  # clocks that begin a region
             op.name for op in graph if isinstance(op.kind, EventTime) and target.batched
         }
+        # An item that fails on one way would shift all pairs behind it.
+        alone = target.resilient or rules.chains
+        self.paired = {} if alone else find_paired(graph)
         refusals = {
-            op.name: refusal_of(graph, op, traits[op.name], target, rules)
+            op.name: refusal_of(
+                graph, op, traits[op.name], target, rules, paired=self.paired
+            )
             for op in graph
         }
         self.refused = {name: why for name, why in refusals.items() if why is not None}
@@ -384,6 +390,7 @@ class _Former:
         if drafts and op.name in self.first:
             why = why or "its clock goes on from the ranges before, which others read"
         why = why or self._why_not_whole(drafts, op) or self._why_apart(drafts)
+        why = why or self._why_torn_pairs(drafts, op)
         if why is not None:
             return why
         fronts = [self.drafts[name].fronts[name] for name in dict.fromkeys(inside)]
@@ -473,6 +480,15 @@ class _Former:
                         )
         return None
 
+    def _why_torn_pairs(self, drafts: list[_Growing], op: Op) -> str | None:
+        """Return why what comes together at an operator is not of one item, or None."""
+        inside = {name for draft in drafts for name in draft.operators}
+        missing = self.paired.get(op.name, frozenset()) - inside
+        if not missing:
+            return None
+        first = min(missing, key=self.place.__getitem__)
+        return f"needs its streams item by item, but {first} is in no region with it"
+
     def _why_not_divided(self, front: Front, op: Op) -> str | None:
         why = why_not_one_stream(self.graph, op)
         return why and f"{why}, but items come {front.period} at a time"
@@ -561,7 +577,7 @@ class _Former:
         return leaking
 
     def _idle_unions(self, drafts: Sequence[_Growing]) -> dict[str, Refusal]:
-        """Return the unions of regions in which there is nothing else to do.
+        """Return the fan-ins of regions in which there is nothing else to do.
 
         They are worth it only where replicas on both sides are spared a merge.
         """
@@ -570,8 +586,14 @@ class _Former:
             unions = [
                 name
                 for name in draft.operators
-                if isinstance(self.graph[name].kind, Union)
-                and self.traits[name].state == "stateless"
+                if not self.graph[name].kind.user_code
+                and (
+                    name in self.paired
+                    or (
+                        isinstance(self.graph[name].kind, Union)
+                        and self.traits[name].state == "stateless"
+                    )
+                )
             ]
             others = set(draft.operators).difference(unions)
             if not unions or any(_verb_of(self.graph[name]) is None for name in others):

@@ -6,6 +6,7 @@ also asks for one stream in and one stream out; that is a rule which can be swit
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from anabranch.compiler.options import Rules, Target
@@ -31,8 +32,12 @@ def refusal_of(
     traits: Traits,
     target: Target | None = None,
     rules: Rules | None = None,
+    *,
+    paired: Container[str] = (),
 ) -> Refusal | None:
     """Return why an operator cannot be in any region, or None.
+
+    What is `paired` keeps nothing from one item of its origin to the next.
 
     >>> from anabranch.graph.kind import Kind
     >>> op = Op("count", Kind())
@@ -47,7 +52,9 @@ def refusal_of(
     if target.aligned and (why := why_not_ahead(op, traits)) is not None:
         return Refusal(why, "rate")
     by_ranges = target.batched and not rules.chains and is_clock(op, traits)
-    if not (in_groups or by_ranges) and (why := why_not_by_state(traits)) is not None:
+    by_pairs = op.name in paired and not traits.effects
+    free = in_groups or by_ranges or by_pairs
+    if not free and (why := why_not_by_state(traits)) is not None:
         return Refusal(why, "state")
     if (rules.chains or in_groups) and (why := why_not_one_stream(graph, op)):
         return Refusal(why)

@@ -35,6 +35,7 @@ from anabranch.errors import PlanError
 from anabranch.graph.graph import Edge, Graph, Input, Op, Output, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block
+from anabranch.operators.rates import find_pairing
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.plan.integrity import check, check_orders
@@ -234,7 +235,7 @@ def _refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
     """Raise `PlanError` for a region that cannot run as planned here."""
     marked = find_punctuated_operators(graph)
     for region in plan.regions:
-        why = _why_not_run(region, resilient=resilient)
+        why = _why_not_run(graph, region, resilient=resilient)
         before = {e.producer.operator for e in streams_into(graph, region.operators)}
         if why is None and region.period > 1 and not marked.isdisjoint(before):
             why = "punctuations or advances of a clock would be counted as items"
@@ -247,10 +248,12 @@ def _refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
             raise PlanError(msg)
 
 
-def _why_not_run(region: Region, *, resilient: bool) -> str | None:
+def _why_not_run(graph: Graph, region: Region, *, resilient: bool) -> str | None:
     """Return why a region cannot run as planned here, or None."""
     if resilient and region.period > 1:
         return "an item that fails would shift the groups of all others"
+    if resilient and (pairing := find_pairing(graph, region.operators)):
+        return f"an item that fails would shift the pairs of {pairing}"
     if region.key and region.first_joint == "parallel_source":
         return "a source is cut into ranges, whatever the keys in them"
     if region.key and region.ordering not in ("position", "none"):

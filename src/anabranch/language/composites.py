@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from anabranch.graph.site import call_site
 from anabranch.graph.types import find_made_type
 from anabranch.language.drafts import Draft
-from anabranch.language.stream import Stream, gather
+from anabranch.language.stream import Stream, gather, names_of
 from anabranch.operators.blocks import Collect, Deal, Duplicate, RoundRobin
 from anabranch.operators.stateless import Barrier, Merge, Union
 
@@ -103,8 +103,16 @@ def union(*streams: Stream, name: str | None = None) -> Stream:
     return gather(Union(), streams, _common_type(streams), name)
 
 
-def merge(*streams: Stream, by: str, name: str | None = None) -> Stream:
+def merge(
+    *streams: Stream,
+    by: str,
+    on: str | Sequence[str] = (),
+    name: str | None = None,
+) -> Stream:
     """Bring streams together by ascending attribute `by`.
+
+    With `on` the items of each key are merged by themselves: an item waits for items of
+    its own key only, and keys run in parallel.
 
     >>> import anabranch as ab
     >>> from typing import NamedTuple
@@ -114,22 +122,27 @@ def merge(*streams: Stream, by: str, name: str | None = None) -> Stream:
     >>> [t.ts for t in ab.testing.outputs(ab.merge(one, two, by="ts"))]
     [1, 2, 3, 4]
     """
-    return gather(Merge(by), streams, _common_type(streams), name)
+    kind = Merge(by, names_of(on))
+    return gather(kind, streams, _common_type(streams), name, kind.on)
 
 
 def barrier(
     *streams: Stream,
     into: Callable[..., Any] | None = None,
+    on: str | Sequence[str] = (),
     name: str | None = None,
 ) -> Stream:
     """Wait for one item of each stream and give them together.
+
+    With `on` these items have the same key, and keys run in parallel.
 
     >>> import anabranch as ab
     >>> both = ab.barrier(ab.from_iterable("ab"), ab.from_iterable([1, 2]))
     >>> ab.testing.outputs(both)
     [('a', 1), ('b', 2)]
     """
-    return gather(Barrier(into), streams, find_made_type(into), name)
+    kind = Barrier(into, names_of(on))
+    return gather(kind, streams, find_made_type(into), name, kind.on)
 
 
 def fuse(*streams: Stream) -> None:

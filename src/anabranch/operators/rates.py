@@ -7,12 +7,12 @@ numbers that solve this are the repetitions; where there are none, items would p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
 
-from anabranch.graph.graph import Op
+from anabranch.graph.graph import Graph, Op, Output
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.custom import Scan
 from anabranch.operators.stateless import Barrier, Map, Punctuate
@@ -90,10 +90,98 @@ def rates_of(op: Op) -> FiringRates | None:
             return FiringRates((sum(weights),), weights)
         case Collect(weights=weights):
             return FiringRates(weights, (sum(weights),))
-        case Barrier():
+        case Barrier() if not op.keyed_by:
             return FiringRates((1,) * len(op.inputs), (1,))
         case _:
             return None
+
+
+class _FixedWay(NamedTuple):
+    """Each item of `origin` leads to `items` items here, by way of `between`."""
+
+    origin: Output
+    items: int = 1
+    between: frozenset[str] = frozenset()
+
+
+def find_paired(graph: Graph) -> dict[str, frozenset[str]]:
+    """Return the fan-ins that never hold an item back once its cause is done with.
+
+    All inputs of such a barrier or joiner come from one stream, and each brings a fixed
+    share of a full set for every item of it. Mapped to the operators between that stream
+    and the fan-in.
+
+    >>> from anabranch.operators.stateless import Filter
+    >>> one, two = (Op(name, Map(abs), (Output("s"),)) for name in ("one", "two"))
+    >>> some = Op("some", Filter(abs), (Output("s"),))
+    >>> whole = Op("whole", Barrier(), (Output("one"), Output("two")))
+    >>> torn = Op("torn", Barrier(), (Output("one"), Output("some")))
+    >>> s = Op("s", Barrier())
+    >>> found = find_paired(Graph((s, one, two, some, whole, torn)))
+    >>> [(name, sorted(between)) for name, between in found.items()]
+    [('whole', ['one', 'two'])]
+    """
+    paired: dict[str, _FixedWay] = {}
+    for op in graph:
+        if not isinstance(op.kind, Barrier | Collect) or op.keyed_by or not op.inputs:
+            continue
+        found = _find_pairs(op, [list(_go_back(graph, o, paired)) for o in op.inputs])
+        if found is not None:
+            paired[op.name] = found
+    return {name: way.between for name, way in paired.items()}
+
+
+def _go_back(
+    graph: Graph, at: Output, paired: Mapping[str, _FixedWay]
+) -> Iterator[_FixedWay]:
+    """Yield the streams before one, nearest first, as far as the rates are fixed."""
+    way = _FixedWay(at)
+    while True:
+        yield way
+        op = graph[way.origin.operator]
+        step = paired.get(op.name) or _step_back(op)
+        if step is None:
+            return
+        between = way.between | step.between | {op.name}
+        way = _FixedWay(step.origin, way.items * step.items, between)
+
+
+def _step_back(op: Op) -> _FixedWay | None:
+    """Return the way through an operator that answers each item alike, if it does."""
+    if isinstance(op.kind, Block) and op.kind.peek > 1:
+        return None
+    rates = rates_of(op)
+    if rates is None or rates.pops != (1,) or len(rates.pushes) > 1 or not op.inputs:
+        return None
+    return _FixedWay(op.inputs[0], rates.pushes[0])
+
+
+def _find_pairs(op: Op, ways: Sequence[Sequence[_FixedWay]]) -> _FixedWay | None:
+    """Return the way from the nearest stream whose items bring full sets, if any."""
+    rates = rates_of(op)
+    assert rates is not None  # noqa: S101 - a fan-in of fixed rates
+    others = [{way.origin: way for way in found} for found in ways]
+    for first in ways[0]:
+        if not all(first.origin in found for found in others):
+            continue
+        mine = [found[first.origin] for found in others]
+        shares = {
+            Fraction(way.items, pop)
+            for way, pop in zip(mine, rates.pops, strict=True)
+            if pop
+        }
+        share = shares.pop() if len(shares) == 1 else Fraction(0)
+        if share > 0 and share.denominator == 1:
+            between = frozenset[str]().union(*(way.between for way in mine))
+            return _FixedWay(first.origin, int(share) * rates.pushes[0], between)
+    return None
+
+
+def find_pairing(graph: Graph, operators: Iterable[str]) -> str | None:
+    """Return an operator of a region that needs its streams dealt out alike, or None."""
+    ops = (graph[name] for name in operators)
+    pairing = (op for op in ops if isinstance(op.kind, Barrier | Collect))
+    return next((op.name for op in pairing if not op.keyed_by), None)
 
 
 def _spanning(

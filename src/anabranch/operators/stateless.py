@@ -18,6 +18,7 @@ from anabranch.graph.traits import (
     ONE,
     Push,
     Traits,
+    keep_by_key,
     keep_nothing,
     keep_one_state,
 )
@@ -117,22 +118,35 @@ class Union(Kind):
 
 @dataclass(frozen=True, eq=False)
 class Merge(Kind):
-    """The items of all inputs by ascending `by`; the earlier input first on a tie."""
+    """The items of all inputs by ascending `by`; the earlier input first on a tie.
+
+    With `on` the items of each key are merged by themselves.
+    """
 
     by: str
+    on: tuple[str, ...] = ()
     label: ClassVar[str] = "merge"
+    keyable: ClassVar[bool] = True
 
     def traits(self, op: Op) -> Traits:
         text = f"merge holds items back until those with a lower {self.by} have come"
-        return keep_one_state(op, text, ANY, forwards=None)
+        if not op.keyed_by:
+            return keep_one_state(op, text, ANY, forwards=None)
+        forwards = frozenset(op.keyed_by)  # an item releases others of its key
+        return keep_by_key(op, f"{text},", ANY, forwards=forwards)
 
 
 @dataclass(frozen=True, eq=False)
 class Barrier(Kind):
-    """One output for each full set: `into(*items)`, one item of each input."""
+    """One output for each full set: `into(*items)`, one item of each input.
+
+    With `on` the items of a set have the same key.
+    """
 
     into: Callable[..., Any] | None = None
+    on: tuple[str, ...] = ()
     label: ClassVar[str] = "barrier"
+    keyable: ClassVar[bool] = True
 
     @property
     def user_code(self) -> tuple[UserCode, ...]:
@@ -140,7 +154,9 @@ class Barrier(Kind):
 
     def traits(self, op: Op) -> Traits:
         text = "barrier holds items back until every stream has one"
-        return keep_one_state(op, text, AT_MOST_ONE)
+        if not op.keyed_by:
+            return keep_one_state(op, text, AT_MOST_ONE)
+        return keep_by_key(op, f"{text},", AT_MOST_ONE)
 
 
 def describe_function(function: Any) -> str:

@@ -13,6 +13,7 @@ from anabranch.graph.traits import Push
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import EventTime, keeps_clock
 from anabranch.operators.iterate import Iterate
+from anabranch.operators.rates import find_paired
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.stateless import Map
 from anabranch.operators.window_parts import why_not_in_parts
@@ -73,6 +74,11 @@ class _Look:
     @cached_property
     def region_of(self) -> dict[str, Region]:
         return {name: r for r in self.plan.regions for name in r.operators}
+
+    @cached_property
+    def paired(self) -> dict[str, frozenset[str]]:
+        """The fan-ins that hold nothing back, with what lies before them."""
+        return find_paired(self.graph)
 
     def before(self, region: Region) -> list[Region]:
         """Return the regions that feed a region directly."""
@@ -182,7 +188,11 @@ def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
             reaches = ways.reaches(name)
             in_groups = isinstance(look.graph[name].kind, Block)
             by_range = isinstance(look.graph[name].kind, EventTime)
-            if known.state == "global" and not in_groups and not by_range:
+            paired = look.paired.get(name)
+            if paired is not None and not paired <= set(region.operators):
+                yield f"the streams of {name} part outside of {region.name}"
+            free = in_groups or by_range or paired is not None
+            if known.state == "global" and not free:
                 yield f"operator {name} of {region.name} has one state for all items"
             if known.state == "keyed" and not (key and key <= set(known.key)):
                 yield f"the key of {region.name} is not a part of the key of {name}"

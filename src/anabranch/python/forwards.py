@@ -24,7 +24,7 @@ from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.join import Join
 from anabranch.operators.lookup import Lookup
-from anabranch.operators.stateless import FlatMap, Map
+from anabranch.operators.stateless import Barrier, FlatMap, Map
 from anabranch.operators.windows import Aggregate
 from anabranch.python import ir
 from anabranch.python.classes import (
@@ -417,6 +417,10 @@ def forwards_of(  # noqa: PLR0911 - one return for each kind of operator
         case Join(into=into):
             found = _read_off(op, into, ("item", "item"), None, Outputs.of_result)
             return _restrict(found, op.keyed_by)
+        case Barrier(into=into) if into is not None:
+            roles = ("item",) * len(op.inputs)
+            found = _read_off(op, into, roles, None, Outputs.of_result)
+            return _restrict(found, op.keyed_by)
         case Lookup(into=into):
             return _read_off(op, into, ("item", ""), item_type, Outputs.of_result)
         case Block(function=function, peek=peek):
@@ -464,8 +468,13 @@ def _read_off(
     if source is None:
         text = "the source is not at hand, so no attribute counts as forwards_in"
         return Forwarded(NOTHING, _evidence(op, None, text))
+    several, named = source.code.varying
+    by_name = {*source.code.keyword_only, named}
+    given = [name for name in source.parameters if name not in by_name]
     inputs: dict[str, Meaning] = {
-        name: role for name, role in zip(source.parameters, roles, strict=False) if role
+        name: _ITEMS if name == several and role == _ITEM else role
+        for name, role in zip(given, roles, strict=False)
+        if role
     }
     outputs = Outputs(source.code, source.function, inputs, item_type)
     found: Forwards = read(outputs)

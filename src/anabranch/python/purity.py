@@ -25,9 +25,7 @@ from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.join import Join
 from anabranch.operators.lookup import Lookup
-from anabranch.operators.stateless import (
-    Merge,
-)
+from anabranch.operators.stateless import Barrier, Merge
 from anabranch.operators.windows import Aggregate, Window
 from anabranch.python import ir
 from anabranch.python.arrivals import (
@@ -442,7 +440,7 @@ def _readings(op: Op) -> Iterator[_Reading]:
     by_time = isinstance(op.kind, Join) and op.kind.within is not None
     if op.timing is not None and (by_time or op.timing.forget_after is not None):
         yield _Reading(op.timing.on, "measure")
-    if isinstance(op.kind, Join | Lookup):
+    if isinstance(op.kind, Barrier | Join | Lookup | Merge):
         yield from (_Reading(name, None, is_key=True) for name in op.kind.on)
     yield from _readings_of_kind(op)
 

@@ -32,18 +32,20 @@ def any_configuration(rng: random.Random, graph: Graph, plan: Plan) -> Configura
         suspended={
             region.name: rng.choice((0, 1, 4))
             for region in plan.regions
-            if why_not_suspended(region) is None
+            if why_not_suspended(graph, region) is None
         },
         epoch=rng.choice((1, 3, 10)),
     )
 
 
-def wake_or_suspend(rng: random.Random, before: Configuration, plan: Plan):
+def wake_or_suspend(
+    rng: random.Random, before: Configuration, graph: Graph, plan: Plan
+):
     """Return the configuration with other replicas of those that exist at work."""
     made = before
     for region in plan.regions:
         there = before.count_replicas(region.name)
-        if why_not_suspended(region) is None:
+        if why_not_suspended(graph, region) is None:
             made = made.with_active(region.name, rng.randint(1, there))
     return made
 
@@ -74,7 +76,9 @@ def keep_changing(run: LocalRun, rng: random.Random) -> int:
     while run.status == "running":
         configuration = any_configuration(rng, run.flow.graph, run.flow.plan)
         if rng.random() < 0.5:
-            configuration = wake_or_suspend(rng, run.configuration, run.flow.plan)
+            configuration = wake_or_suspend(
+                rng, run.configuration, run.flow.graph, run.flow.plan
+            )
         try:
             run.flow.switch(configuration)
         except EngineError:

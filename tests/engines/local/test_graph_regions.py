@@ -14,7 +14,15 @@ from tests.engines.local.shaking import (
     started,
     stumble,
 )
-from tests.programs.functions import Event, bump, events, is_even, running_total
+from tests.programs.functions import (
+    Event,
+    bump,
+    events,
+    is_even,
+    pair_up,
+    plain,
+    running_total,
+)
 from tests.programs.generate import assert_same, program
 
 LONG = pytest.param(range(12, 3000), marks=pytest.mark.long)
@@ -70,6 +78,53 @@ def test_one_region_takes_in_what_parts_and_meets():
     assert ["raised", "even"] == first["operators"][:2]
     assert {"both", "sums", "pairs"} <= {*first["operators"], *second["operators"]}
     assert [] == [s.operator for s in made.plan.sequential if s.operator == "pairs"]
+
+
+def in_pairs():
+    """Streams that meet key by key, and branches that meet item by item."""
+    one = ab.from_iterable(events(1, 200), Event)
+    two = ab.from_iterable(events(2, 90), Event)
+    low, high = one.map(bump, name="low"), one.map(plain, name="high")
+    pairs = ab.barrier(low, high, into=pair_up, name="pairs").map(bump, name="behind")
+    merged = ab.merge(pairs, two, by="ts", on="key", name="merged")
+    keyed = ab.barrier(low, two, on="key", into=pair_up, name="keyed").key_by("key")
+    sums = keyed.scan(running_total, 0, name="sums")
+    return [pairs.to_list(), merged.to_list(), sums.to_list()]
+
+
+def test_barriers_and_merges_are_in_regions():
+    plan = ab.compile(*in_pairs(), on="local").plan
+
+    found = {region.operators: region.key for region in plan.regions}
+
+    assert ("low", "high", "pairs", "behind") in found
+    assert ("key",) == found["merged",]
+    assert ("key",) == found["keyed", "sums"]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+def test_barriers_and_merges_in_regions_give_the_sequential_result(degree):
+    expected = in_pairs()
+    ab.run(*expected, on="sequential")
+    sinks = in_pairs()
+
+    ab.run(*sinks, on="local", degree=degree)
+
+    assert [sink.items for sink in expected] == [sink.items for sink in sinks]
+    assert [200, 290, 90] >= [len(sink.items) for sink in sinks] > [0, 0, 50]
+
+
+def test_pairs_hold_while_the_number_of_replicas_changes(monkeypatch):
+    expected = in_pairs()
+    ab.run(*expected, on="sequential")
+    stumble(monkeypatch, 1)
+    rng, sinks = random.Random(1), in_pairs()
+
+    running = started(sinks, lambda *made: any_configuration(rng, *made))
+    keep_changing(running, rng)
+    ended(running)
+
+    assert [sink.items for sink in expected] == [sink.items for sink in sinks]
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])

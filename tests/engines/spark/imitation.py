@@ -404,6 +404,14 @@ def _context() -> Any:
     )
 
 
+def undisturbed(cluster: Cluster, partition: int, body: Body) -> Batches:
+    """Run a task in one attempt."""
+    attempt = cluster.attempt(partition, body)
+    if attempt.error is not None:
+        raise attempt.error
+    return attempt.gave
+
+
 @contextmanager
 def imitated(
     monkeypatch: Any,

@@ -16,7 +16,7 @@ import anabranch as ab
 from anabranch.engines.spark.loop import Epochs
 from anabranch.errors import EngineError
 from tests import needs
-from tests.engines.spark.imitation import Cluster, imitated
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 from tests.programs.functions import (
     Event,
     Replay,
@@ -33,13 +33,6 @@ LONG = (1002, 1016, 1023, 1028, 1030, 1053)  # programs of five epochs, mostly c
 
 class CutOffError(Exception):
     """Ends a run between two epochs."""
-
-
-def undisturbed(cluster, partition, body):
-    attempt = cluster.attempt(partition, body)
-    if attempt.error is not None:
-        raise attempt.error
-    return attempt.gave
 
 
 @pytest.mark.parametrize("seed", needs.quick(1, range(500)))

@@ -14,7 +14,7 @@ from anabranch.engines.spark.loop import Epochs
 from anabranch.epochs.checkpoint import directory
 from anabranch.epochs.checkpoint.contents import Contents
 from tests import needs
-from tests.engines.spark.imitation import Cluster, imitated
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 ROWS, EPOCH_ITEMS = 180, 30
 DEGREES = [2, 3, 9, 1, 17, 6]  # by epoch
@@ -67,13 +67,6 @@ def buckets(monkeypatch):
 
     monkeypatch.setattr(Epochs, "run", noted)
     return found
-
-
-def undisturbed(cluster, partition, body):
-    attempt = cluster.attempt(partition, body)
-    if attempt.error is not None:
-        raise attempt.error
-    return attempt.gave
 
 
 def run(monkeypatch, tmp_path, hosts, **options):

@@ -18,7 +18,7 @@ from anabranch.epochs.layout import lay_out
 from anabranch.epochs.state.restore import local_directory
 from anabranch.errors import EngineError, OperatorError
 from anabranch.job import compile_sinks
-from tests.engines.spark.imitation import Cluster, imitated
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 
 def layout(stream):
@@ -136,13 +136,6 @@ def test_what_a_job_leaves_on_a_host_is_removed(spark, tmp_path):
 
     clear_hosts(spark, str(tmp_path), "test-of-hosts")
     assert not states.exists()
-
-
-def undisturbed(cluster, partition, body):
-    attempt = cluster.attempt(partition, body)
-    if attempt.error is not None:
-        raise attempt.error
-    return attempt.gave
 
 
 def fail(_: int) -> int:

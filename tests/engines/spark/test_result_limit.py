@@ -2,16 +2,9 @@
 
 import anabranch as ab
 from anabranch.engines.spark import engine
-from tests.engines.spark.imitation import Cluster, imitated
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 LIMIT = 64_000
-
-
-def undisturbed(cluster, partition, body):
-    attempt = cluster.attempt(partition, body)
-    if attempt.error is not None:
-        raise attempt.error
-    return attempt.gave
 
 
 def test_epochs_become_smaller_and_the_history_says_why(monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ import pytest
 import anabranch as ab
 from anabranch.runtime.compiled.program import WHEN_VARIABLE
 from tests import needs
-from tests.engines.spark.imitation import Cluster, imitated
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 
 class Reading(NamedTuple):
@@ -81,13 +81,6 @@ def read_parts(path):
         assert text.startswith(head)
         rows += text.removeprefix(head)
     return rows
-
-
-def undisturbed(cluster, partition, body):
-    attempt = cluster.attempt(partition, body)
-    if attempt.error is not None:
-        raise attempt.error
-    return attempt.gave
 
 
 @pytest.fixture

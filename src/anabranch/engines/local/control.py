@@ -256,7 +256,7 @@ class LocalLatencyActuator:
     def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
         wanted = self._flow.configuration
         for region, degree in degrees.items():
-            if why_not_suspended(self._flow.regions[region]) is None:
+            if why_not_suspended(self._flow.graph, self._flow.regions[region]) is None:
                 wanted = wanted.with_active(region, degree)
             else:
                 wanted = wanted.with_degree(region, degree)

@@ -37,6 +37,7 @@ from anabranch.errors import PlanError
 from anabranch.graph.graph import Edge, Graph, Input, Op, has_turns, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Deal
+from anabranch.operators.rates import find_pairing
 from anabranch.operators.stateless import Barrier, Filter, Map, Punctuate, Split, Union
 from anabranch.plan.integrity import check, check_orders
 from anabranch.plan.plan import Order, Plan, Region
@@ -293,8 +294,8 @@ def why_not_run(graph: Graph, region: Region, *, resilient: bool) -> str | None:
     kinds = [graph[name].kind for name in region.operators]
     if any(isinstance(kind, SourceKind | SinkKind) for kind in kinds):
         return "one thread reads a source, and one writes a sink"
-    if resilient and region.period > 1:
-        return "an item that fails leaves a gap in its group"
+    if resilient and (why := _why_not_with_gaps(graph, region)):
+        return why
     match region.ordering:
         case "contiguous":
             return "no stream is cut into ranges"
@@ -303,6 +304,14 @@ def why_not_run(graph: Graph, region: Region, *, resilient: bool) -> str | None:
         case "strict" if any(isinstance(kind, Punctuate) for kind in kinds):
             return "a punctuation has the number of the item that it follows"
     return None
+
+
+def _why_not_with_gaps(graph: Graph, region: Region) -> str | None:
+    """Return why no item may fail in a region, or None."""
+    if region.period > 1:
+        return "an item that fails leaves a gap in its group"
+    pairing = find_pairing(graph, region.operators)
+    return pairing and f"an item that fails would shift the pairs of {pairing}"
 
 
 def _why_gaps(graph: Graph, region: Region, *, resilient: bool) -> str | None:
@@ -338,7 +347,7 @@ def why_not_in_groups(
     return None
 
 
-def why_not_suspended(region: Region) -> str | None:
+def why_not_suspended(graph: Graph, region: Region) -> str | None:
     """Return why a region's replicas cannot be suspended and woken at run time, or
     None.
     """
@@ -346,6 +355,8 @@ def why_not_suspended(region: Region) -> str | None:
         return "a replica has the states of its keys, which would have to move"
     if region.period > 1:
         return "a replica may have a part of a group"
+    if pairing := find_pairing(graph, region.operators):
+        return f"the streams that meet at {pairing} must be dealt out alike"
     return None
 
 

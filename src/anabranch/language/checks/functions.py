@@ -219,8 +219,11 @@ def keys(streams: Streams) -> Iterator[Fault]:
         match op.kind:
             case Join(on=on):
                 yield from _check_shared(op, streams, on, "on")
-            case Merge(by=by):
+            case Merge(by=by, on=on):
                 yield from _check_shared(op, streams, (by,), "by")
+                yield from _check_shared(op, streams, on, "on")
+            case Barrier(on=on):
+                yield from _check_shared(op, streams, on, "on")
             case Lookup(on=on):
                 yield from _check_shared(op, streams, on, "on")
             case Union():
