@@ -12,6 +12,7 @@ unless its brackets say otherwise (on its first mention):
     marks, free         makes punctuations; removes them (others pass them on)
     expects             acts on punctuations
     parallel            a source or sink for several workers
+    unordered           a sink that takes its items in any order
     fuse=a              must be fused with a
     block=2>1 peek 3    a block of fixed rates
     deal=1+2, collect=1+2, barrier, split=2   kinds; `s.1 -> x` is output 1
@@ -27,6 +28,7 @@ from anabranch.graph.kind import Kind, SinkKind, SourceKind
 from anabranch.graph.site import Site
 from anabranch.graph.traits import Evidence, Push, Traits
 from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.sinks import ToList
 from anabranch.operators.stateless import Barrier, FlatMap, Map, Split, Union
 
 _TERM = re.compile(r"\s*(\w+)(?:\.(\d+))?\s*(?:\[([^\]]*)\])?\s*")
@@ -89,7 +91,7 @@ def _kind(options: dict[str, str], inputs: int, feeds: bool) -> Kind:  # noqa: P
     if inputs == 0:
         return SourceKind()
     if not feeds:
-        return SinkKind()
+        return ToList(unordered=True) if "unordered" in options else SinkKind()
     return FlatMap(list) if {"push", "pop"} & set(options) else Map(abs)
 
 
@@ -110,6 +112,7 @@ def _traits(op: Op, options: dict[str, str]) -> Traits:
         punctuation="free" if "free" in options else marks,
         expects_punctuation="expects" in options,
         in_parallel="parallel" in options,
+        unordered="unordered" in options,
     )
     if state == "global":
         evidence = Evidence("state", f"{op.name} counts", "job.py", op.site.line)

@@ -46,6 +46,26 @@ BEYOND = {
         "src -> a[free] -> sink",
         "split strict merge",
     ),
+    "a sink that takes its items in any order": (
+        "src -> a[push=0..*] -> sink[unordered]",
+        "split none merge",
+    ),
+    "the same behind a shuffle, which keeps its order": (
+        "src -> a[key=k] -> b[key=l] -> sink[unordered]",
+        "split strict shuffle | shuffle none merge",
+    ),
+    "another sink asks for the order": (
+        "src -> a -> one[unordered]; a -> two",
+        "split round_robin merge",
+    ),
+    "an operator behind the region asks for it": (
+        "src -> a -> x[global] -> sink[unordered]",
+        "split round_robin merge",
+    ),
+    "streams of several threads meet before it": (
+        "src -> x[global]; x -> a -> u; x -> b -> u -> c -> sink[unordered]",
+        "split position merge",
+    ),
     "streams of several threads meet by position": (
         "src -> x[global]; x -> a -> u[global]; x -> b[key=k] -> u -> c -> sink",
         "split position merge | split position merge | split round_robin merge",

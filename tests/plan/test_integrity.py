@@ -122,6 +122,10 @@ FAULTS = {
         lambda p: with_region(p, 0, push=Push(0, None)),
         "a number may come more than once",
     ),
+    "no order for a sink that asks for it": (
+        lambda p: with_region(p, 1, ordering="none"),
+        "r1 has no order, but somebody asks for it",
+    ),
     "ranges for a key": (
         lambda p: with_region(p, 0, ordering="contiguous"),
         "its items are divided by key",

@@ -103,12 +103,18 @@ def _region(graph: Graph, region: Region) -> str:
         f"    {key}; {rate}{in_groups}",
         *_streams(region),
         f"    begins with a {first}: {_FIRST_JOINTS[region.first_joint]}",
-        f"    ends with a {last}: {_LAST_JOINTS[region.last_joint]}",
+        f"    ends with a {last}: {_describe_end(region)}",
         _wrap(order + region.why, "    ", 7),
     ]
     if region.ends:
         lines.append(_wrap(f"stops before {region.ends}", "    ", 7))
     return "\n".join(lines)
+
+
+def _describe_end(region: Region) -> str:
+    if (region.ordering, region.last_joint) == ("none", "merge"):
+        return "items go on as they come"
+    return _LAST_JOINTS[region.last_joint]
 
 
 def _list_operators(graph: Graph, region: Region) -> str:

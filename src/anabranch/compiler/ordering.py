@@ -19,6 +19,7 @@ from itertools import takewhile
 from math import prod
 from typing import NamedTuple
 
+from anabranch.compiler.fusion import find_giving
 from anabranch.compiler.meetings import find_meetings
 from anabranch.compiler.options import Target
 from anabranch.compiler.regions import Formed
@@ -38,6 +39,7 @@ from anabranch.operators.stateless import Map, Split
 from anabranch.plan import plan
 
 ONE_TO_ONE = Push(1, 1)
+IN_ANY_ORDER = "all its results go to sinks that take them in any order"
 LONGEST_PERIOD = 10_000  # items to count through
 
 
@@ -131,12 +133,37 @@ def order_regions(
         return tuple(regions)
     replicated = [region for region in regions if region.name not in waiting]
     meetings = find_meetings(graph, replicated)
+    giving = find_giving(graph, traits)
     return tuple(
-        replace(region, ordering="position", why=meetings[region.name])
-        if region.name in meetings and not _writes(graph, region.operators)
-        else region
+        _order_by_threads(graph, traits, region, meetings.get(region.name), giving)
         for region in regions
     )
+
+
+def _order_by_threads(
+    graph: Graph,
+    traits: Mapping[str, Traits],
+    region: plan.Region,
+    meeting: str | None,
+    giving: frozenset[str],
+) -> plan.Region:
+    """Return a region of threads with its order, now that all others are known."""
+    if _writes(graph, region.operators):
+        return region
+    if meeting is not None:
+        return replace(region, ordering="position", why=meeting)
+    signs = not giving.isdisjoint(region.operators)
+    if region.period == 1 and not signs and _goes_anyhow(graph, traits, region):
+        return replace(region, ordering="none", why=IN_ANY_ORDER)
+    return region
+
+
+def _goes_anyhow(
+    graph: Graph, traits: Mapping[str, Traits], region: plan.Region
+) -> bool:
+    """Tell whether all streams that leave a region go to sinks that need no order."""
+    edges = streams_out_of(graph, region.operators)
+    return bool(edges) and all(traits[e.consumer.operator].unordered for e in edges)
 
 
 def _has_clock(graph: Graph, formed: Formed) -> bool:
@@ -189,8 +216,7 @@ def choose_ordering(
         )
     if target.batched:
         sort = "the items are divided by key, so the results have to be sorted"
-        free = "all its results go to sinks that take them in any order"
-        return Strategy("position", sort) if ordered else Strategy("none", free)
+        return Strategy("position", sort) if ordered else Strategy("none", IN_ANY_ORDER)
     if is_prolific(push):
         return Strategy(
             "relaxed", f"{_format_push(push)}, so numbers repeat and have gaps"

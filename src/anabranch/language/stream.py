@@ -66,8 +66,11 @@ class Endings:
         origin = ((self.draft, self.port),)
         return Result(Draft(kind, origin, self.key, None, call_site(), name))
 
-    def to_list(self, *, name: str | None = None) -> Result:
+    def to_list(self, *, ordered: bool = True, name: str | None = None) -> Result:
         """Collect the items in a list: `.items` after the run.
+
+        With `ordered=False` the items may be in any order, which saves work behind a
+        parallel region.
 
         >>> import anabranch as ab
         >>> out = ab.from_iterable("ab").to_list()
@@ -75,17 +78,26 @@ class Endings:
         >>> out.items
         ['a', 'b']
         """
-        return self._sink(ToList(), name)
+        return self._sink(ToList(unordered=None if ordered else True), name)
 
-    def for_each(self, f: Callable[[Any], Any], *, name: str | None = None) -> Result:
+    def for_each(
+        self,
+        f: Callable[[Any], Any],
+        *,
+        ordered: bool = True,
+        name: str | None = None,
+    ) -> Result:
         """Call `f(item)` for each item, in order, in this process.
+
+        With `ordered=False` the items may come in any order, which saves work behind a
+        parallel region: for a function that adds up, or that writes to a set.
 
         >>> import anabranch as ab
         >>> _ = ab.run(ab.from_iterable("ab").for_each(print), on="sequential")
         a
         b
         """
-        return self._sink(ForEach(f), name)
+        return self._sink(ForEach(f, None if ordered else True), name)
 
     def write_csv(
         self,
@@ -105,7 +117,7 @@ class Endings:
         directory. Parts appear at the end of the job, or while it runs: with
         `roll="1 min"`, `roll_items=` or `roll_bytes=` a part is complete when it reaches
         that age, number of items or size. With `ordered=False` the parts hold the same
-        items in any order, which saves Spark a step behind a region with a key.
+        items in any order, which saves work behind a region with a key.
 
         >>> import anabranch as ab, pathlib, tempfile
         >>> path = tempfile.mkdtemp() + "/numbers.csv"

@@ -14,20 +14,25 @@ from anabranch.graph.traits import NONE, Traits, keep_nothing, keep_one_state
 
 @dataclass(frozen=True, eq=False)
 class ToList(SinkKind):
-    """Collect the items in memory, in order."""
+    """Collect the items in memory; in order, unless it is `unordered`."""
 
     items: list[Any] = field(default_factory=list, repr=False)
+    unordered: bool | None = None  # None is no part of what a checkpoint knows
     label: ClassVar[str] = "to_list"
 
     def traits(self, op: Op) -> Traits:
-        return keep_nothing(op, NONE)
+        return keep_nothing(op, NONE, unordered=bool(self.unordered))
 
 
 @dataclass(frozen=True, eq=False)
 class ForEach(SinkKind):
-    """Call `function(item)` for each item, in order, in the process of the caller."""
+    """Call `function(item)` for each item in the process of the caller.
+
+    It is called in order, unless it is `unordered`.
+    """
 
     function: Callable[[Any], Any]
+    unordered: bool | None = None  # None is no part of what a checkpoint knows
     label: ClassVar[str] = "for_each"
 
     @property
@@ -35,8 +40,9 @@ class ForEach(SinkKind):
         return (UserCode("function", self.function),)
 
     def traits(self, op: Op) -> Traits:
-        text = "for_each calls its function in order, in the process of the caller"
-        return keep_one_state(op, text, NONE)
+        order = "any order" if self.unordered else "order"
+        text = f"for_each calls its function in {order}, in the process of the caller"
+        return keep_one_state(op, text, NONE, unordered=bool(self.unordered))
 
 
 Mode: TypeAlias = Literal["error", "overwrite", "append"]

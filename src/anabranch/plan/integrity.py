@@ -14,7 +14,6 @@ from anabranch.operators.blocks import Block
 from anabranch.operators.clock import EventTime, keeps_clock
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.rates import find_paired
-from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.stateless import Map
 from anabranch.operators.window_parts import why_not_in_parts
 from anabranch.operators.windows import Aggregate
@@ -311,7 +310,11 @@ def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
         ordered = [name for name in written if not _is_unordered(look.graph[name])]
         if ordered and region.ordering != "contiguous":
             yield f"{region.name} writes {ordered[0]}, but not in contiguous parts"
-        if region.ordering == "none" and (ordered or not ends):
+        leaving = streams_out_of(look.graph, region.operators)
+        asked = [
+            e for e in leaving if not _is_unordered(look.graph[e.consumer.operator])
+        ]
+        if region.ordering == "none" and (ordered or asked or not (ends or leaving)):
             yield f"{region.name} has no order, but somebody asks for it"
         before, after = look.before(region), look.after(region)
         fed_by_shuffle = any(one.last_joint == "shuffle" for one in before)
@@ -326,7 +329,7 @@ def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
 
 
 def _is_unordered(op: Op) -> bool:
-    return isinstance(op.kind, WriteFiles) and bool(op.kind.unordered)
+    return isinstance(op.kind, SinkKind) and bool(getattr(op.kind, "unordered", False))
 
 
 def _orderings_are_safe(look: _Look) -> Iterator[str]:
@@ -347,7 +350,7 @@ def why_not_ordered(region: Region, push: Push) -> str | None:
     match region.ordering:
         case "contiguous" if region.key:
             return "its items are divided by key"
-        case "none" if not region.key:
+        case "none" if not region.key and region.last_joint == "parallel_sink":
             return "without a key, contiguous parts cost nothing"
         case "round_robin" if region.key or not dense or not between:
             return "the turns would not come out even"

@@ -233,6 +233,7 @@ class Replica:
     A failing item makes the replica break off (see `breaks`). `fallible` are the
     streams to sinks that may fail; `ranks` is the order in which an item visits
     operators.
+    An `unordered` replica takes items as they come: a break does not end it.
     """
 
     name: str
@@ -249,6 +250,7 @@ class Replica:
     breaks: Breaks = field(default_factory=Breaks)
     check: Callable[[], None] | None = None  # raises on a refuted verdict
     rehearse: Rehearse | None = None  # repeats some items of a batch
+    unordered: bool = False
     broken: bool = False  # nothing from now on counts
     pace: Pace = field(default_factory=Pace)
     limit: int = 1
@@ -267,6 +269,8 @@ class Replica:
         """Run a batch and send its outputs to the consumers."""
         if self.broken:
             return
+        if self.unordered and self.breaks.found:
+            batch = self._take_breaks(batch)
         whole, index, found = batch, 0, None
         if self.breaks.found:
             batch, found, index = cut_at_break(whole)
@@ -295,6 +299,16 @@ class Replica:
                 len(batch.items), elapsed_s, thread_time() - on_core_s if fed else None
             )
             self._adapt()
+
+    def _take_breaks(self, batch: Batch) -> Batch:
+        """Return a batch without its breaks, which have come to where they lead."""
+        met = [item for item in batch.items if isinstance(item, StreamBreak)]
+        for one in met:
+            self.breaks.arrive(one)
+        if not met:
+            return batch
+        left = [item for item in batch.items if not isinstance(item, StreamBreak)]
+        return Batch(left, origin=batch.origin)
 
     def fail(self, error: BaseException, batch: Batch) -> None:
         """Break off at an item that could not be read."""

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import anabranch as ab
+from anabranch.errors import OperatorError
 from tests.engines.local.shaking import (
     any_configuration,
     ended,
@@ -78,6 +79,49 @@ def test_one_region_takes_in_what_parts_and_meets():
     assert ["raised", "even"] == first["operators"][:2]
     assert {"both", "sums", "pairs"} <= {*first["operators"], *second["operators"]}
     assert [] == [s.operator for s in made.plan.sequential if s.operator == "pairs"]
+
+
+def in_any_order(*, ordered):
+    """A region without a key, and one with a key behind it."""
+    kept = ab.from_iterable(events(1, 400), Event).filter(is_even, name="kept")
+    sums = kept.map(bump, name="bumped").key_by("key").scan(running_total, 0)
+    called = []
+    return called, [
+        kept.map(plain, name="plain").for_each(called.append, ordered=ordered),
+        sums.to_list(ordered=ordered),
+    ]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+def test_sinks_in_any_order_get_the_same_items(degree):
+    expected, sinks = in_any_order(ordered=True)
+    ab.run(*sinks, on="sequential")
+    actual, others = in_any_order(ordered=False)
+
+    ab.run(*others, on="local", degree=degree)
+
+    assert sorted(expected) == sorted(actual)
+    assert sorted(sinks[1].items) == sorted(others[1].items)
+    assert len(actual) > 100
+
+
+def test_a_region_whose_order_nobody_asks_for_has_none():
+    _, sinks = in_any_order(ordered=False)
+    made = ab.compile(sinks[1], on="local")
+
+    assert ["strict", "none"] == [region.ordering for region in made.plan.regions]
+    assert "ends with a merge: items go on as they come" in made.explain()
+
+
+def test_the_failure_that_is_first_is_told_where_no_order_is_kept():
+    def quotient(n: int) -> int:
+        return 10 // (n - 613) // (n - 702)
+
+    for _ in range(5):
+        sink = ab.from_iterable(range(1000), int).map(quotient).to_list(ordered=False)
+
+        with pytest.raises(OperatorError, match="failed on item 614 of"):
+            ab.run(sink, on="local", degree=3)
 
 
 def in_pairs():

@@ -273,7 +273,7 @@ def _is_prolific(op: Op, most: Mapping[str, int | None]) -> bool:
     return known is None or known > 1
 
 
-Numbers: TypeAlias = Literal["round_robin", "seqno", "strict", "relaxed"]
+Numbers: TypeAlias = Literal["round_robin", "seqno", "strict", "relaxed", "none"]
 
 
 def refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
@@ -380,6 +380,8 @@ def part_strategies(
             continue
         shuffle = region.name in in_shuffle
         match region.ordering:
+            case "none":
+                found[region.name] = "none"
             case "round_robin" | "seqno" | "strict" | "relaxed" as planned if (
                 shuffle == ("shuffle" in region.order)
             ):
@@ -508,7 +510,7 @@ def _arrange(
                 if not threads.cut(edge)
                 and isinstance(graph[edge.consumer.operator].kind, SinkKind)
             ),
-            carried=_choose_carried(name, part, carrying, strategies),
+            carried=_choose_carried(name, part, carrying, strategies, producers),
             strategy=_joint_strategy(part, producers, strategies),
         )
     return LocalLayout(
@@ -553,12 +555,14 @@ def _choose_carried(
     part: str | None,
     carrying: frozenset[str],
     strategies: Mapping[str, Numbers],
+    producers: Sequence[ElementLayout],
 ) -> Carried:
     if name in carrying:
         return "positions"
-    if part is not None and strategies[part] != "round_robin":
-        return "numbers"
-    return "nothing"
+    if part is None or strategies[part] == "round_robin":
+        return "nothing"
+    fresh = all(p.part is None or p.carried == "nothing" for p in producers)
+    return "nothing" if strategies[part] == "none" and fresh else "numbers"
 
 
 def _joint_strategy(

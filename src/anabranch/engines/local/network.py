@@ -118,6 +118,7 @@ def _replica(
         breaks=build.breaks,
         ranks={name: rank for rank, name in enumerate(depth_first(build.graph))},
         fallible=frozenset(e for e in element.sinks if _may_fail(build.graph, e)),
+        unordered=element.strategy == "none",
     )
     if build.verifier is not None:
         inside = build.verifier.operators.intersection(element.operators)

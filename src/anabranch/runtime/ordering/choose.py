@@ -12,14 +12,19 @@ from anabranch.runtime.ordering.by_number import (
     StrictMerge,
 )
 from anabranch.runtime.ordering.by_position import PositionMerge
-from anabranch.runtime.ordering.merge import Dealt, QueueMerge, SingleQueue
+from anabranch.runtime.ordering.merge import (
+    ArrivalMerge,
+    Dealt,
+    QueueMerge,
+    SingleQueue,
+)
 
 Strategy: TypeAlias = Literal[
-    "single", "round_robin", "seqno", "strict", "relaxed", "position"
+    "single", "round_robin", "seqno", "strict", "relaxed", "position", "none"
 ]
 
 
-def make_merge(
+def make_merge(  # noqa: PLR0911 - one for each
     strategy: Strategy,
     entries: Sequence[int],
     *,
@@ -40,6 +45,8 @@ def make_merge(
     match strategy:
         case "single":
             return SingleQueue(queues)
+        case "none":
+            return ArrivalMerge(queues)
         case "round_robin":
             return RoundRobinMerge(queues, punctuated=punctuated, dealt=dealt)
         case "seqno":

@@ -92,3 +92,14 @@ class SingleQueue(QueueMerge):
 
     def count_waiting(self, queue: int) -> int:
         return self._held
+
+
+class ArrivalMerge(SingleQueue):
+    """Takes batches as they come from several threads: nobody asks for their order.
+
+    So nothing is known of what can still come, nor of an item but its replica's origin.
+    """
+
+    def put(self, queue: int, batch: Batch) -> None:
+        if batch.items:
+            super().put(queue, Batch(batch.items, origin=batch.origin))
